@@ -1,11 +1,11 @@
-"""mdtensor as a backend of ONNX: what its own test suite runs models with.
+"""mdtensor as a backend of ONNX, the interface that ONNX's own test suite uses.
 
     from mdtensor.quant import onnx_backend
 
     onnx_backend.run_model(onnx.load("model.onnx"), [x])
 
-Operators run one by one, through mdtensor's operations; codes with scales beside them
-become quantized tensors, rounded by the rule `onnx`. For a model that is run often, use
+Operators run one by one, as operations of mdtensor. Codes with scales as further inputs
+become quantized tensors, rounded by the rule `onnx`. For a model that runs often, use
 `quant.load`, which plans it.
 
 Source: ONNX, `onnx.backend.base`.
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.quant.model.onnx.evaluate import QLINEAR_READERS, Evaluation
@@ -26,55 +27,61 @@ try:
     from onnx import TensorProto, defs, helper
     from onnx.backend.base import Backend as _Backend, BackendRep, namedtupledict
 except ImportError:
-    onnx_package()  # says what to install
+    # Raises an error that names the package to install.
+    onnx_package()
     raise
+
+
+#: Arrays in the order of the model, or by name; or the only one.
+Inputs = Sequence[Any] | npt.NDArray[Any] | dict[str, Any]
 
 
 class Prepared(BackendRep):
     """A model that is ready to run.
 
     Args:
-        evaluation: what runs.
+        evaluation: the model.
     """
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs as NumPy arrays, by position and by name.
+    def run(self, inputs: Inputs, **kwargs: Any) -> tuple[Any, ...]:
+        """Return the outputs as NumPy arrays, by position and by name.
 
         Args:
             inputs: arrays in the order of the model's inputs, or by name.
-            kwargs: nothing; the interface has it.
+            kwargs: ignored; part of the interface.
 
         Raises:
-            DataError: inputs that the model has not.
-            ModelError: an operator cannot do what it is asked; the error names it.
+            DataError: the inputs are not the inputs of the model.
+            ModelError: an operator does not support its arguments; the error names it.
         """
         if isinstance(inputs, dict):
-            inputs = self._in_order(inputs)
+            inputs = self._order_inputs(inputs)
         elif isinstance(inputs, np.ndarray):
             inputs = [inputs]
         outputs = self.evaluation.outputs
         return namedtupledict("Outputs", outputs)(*self.evaluation(inputs))
 
-    def _in_order(self, inputs: dict[str, Any]) -> list[Any]:
+    def _order_inputs(self, inputs: dict[str, Any]) -> list[Any]:
+        """Return inputs given by name in the order of the model."""
         names = self.evaluation.inputs
         if set(inputs) != set(names):
             listed, given = (", ".join(map(repr, n)) or "none" for n in (names, inputs))
             raise DataError(
-                f"the model has the inputs {listed}, given are {given}",
-                "Give each input once, by its name",
+                f"the model has the inputs {listed}, but got {given}",
+                "Pass each input once, by its name",
             )
         return [inputs[name] for name in names]
 
 
 class Backend(_Backend):
-    """ONNX's interface to what runs models."""
+    """ONNX's interface to backends, implemented by mdtensor."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether every operator of the model is one that runs here."""
+        """Return whether every operator of the model can run here."""
         try:
             cls.prepare(model, device, **kwargs)
         except (ModelError, DeviceError):
@@ -83,17 +90,17 @@ class Backend(_Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
-        """The model, ready to run.
+        """Return the model, ready to run.
 
         Args:
             model: a ModelProto.
             device: "CPU".
-            kwargs: nothing; the interface has it.
+            kwargs: ignored; part of the interface.
 
         Raises:
-            ModelError: an operator that is not supported; the error names it, its
-                node and the operator set.
-            DeviceError: another device.
+            ModelError: an operator is not supported; the error names it, its node and
+                the operator set.
+            DeviceError: `device` is not the CPU.
         """
         if not cls.supports_device(device):
             raise DeviceError(f"there is no device {device!r} for models", "Use 'CPU'")
@@ -103,21 +110,23 @@ class Backend(_Backend):
     def run_node(
         cls,
         node: Any,
-        inputs: Any,
+        inputs: Inputs,
         device: str = "CPU",
-        outputs_info: Any = None,
+        outputs_info: object = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one operator.
+        """Return the outputs of one operator.
 
         Args:
             node: a NodeProto.
-            inputs: arrays, in its order.
+            inputs: arrays, in the order of the operator's inputs.
             device: "CPU".
-            outputs_info: nothing; outputs have the types that they have.
-            kwargs: `opset_version`; by default the newest that the package knows.
+            outputs_info: ignored; the operator defines the types of its outputs.
+            kwargs: `opset_version`, by default the newest of the package onnx.
         """
         version = kwargs.get("opset_version", defs.onnx_opset_version())
+        # A model of one node, because only models can be prepared. An operator may read
+        # an input twice, but a graph must list it once.
         names = [name for name in node.input if name]
         unknown = TensorProto.UNDEFINED
         inner, outer = (
@@ -131,12 +140,12 @@ class Backend(_Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models run there: on the CPU only."""
+        """Return whether models run on the device: only on the CPU."""
         return device.partition(":")[0] == "CPU"
 
 
-def run_model(model: Any, inputs: Sequence[Any], device: str = "CPU") -> Any:
-    """The outputs of a model, see `Backend.prepare` and `Prepared.run`."""
+def run_model(model: Any, inputs: Inputs, device: str = "CPU") -> tuple[Any, ...]:
+    """Return the outputs of a model; see `Backend.prepare` and `Prepared.run`."""
     return Backend.prepare(model, device).run(inputs)
 
 

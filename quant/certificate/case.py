@@ -1,7 +1,8 @@
-"""Integers from a name: the same on every machine and for every version of NumPy.
+"""Cases of the certificate: fixed integers as input, the hash of results, and runs.
 
-Element i is the i-th 32-bit little-endian word of SHAKE-256 of the name, modulo the
-size of the range. Source: FIPS 202.
+Element i of an input is the i-th 32-bit little-endian word of SHAKE-256 of a name,
+modulo the size of the range. So it is the same on every machine and with every version
+of NumPy. Source: FIPS 202.
 """
 
 import hashlib
@@ -19,14 +20,17 @@ from mdtensor.kernels.cpu.program.step import Step
 from mdtensor.kernels.cpu.threads import split
 
 IntArray = npt.NDArray[Any]
-#: Part of every name: another number, another certificate.
+Pair = tuple[int, int]
+#: Padding: top, left, bottom, right.
+Sides = tuple[int, int, int, int]
+#: Part of every name; another number gives another certificate.
 EDITION = 1
 
 
 # Inputs come from SHAKE-256, because the streams of `numpy.random` may change (decision
 # 0027).
 def integers(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray:
-    """Integers in low .. high, both included.
+    """Return integers in low .. high, both included, derived from `name`.
 
     Example:
         >>> integers("an example", (2, 3), -8, 7).tolist()
@@ -39,7 +43,7 @@ def integers(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray
 
 
 def ends(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray:
-    """Either `low` or `high`, for sums that are as large as they can be."""
+    """Return only `low` and `high`, so that sums become as large as possible."""
     return np.where(integers(name, shape, 0, 1) == 1, high, low)
 
 
@@ -47,22 +51,23 @@ def ends(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray:
 KINDS = {"any": integers, "ends": ends}
 
 
-def unsigned(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
-    """uint8 codes of one of `KINDS`."""
+def uint8_codes(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
+    """Return uint8 codes of one of `KINDS`."""
     return KINDS[kind](name, shape, 0, 255).astype(np.uint8)
 
 
-def signed(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
-    """int8 codes of one of `KINDS`."""
+def int8_codes(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
+    """Return int8 codes of one of `KINDS`."""
     return KINDS[kind](name, shape, -128, 127).astype(np.int8)
 
 
 def ratios(name: str, count: int, taps: int, ties: bool) -> list[Fraction]:
-    """Ratios that bring sums of `taps` products to 8 bits.
+    """Return ratios that scale sums of `taps` products to 8 bits.
 
     Args:
-        ties: powers of 2, with which many results lie between two codes.
+        ties: use powers of 2, so that many results lie half-way between two codes.
     """
+    # Sums of random products grow with the square root of their number.
     shift = 6 + taps.bit_length() // 2
     mantissas = [0] * count if ties else integers(name, (count,), 0, 2**23 - 1).tolist()
     return [
@@ -70,39 +75,40 @@ def ratios(name: str, count: int, taps: int, ties: bool) -> list[Fraction]:
     ]
 
 
-# A case, and the hash of the results of many.
+# A case, and the hash of the results of many cases.
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One computation that two ways must agree on.
+    """One computation on which the kernels and the oracle must agree.
 
     Args:
-        kernel: what is tested; cases of one kernel are counted together.
-        name: which case of it.
-        computed: the result on this many threads, by this process's runway.
-        expected: the result by the oracle.
-        is_quick: it belongs to the part that compiles in seconds.
+        kernel: the tested kernel; cases of one kernel are counted together.
+        name: the name of the case, unique for the kernel.
+        compute: return the result on a number of threads, with the ISA of this process.
+        oracle: return the result of the oracle.
+        is_quick: whether the case belongs to the part that compiles in seconds.
     """
 
     kernel: str
     name: str
-    computed: Callable[[int], Array]
-    expected: Callable[[], Array]
+    compute: Callable[[int], Array]
+    oracle: Callable[[], Array]
     is_quick: bool = False
 
     @property
     def title(self) -> str:
-        """What it is called, and ordered by."""
+        """Return the name of the case, by which cases are ordered."""
         return f"{self.kernel}: {self.name}"
 
 
 def digest(results: Iterable[tuple[str, Array]]) -> str:
-    """SHA-256 of arrays with their titles, in the order given."""
+    """Return the SHA-256 of arrays with their titles, in the order given."""
     text = hashlib.sha256()
     for title, array in results:
+        # Bytes must not depend on the byte order of the machine.
         portable = array.astype(array.dtype.newbyteorder("<"))
         shape = "x".join(map(str, array.shape))
         text.update(f"{title} {array.dtype.name} {shape}\n".encode())
@@ -110,24 +116,26 @@ def digest(results: Iterable[tuple[str, Array]]) -> str:
     return text.hexdigest()
 
 
-# A step on some threads: the one place of the certificate that knows of threads.
+# Steps on several threads. No other part of the certificate knows about threads.
 
-#: What every kernel is run on.
+#: The numbers of threads for every kernel.
 THREADS = (1, 2)
 
 
 # Even short steps are split, because the pieces matter here and not the threads
 # (decision 0027).
-def cut_short_steps() -> None:
-    """Share out steps among threads that are too short to gain by it."""
+def split_short_steps() -> None:
+    """Split all steps among threads, also steps too short to gain from it."""
     split.PIECE_NANOSECONDS = 1
 
 
-def run(step: Step, arrays: tuple[Any, ...], threads: int) -> Any:
-    """The result of a step: on one thread as a call, on more as a program."""
+def run(step: Step, arrays: tuple[Array, ...], threads: int) -> Array:
+    """Run a step: directly on one thread, as a program on several."""
     if threads == 1:
-        return step(*arrays)
+        found: Array = step(*arrays)
+        return found
     program = Program()
     slots = [program.input(array.shape, array.dtype) for array in arrays]
     executable = program.build([program.append(step, *slots)])
-    return executable(*arrays, threads=threads)[0]
+    result: Array = executable(*arrays, threads=threads)[0]
+    return result

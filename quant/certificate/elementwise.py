@@ -1,4 +1,4 @@
-"""Cases of the other steps: codes for codes, pools, means, and to and from numbers."""
+"""Cases of elementwise steps, pools, means, and quantization."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -10,11 +10,12 @@ import numpy as np
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.reference import conv, elementwise
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.case import Case, run
+from mdtensor.quant.certificate.case import Array, Case, Pair, Sides, run
 
-#: (zero points of both inputs, of the result, clamp).
+#: Each row: zero points of both inputs, zero point of the result, clamp.
 GRIDS = (((0, 3), 128, (0, 255)), ((9, 255), 0, (7, 201)))
-# powers of 2, for many ties; ratios of float32; and far apart
+# Powers of 2 give many ties; then ratios of float32; then ratios that differ much,
+# where one operand loses its low bits.
 SUMS = (
     (Fraction(1, 2), Fraction(1, 4)),
     (Fraction(11744051, 2**24), Fraction(15099494, 2**24)),
@@ -22,7 +23,7 @@ SUMS = (
     (Fraction(9318267, 2**39), Fraction(16609444, 2**24)),
 )
 FACTORS = (Fraction(1, 256), Fraction(8808038, 2**31), Fraction(9747759, 2**38))
-#: (windows, strides, (top, left, bottom, right)).
+#: Each row: shape, window, stride, padding (top, left, bottom, right).
 WINDOWS = (
     ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
     ((2, 7, 9, 3), (2, 2), (2, 2), (0, 0, 1, 1)),
@@ -31,14 +32,15 @@ WINDOWS = (
     ((1, 2, 3, 5), (2, 2), (7, 5), (0, 0, 0, 0)),
     ((1, 1, 1, 2), (3, 3), (1, 1), (1, 1, 1, 1)),
 )
-#: Codes counted per channel.
+#: Each row: codes per channel, channels.
 MEANS = ((1, 1), (1, 3), (49, 17), (192, 64), (2304, 8), (7, 200))
-#: float32 steps: mantissa, exponent.
+#: float32 scales: mantissa, exponent.
 SCALES = ((1, 0), (13421773, -27), (8388609, -30), (16777215, -20))
 PIXELS = ((1, 1, 4), (3, 35, 4), (3, 70, 3), (4, 64, 4), (2, 9, 3), (17, 5, 20))
 
 
 def cases() -> Iterator[Case]:
+    """Return the cases of this module."""
     for length in (1, 63, 64, 65, 640, 2087):
         yield table(length)
     for pair, grid in zip(SUMS, cycle(GRIDS), strict=False):
@@ -51,15 +53,16 @@ def cases() -> Iterator[Case]:
         yield from (averages(*row, is_counted) for is_counted in (False, True))
     yield from (mean(*row) for row in MEANS)
     for scale in SCALES:
-        yield quantized(scale)
-        yield dequantized(scale)
+        yield quantization(scale)
+        yield dequantization(scale)
         yield from (pixels(scale, *row) for row in PIXELS)
 
 
 def table(length: int) -> Case:
+    """Return a case of a lookup table."""
     kernel, name = "table", f"{length} codes"
-    x = case.unsigned("any", f"{kernel}: {name}: x", (length,))
-    entries = case.unsigned("any", f"{kernel}: {name}: table", (256,))
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", (length,))
+    entries = case.uint8_codes("any", f"{kernel}: {name}: table", (256,))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Lookup(entries), (x,), threads),
@@ -68,19 +71,20 @@ def table(length: int) -> Case:
 
 
 def pairs(name: str, ties: bool) -> tuple[Any, Any]:
-    """All pairs of codes where ties are many, else some."""
+    """Return all pairs of codes where ties are common, otherwise some pairs."""
     if ties:
         a, b = np.indices((256, 256), dtype=np.uint8)
         return a, b
     return (
-        case.unsigned("any", f"{name}: a", (8321,)),
-        case.unsigned("any", f"{name}: b", (8321,)),
+        case.uint8_codes("any", f"{name}: a", (8321,)),
+        case.uint8_codes("any", f"{name}: b", (8321,)),
     )
 
 
 def sum_of_codes(
-    ratios: tuple[Fraction, Fraction], zeros: Any, zero: int, clamp: Any
+    ratios: tuple[Fraction, Fraction], zeros: Pair, zero: int, clamp: Pair
 ) -> Case:
+    """Return a case of the sum of two quantized tensors."""
     kernel, name = "sum", f"{ratios[0]} and {ratios[1]}, zeros {zeros} {zero}"
     a, b = pairs(f"{kernel}: {name}", ratios == SUMS[0])
     step = (ratios, zeros, zero, clamp)
@@ -91,7 +95,8 @@ def sum_of_codes(
     )
 
 
-def product_of_codes(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
+def product_of_codes(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> Case:
+    """Return a case of the product of two quantized tensors."""
     kernel, name = "product", f"{factor}, zeros {zeros} {zero}"
     a, b = pairs(f"{kernel}: {name}", factor == FACTORS[0])
     return Case(
@@ -101,11 +106,11 @@ def product_of_codes(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Cas
     )
 
 
-def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
-    """One factor for each image and channel."""
+def factors(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> Case:
+    """Return a case of a product with one factor for each image and channel."""
     kernel, name = "product", f"a factor per channel, {factor}, zeros {zeros} {zero}"
-    a = case.unsigned("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
-    b = case.unsigned("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
+    a = case.uint8_codes("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
+    b = case.uint8_codes("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Mul(factor, zeros, zero, clamp), (a, b), threads),
@@ -113,9 +118,12 @@ def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
     )
 
 
-def largest(size: Any, window: Any, stride: Any, padding: Any) -> Case:
+def largest(
+    size: tuple[int, int, int, int], window: Pair, stride: Pair, padding: Sides
+) -> Case:
+    """Return a case of a max pool."""
     kernel, name = "max pool", f"{size}, {window}, {stride}, {padding}"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     return Case(
         *(kernel, name),
@@ -125,12 +133,17 @@ def largest(size: Any, window: Any, stride: Any, padding: Any) -> Case:
 
 
 def averages(
-    size: Any, window: Any, stride: Any, padding: Any, is_counted: bool
+    size: tuple[int, int, int, int],
+    window: Pair,
+    stride: Pair,
+    padding: Sides,
+    is_counted: bool,
 ) -> Case:
+    """Return a case of an average pool."""
     border = "with" if is_counted else "without"
     kernel = "average pool"
     name = f"{size}, {window}, {stride}, {padding}, {border} border"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     ratio = Fraction(3, 2) if is_counted else Fraction(1)
     grid = {"ratio": ratio, "x_zero_point": 9, "zero_point": 12, "clamp": (3, 250)}
@@ -144,8 +157,9 @@ def averages(
 
 
 def mean(pixels: int, channels: int) -> Case:
+    """Return a case of the mean of each channel."""
     kernel, name = "mean", f"{pixels} codes, {channels} channels"
-    x = case.unsigned("any", f"{kernel}: {name}: x", (2, pixels, channels))
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", (2, pixels, channels))
     ratio = Fraction(11492393, 2**23)
     return Case(
         *(kernel, name),
@@ -156,8 +170,8 @@ def mean(pixels: int, channels: int) -> Case:
     )
 
 
-def numbers(name: str, shape: tuple[int, ...], scale: float) -> Any:
-    """float32: quarters of steps, for ties, any numbers, and the odd ones."""
+def numbers(name: str, shape: tuple[int, ...], scale: float) -> Array:
+    """Return float32 numbers: quarters of steps for ties, others, special values."""
     quarters = case.integers(f"{name}: quarters", shape, -600, 600)
     mantissas = case.integers(f"{name}: mantissas", shape, -(2**24), 2**24)
     is_quarter = case.integers(f"{name}: which", shape, 0, 1) == 1
@@ -169,7 +183,8 @@ def numbers(name: str, shape: tuple[int, ...], scale: float) -> Any:
     return found
 
 
-def quantized(scale: tuple[int, int]) -> Case:
+def quantization(scale: tuple[int, int]) -> Case:
+    """Return a case of quantize."""
     kernel, name = "quantize", f"step {scale[0]} * 2**{scale[1]}"
     step = float(np.ldexp(scale[0], scale[1]))
     x = numbers(f"{kernel}: {name}", (2087,), step)
@@ -181,6 +196,7 @@ def quantized(scale: tuple[int, int]) -> Case:
 
 
 def pixels(scale: tuple[int, int], planes: int, width: int, channels: int) -> Case:
+    """Return a case of quantize from planes to padded pixels."""
     kernel = "quantize planes"
     name = f"{planes} of {width} to {channels}, step {scale[0]} * 2**{scale[1]}"
     step = float(np.ldexp(scale[0], scale[1]))
@@ -193,7 +209,8 @@ def pixels(scale: tuple[int, int], planes: int, width: int, channels: int) -> Ca
     )
 
 
-def dequantized(scale: tuple[int, int]) -> Case:
+def dequantization(scale: tuple[int, int]) -> Case:
+    """Return the case of dequantize of every code."""
     step = float(np.ldexp(scale[0], scale[1]))
     x = np.arange(256, dtype=np.uint8)
     return Case(

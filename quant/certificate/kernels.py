@@ -1,8 +1,7 @@
-"""Cases of kernels as they are called, without a step."""
+"""Cases of kernels that are called directly, without a step."""
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.case import Case
+from mdtensor.quant.certificate.case import Array, Case, Pair, Sides
 
-SLACK = 64  # readable bytes behind the activations
-# (h, w, c), kernel, stride, (top, left, bottom, right), dilation
+# Kernels load whole vectors, so up to 64 bytes past the activations must be readable.
+SLACK = 64
+#: Each row: (h, w, c), kernel, stride, (top, left, bottom, right), dilation.
 IMAGES = (
     ((1, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
     ((5, 7, 3), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
@@ -26,30 +26,32 @@ IMAGES = (
 
 
 def cases() -> Iterator[Case]:
+    """Return the cases of this module."""
     for kind in case.KINDS:
         for ties in (False, True):
             yield product(kind, ties)
     yield from (rows(*row) for row in IMAGES)
     yield words()
-    yield from (rescaled(ties) for ties in (False, True))
+    yield from (lane_rounding(ties) for ties in (False, True))
 
 
 def product(kind: str, ties: bool) -> Case:
-    """A matrix product into rows of a wider matrix."""
+    """Return a case of a matrix product into rows of a wider matrix."""
     m, k, n, pitch = 9, 21, 37, 40
     kernel = "gemm_u8s8u8"
     name = f"{m} x {k} x {n}, {kind} codes, {'ties' if ties else 'any ratio'}"
-    a = case.unsigned(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
-    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
+    a = case.uint8_codes(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
+    w = case.int8_codes(kind, f"{kernel}: {name}: w", (n, k))
     ratios = case.ratios(f"{kernel}: {name}: ratios", n, k, ties)
     bias = case.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Array:
         padded = int(kernel_set.HOST.padded_columns(n))
         wide = np.zeros(padded, np.int32)
         wide[:n] = bias
         scale, limbs = np.zeros(padded, np.float32), np.zeros((padded, 8), np.int64)
         scale[:n], limbs[:n] = rescale(ratios)
+        # 7 everywhere, so that a write past the columns of a row shows.
         out = np.full(m * pitch, 7, np.uint8)
         packed = kernel_set.HOST.pack_s8(w)
         kernel_set.HOST.gemm_u8s8u8(
@@ -58,24 +60,28 @@ def product(kind: str, ties: bool) -> Case:
         )
         return out.reshape(m, pitch)
 
-    def expected() -> Any:
+    def oracle() -> Array:
         out = np.full((m, pitch), 7, np.uint8)
         codes = a[: m * k].reshape(m, k)
         out[:, :n] = matmul.gemm_u8s8u8(codes, w, bias, ratios, 131, 5, 250)
         return out
 
-    return Case(kernel, name, computed, expected, is_quick=True)
+    return Case(kernel, name, compute, oracle, is_quick=True)
 
 
-def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case:
+def rows(
+    size: tuple[int, int, int], taps: Pair, stride: Pair, padding: Sides, dilation: Pair
+) -> Case:
+    """Return a case of the layout of an image as rows of a product."""
     kernel, name = "im2col_u8", f"{size}, {taps}, {stride}, {padding}, {dilation}"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     window = (taps, stride, padding, dilation)
 
-    def expected() -> Any:
-        return conv.im2col_u8(x[None], *window, 200)
+    def oracle() -> Array:
+        found: Array = conv.im2col_u8(x[None], *window, 200)
+        return found
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Array:
         from mdtensor.kernels.cpu.generic.conv import window as geometry_of
 
         geometry = geometry_of((1, *size), *window)
@@ -86,32 +92,33 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
         kernel_set.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)
 
-    return Case(kernel, name, computed, expected)
+    return Case(kernel, name, compute, oracle)
 
 
 def words() -> Case:
+    """Return the case of a 16-bit lookup table."""
     kernel, name = "lookup_u16", "999 codes"
     x = case.integers(f"{kernel}: {name}: x", (999,), 0, 65_535).astype(np.uint16)
     table = case.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)
     entries = table.astype(np.int16)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Array:
         out = np.empty(x.shape, np.int16)
         elementwise.lookup_u16(x, entries, out)
         return out
 
-    return Case(kernel, name, computed, lambda: entries[x], is_quick=True)
+    return Case(kernel, name, compute, lambda: entries[x], is_quick=True)
 
 
-def rescaled(ties: bool) -> Case:
-    """The rounding of one lane, with sums up to the ends of int32."""
+def lane_rounding(ties: bool) -> Case:
+    """Return a case of the rounding of one lane, with sums up to the ends of int32."""
     kernel, name = "requantize_s32u8", "ties" if ties else "any ratio"
     small = case.integers(f"{kernel}: {name}: small", (1500,), -9000, 9000)
     large = case.integers(f"{kernel}: {name}: large", (500,), -(2**31), 2**31 - 1)
     sums = np.concatenate([small, large, [-(2**31), 2**31 - 1, 0]]).astype(np.int32)
     ratio = Fraction(1, 64) if ties else Fraction(13421773, 2**30)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Array:
         scale, limbs = rescale([ratio])
         codes = [
             requantize.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250)
@@ -120,7 +127,7 @@ def rescaled(ties: bool) -> Case:
         return np.array(codes, np.uint8)
 
     return Case(
-        *(kernel, name, computed),
+        *(kernel, name, compute),
         lambda: requantize_s32u8(sums, [ratio], 131, 5, 250),
         is_quick=True,
     )

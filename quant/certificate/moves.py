@@ -1,4 +1,4 @@
-"""Cases of steps that move codes, which NumPy moves as well."""
+"""Cases of steps that move codes; NumPy is their oracle."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.case import Case, run
 
 SHAPE = (2, 6, 5, 33)
-#: Views of codes of SHAPE: rows in a row, single bytes, from behind, and one for many.
+#: Views of an array of SHAPE: whole rows, single bytes, reversed axes, repeated rows.
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "axes reversed": lambda x: x.transpose(3, 2, 1, 0),
     "channels first": lambda x: x.transpose(0, 3, 1, 2),
@@ -20,28 +20,31 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
         x[..., :32].reshape(2, 6, 5, 2, 4, 4).transpose(0, 1, 4, 2, 5, 3)
     ),
 }
-#: Of each axis, some more than once.
+#: Indices along each axis, some of them twice.
 PLACES = np.array([3, 0, 0, -1, 2, 1], np.int64)
 
 
 def cases() -> Iterator[Case]:
+    """Return the cases of this module."""
     for name, look in VIEWS.items():
-        yield moved(name, look)
+        yield move(name, look)
     for axis in range(4):
-        yield taken(axis)
-        yield joined(axis)
+        yield take(axis)
+        yield concat(axis)
 
 
-def moved(name: str, look: Callable[[Any], Any]) -> Case:
-    x = case.unsigned("any", f"move: {name}: x", SHAPE)
+def move(name: str, look: Callable[[Any], Any]) -> Case:
+    """Return a case of a copy of a view."""
+    x = case.uint8_codes("any", f"move: {name}: x", SHAPE)
     step = steps.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
 
-def taken(axis: int) -> Case:
+def take(axis: int) -> Case:
+    """Return a case of take along an axis."""
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
-    x = case.unsigned("any", f"take: {name}: x", SHAPE)
+    x = case.uint8_codes("any", f"take: {name}: x", SHAPE)
     step = steps.Take(places, axis)
     return Case(
         *("take", name),
@@ -50,11 +53,12 @@ def taken(axis: int) -> Case:
     )
 
 
-def joined(axis: int) -> Case:
+def concat(axis: int) -> Case:
+    """Return a case of concat along an axis."""
     name = f"axis {axis}"
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
-    x = case.unsigned("any", f"concat: {name}: x", SHAPE)
-    y = case.unsigned("any", f"concat: {name}: y", shape)
+    x = case.uint8_codes("any", f"concat: {name}: x", SHAPE)
+    y = case.uint8_codes("any", f"concat: {name}: y", shape)
     step = steps.Concat(axis)
     return Case(
         *("concat", name),

@@ -12,20 +12,21 @@ from mdtensor.kernels.reference import conv, matmul
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.case import Case, run
 
-#: Rows, inner size, columns: around the sizes of tiles, and with a rest.
+#: Each row: rows, inner size, columns, around the sizes of tiles and their multiples.
 PRODUCTS = (
     *((1, 1, 1), (1, 8, 8), (2, 9, 2), (3, 5, 16), (4, 8, 24), (5, 36, 40)),
     *((17, 27, 104), (23, 13, 88), (50, 8, 22), (7, 200, 200), (33, 88, 48)),
     *((37, 7, 50), (16, 3, 1), (6, 513, 3), (2, 1025, 17), (9, 64, 128)),
 )
-#: The longest sums that int32 holds: 65,793 · 255 · 128 = 2**31 - 128.
+#: The longest sums that fit int32: 65,793 · 255 · 128 = 2**31 - 128.
 LONGEST = 65_793
-#: (x zero point, out zero point, clamp): saturated ones, and a fused activation.
+#: Each row: zero points of x and the result, clamp; extreme ones, a fused activation.
 GRIDS = (
     *((0, 0, (0, 255)), (120, 131, (5, 250)), (255, 255, (0, 255))),
     *((7, 0, (0, 200)), (200, 118, (118, 255))),
 )
-# (n, h, w, c), outputs, groups, kernel, stride, (top, left, bottom, right), dilation
+#: Each row: (n, h, w, c), outputs, groups, kernel, stride, padding (top, left,
+#: bottom, right), dilation.
 CONVOLUTIONS = (
     ((1, 1, 1, 1), 1, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
     ((2, 1, 1, 3), 5, 1, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
@@ -42,7 +43,7 @@ CONVOLUTIONS = (
     ((1, 4, 5, 2), 4, 2, (2, 2), (1, 1), (6, 6, 6, 6), (7, 7)),
     ((1, 40, 30, 8), 3, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
 )
-# (n, h, w, c), kernel, stride, (top, left, bottom, right), dilation
+#: Each row: (n, h, w, c), kernel, stride, padding (top, left, bottom, right), dilation.
 DEPTHWISE = (
     ((1, 1, 1, 3), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     ((2, 3, 7, 8), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
@@ -66,6 +67,7 @@ ROUNDINGS = ("sums", "any ratio", "ties")
 
 
 def cases() -> Iterator[Case]:
+    """Return the cases of this module."""
     for shape, grid in zip(PRODUCTS, cycle(GRIDS), strict=False):
         for kind, rounding in every(case.KINDS, ROUNDINGS):
             yield product(shape, kind, rounding, grid)
@@ -77,21 +79,22 @@ def cases() -> Iterator[Case]:
 
 
 def depthwise() -> list[Any]:
-    """One group and one output for each channel."""
+    """Return the depthwise convolutions, with one group and one output per channel."""
     return [("depthwise", size, size[3], size[3], *row) for size, *row in DEPTHWISE]
 
 
 def product(
     shape: tuple[int, int, int], kind: str, rounding: str, grid: tuple[Any, ...]
 ) -> Case:
+    """Return a case of a matrix product."""
     m, k, n = shape
     kernel = "matrix product, sums" if rounding == "sums" else "matrix product"
     name = f"{m} x {k} x {n}, {kind} codes, {rounding}"
-    x = case.unsigned(kind, f"{kernel}: {name}: x", (m, k))
-    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
-    b, rules = rounded(f"{kernel}: {name}", n, k, rounding, grid)
+    x = case.uint8_codes(kind, f"{kernel}: {name}: x", (m, k))
+    w = case.int8_codes(kind, f"{kernel}: {name}: w", (n, k))
+    b, rules = bias_and_grids(f"{kernel}: {name}", n, k, rounding, grid)
 
-    def expected() -> Any:
+    def oracle() -> Any:
         if rounding == "sums":
             return matmul.gemm_u8s8s32(x, w, b, grid[0]).astype(np.int32)
         ratios, zero, (lo, hi) = rules["ratios"], grid[1], grid[2]
@@ -100,14 +103,14 @@ def product(
     return Case(
         *(kernel, name),
         lambda threads: run(products.Linear(w, b, **rules), (x,), threads),
-        expected,
+        oracle,
     )
 
 
-def rounded(
+def bias_and_grids(
     title: str, count: int, taps: int, rounding: str, grid: tuple[Any, ...]
 ) -> tuple[Any, dict[str, Any]]:
-    """(bias, what a step needs to know of its grids)."""
+    """Return (bias, options of a step for its grids)."""
     bias = case.integers(f"{title}: bias", (count,), -3000, 3000).astype(np.int32)
     options: dict[str, Any] = {"x_zero_point": grid[0]}
     if rounding != "sums":
@@ -117,7 +120,7 @@ def rounded(
 
 
 def longest(weight: int) -> Case:
-    """The largest sums that there are, of one sign."""
+    """Return a case of the largest sums of one sign that int32 can contain."""
     x = np.full((1, LONGEST), 255, np.uint8)
     w = np.full((3, LONGEST), weight, np.int8)
     return Case(
@@ -138,20 +141,21 @@ def convolution(
     rounding: str,
     grid: tuple[Any, ...],
 ) -> Case:
+    """Return a case of a convolution."""
     kernel = f"{family}, sums" if rounding == "sums" else family
     stride, padding, dilation = window
     places = f"{taps}, {stride}, {padding}, {dilation}"
     name = f"{size} to {outputs}, {groups} groups, {places}, {rounding}"
     per_group = size[3] // groups
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
-    w = case.signed("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
-    b, rules = rounded(
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
+    w = case.int8_codes("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
+    b, rules = bias_and_grids(
         f"{kernel}: {name}", outputs, per_group * taps[0] * taps[1], rounding, grid
     )
     options: dict[str, Any] = {"stride": stride, "padding": padding}
     options |= {"dilation": dilation, "groups": groups}
 
-    def expected() -> Any:
+    def oracle() -> Any:
         given = options | {"x_zero_point": grid[0]}
         if rounding == "sums":
             return conv.conv2d_u8s8s32(x, w, b, **given).astype(np.int32)
@@ -161,5 +165,5 @@ def convolution(
     return Case(
         *(kernel, name),
         lambda threads: run(products.Conv2d(w, b, **options, **rules), (x,), threads),
-        expected,
+        oracle,
     )

@@ -1,11 +1,13 @@
-"""Cases of the rules of other libraries: codes on tensors, one oracle an element.
+"""Cases of the rounding rules of other libraries, with one oracle for each element.
 
-Each operation that a rule defines is computed on codes of qint8 with any scales, and on
-those of quint8, if it takes them, with powers of 2: many results lie on a tie then.
+Each operation that a rule defines is computed on qint8 codes with arbitrary scales. If
+the rule allows quint8, it is computed on these as well, with powers of 2 as scales, so
+that many results lie on a tie.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,37 +26,39 @@ from mdtensor.quant.generics import quantize, requantize
 from mdtensor.quant.presets.calls import BOUNDED
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import quantized
+from mdtensor.quant.tensor import QuantizedTensor, quantized
 
 Oracle = Callable[..., Any]
 #: Scales of two arguments and a result; zero points for qint8.
 SCALES = {"any scales": (0.0713, 0.0391, 0.0873), "ties": (2.0**-4, 2.0**-5, 2.0**-3)}
 ZEROS = (3, -7, 11)
-#: What has cases; all four would make the certificate a quarter longer.
+#: Types with their scales; all four pairs would make the certificate a quarter longer.
 KINDS = ((qint8, "any scales"), (quint8, "ties"))
-#: By how much the steps of products are wider than those of other results.
+#: The scale of products is this many times larger, because their sums are larger.
 WIDER = 8
 PAIRS = ("add", "sub", "mul", "div", "minimum", "maximum")
-#: Grids of functions whose values have ends.
+#: Grids of the functions with bounded values.
 ENDS = BOUNDED | {"hardsigmoid": BOUNDED["sigmoid"], "softsign": BOUNDED["tanh"]}
 POOL = {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}
 PADDING = (1, 1, 1, 1)
 
 
-def _named(module: Any, *names: str) -> dict[str, Oracle]:
+def _functions_of(module: ModuleType, *names: str) -> dict[str, Oracle]:
+    """Return functions of a module by name."""
     return {name: getattr(module, name) for name in names}
 
 
-_LITERT = _named(
+_LITERT = _functions_of(
     tflite, "sub", "mul", "concat", "global_avg_pool", "hardswish", "curve"
 )
-_XNNPACK = _named(xnnpack, "quantize", "requantize", "add", "sub", "mul")
-_XNNPACK |= _named(xnnpack, "products", "curve")
+_XNNPACK = _functions_of(xnnpack, "quantize", "requantize", "add", "sub", "mul")
+_XNNPACK |= _functions_of(xnnpack, "products", "curve")
 _BOTH = ("quantize", "requantize", "products", "curve", "softmax", "global_avg_pool")
-#: By rule: what one element is, by its operation or by the family of that.
+#: The oracle of one element, by rule, then by operation or family of operations.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _named(onnx, *_BOTH, *PAIRS),
-    "ort_cpu": _named(onnx, *PAIRS) | _named(ort, *_BOTH, "add", "mul", "avg_pool"),
+    "onnx": _functions_of(onnx, *_BOTH, *PAIRS),
+    "ort_cpu": _functions_of(onnx, *PAIRS)
+    | _functions_of(ort, *_BOTH, "add", "mul", "avg_pool"),
     "tflite_ref": _LITERT
     | {
         "quantize": tflite.quantize_ref,
@@ -72,7 +76,7 @@ ORACLES: dict[str, dict[str, Oracle]] = {
         "add": tflite.add_opt,
         "add of quint8": tflite.add_opt_u8,
         "products": tflite.products_opt,
-        "depthwise, one scale": tflite.products_ref,  # 4 channels, which fill no vector
+        "depthwise, one scale": tflite.products_ref,
         "softmax": tflite.softmax_opt,
         "mean": tflite.mean_opt,
     },
@@ -85,27 +89,28 @@ ORACLES: dict[str, dict[str, Oracle]] = {
 
 
 def cases() -> Iterator[Case]:
+    """Return the cases of this module."""
     for rule in TABLE:
         for dtype, scales in KINDS:
             yield from Rule(rule, dtype, scales).cases()
 
 
 def plain(grid: QParams) -> Grid:
-    """A grid of one scale as oracles take it."""
+    """Convert a grid with one scale to the form that oracles take."""
     scale, zero = np.float32(grid.scale), int(grid.zero_point)
     return Grid(scale, zero, grid.minimum, grid.maximum)
 
 
 class Rule:
-    """The cases of a rule on grids of one type.
+    """The cases of one rule on grids of one type.
 
     Args:
         rule: its name.
-        dtype: of arguments and results.
+        dtype: the type of arguments and results.
         scales: one of `SCALES`.
     """
 
-    def __init__(self, rule: str, dtype: Any, scales: str) -> None:
+    def __init__(self, rule: str, dtype: md.DType, scales: str) -> None:
         self.rule, self.dtype, self.scales = rule, dtype, scales
         self.middle = 128 if dtype is quint8 else 0
         self.x, self.y, self.out = (
@@ -114,21 +119,21 @@ class Rule:
         )
 
     def grid(self, scale: float, zero: int) -> QParams:
-        """A grid of the type; `zero` is that of qint8."""
+        """Return a grid of the type; `zero` is the zero point for qint8."""
         return QParams(np.float32(scale), zero + self.middle, dtype=self.dtype)
 
     def cases(self) -> Iterator[Case]:
-        """Those that the rule defines, for this type."""
+        """Return the cases that the rule defines for this type."""
         ways = (
-            self.moved,
-            self.joined,
+            self.requantization,
+            self.concat,
             self.mean,
-            self.pooled,
-            self.gated,
-            self.shares,
+            self.pool,
+            self.hardswish,
+            self.softmax,
         )
         yield from (case for way in ways for case in way())
-        yield from self.numbers()
+        yield from self.quantization()
         for name in PAIRS:
             yield from self.pair(name)
         for name in FUNCTIONS:
@@ -141,74 +146,81 @@ class Rule:
         yield from self.products("conv2d", (1, 4, 6, 5), (4, 1, 3, 3), None, 4)
 
     def codes(self, name: str, shape: tuple[int, ...], grid: QParams) -> Any:
-        """A tensor of any codes."""
-        return codes_on(grid, f"{self.rule}: {self.told(name)}", shape)
+        """Return a tensor of arbitrary codes."""
+        return codes_on(grid, f"{self.rule}: {self.case_name(name)}", shape)
 
-    def told(self, name: str) -> str:
-        """The name of a case."""
+    def case_name(self, name: str) -> str:
+        """Return the full name of a case."""
         return f"{name}, {self.dtype}, {self.scales}"
 
     def oracle(self, *names: str) -> Any:
-        """The first of these that there is, or None."""
+        """Return the first of these oracles that the rule has, or None."""
         known = ORACLES[self.rule]
         return next((known[name] for name in names if name in known), None)
 
-    def made(
+    def make_cases(
         self,
         operation: str,
         name: str,
         given: tuple[Any, ...],
-        computed: Callable[[QParams], Any],
-        expected: Callable[[], Any],
+        compute: Callable[[QParams], Any],
+        oracle: Callable[[], Any],
         **options: Any,
     ) -> Iterator[Case]:
-        """A case, if the rule computes this; `given` ends with the result's grid."""
+        """Make a case, if the rule computes this operation; otherwise none.
+
+        The last of `given` is the grid of the result.
+        """
         call, out = TABLE[self.rule].get(operation), given[-1]
         if call is None:
             return
+        # A rule may define the operation only for some grids or options.
         try:
             call.allow(*given, **options)
         except OptionError:
             return
         yield Case(
             self.rule,
-            self.told(name),
-            lambda threads: np.asarray(computed(out.rounded(self.rule)).codes),
-            lambda: np.asarray(expected(), out.dtype.storage),
+            self.case_name(name),
+            lambda threads: np.asarray(compute(out.rounded(self.rule)).codes),
+            lambda: np.asarray(oracle(), out.dtype.storage),
         )
 
-    def numbers(self) -> Iterator[Case]:
-        """Eighths of a step, and numbers far beyond codes."""
+    def quantization(self) -> Iterator[Case]:
+        """Return the case of quantize: eighths of a step, and numbers out of range."""
         name, one = "quantize", self.oracle("quantize")
-        title = f"{self.rule}: {self.told(name)}"
+        title = f"{self.rule}: {self.case_name(name)}"
         steps = draw.integers(title, (254,), -1300, 1300)
         near = steps.astype(np.float32) * np.float32(self.out.scale / 8)
         x = np.concatenate([near, np.array([1e30, -1e30], np.float32)])
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (self.out,)),
             lambda out: quantize(md.asarray(x), out),
             lambda: [one(value, plain(self.out)) for value in x],
         )
 
-    def moved(self) -> Iterator[Case]:
+    def requantization(self) -> Iterator[Case]:
+        """Return the case of requantize of every code."""
         name, one, x = "requantize", self.oracle("requantize"), every_code(self.x)
         grids = plain(self.x), plain(self.out)
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, self.out)),
             lambda out: requantize(x, out=out),
             lambda: [one(code, *grids) for code in codes_of(x)],
         )
 
-    def joined(self) -> Iterator[Case]:
+    def concat(self) -> Iterator[Case]:
+        """Return the case of concat of two grids."""
         name, one = "concat", self.oracle("concat", "requantize")
         xs, out = [every_code(self.x), every_code(self.y)], plain(self.out)
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (*xs, self.out)),
             lambda out: md.concat(xs, out=out),
             lambda: [one(c, plain(x.qparams), out) for x in xs for c in codes_of(x)],
         )
 
     def pair(self, name: str) -> Iterator[Case]:
+        """Return a case of an operation of two tensors."""
         one = self.oracle(f"{name} of {self.dtype}", name)
         x1 = self.codes(f"{name}: x1", (64,), self.x)
         x2 = self.codes(f"{name}: x2", (64,), self.y)
@@ -216,7 +228,7 @@ class Rule:
             x2 = without_zeros(x2)
         grids = plain(self.x), plain(self.y), plain(self.out)
         both = [*zip(codes_of(x1), codes_of(x2), strict=True)]
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x1, x2, self.out)),
             lambda out: getattr(md, name)(x1, x2, out=out),
             lambda: [one(a, b, *grids) for a, b in both],
@@ -230,7 +242,7 @@ class Rule:
         axis: int | None,
         groups: int = 1,
     ) -> Iterator[Case]:
-        """Sums of products; weights have a scale each along `axis`, or one."""
+        """Return a case of products; weights have a scale each along `axis`, or one."""
         is_single = axis is None
         name = operation + f", {groups} groups" * (groups > 1)
         name += ", one scale" * is_single
@@ -242,17 +254,17 @@ class Rule:
         how: dict[str, Any] = {"groups": groups} if operation == "conv2d" else {}
         places = {"stride": (2, 1), "padding": 1} if how else {}
         rest = () if operation == "matmul" else (None,)
-        yield from self.made(
+        yield from self.make_cases(
             *(operation, name, (x, w, grid)),
             lambda out: getattr(md, operation)(x, w, *rest, **how, **places, out=out),
-            lambda: self.rounded(one, sums(operation, x, w, groups), x, w, grid),
+            lambda: self.round_sums(one, sums(operation, x, w, groups), x, w, grid),
             **how,
         )
 
     def codes_of_weights(
         self, name: str, shape: tuple[int, ...], axis: int | None
     ) -> Any:
-        """Symmetric weights of qint8."""
+        """Return symmetric qint8 weights."""
         count = 1 if axis is None else shape[axis]
         ties = self.scales == "ties"
         scales = [
@@ -261,8 +273,15 @@ class Rule:
         grid = QParams(scales[0]) if axis is None else QParams(scales, axis=axis)
         return self.codes(name, shape, grid)
 
-    def rounded(self, one: Any, found: Array, x: Any, w: Any, out: QParams) -> Any:
-        """Sums [n, outputs, ...] as codes, one after the other."""
+    def round_sums(
+        self,
+        one: Any,
+        found: Array,
+        x: QuantizedTensor,
+        w: QuantizedTensor,
+        out: QParams,
+    ) -> Any:
+        """Round sums [n, outputs, ...] to codes, element by element."""
         scales = np.broadcast_to(w.qparams.scale, found.shape[1])
         grids = [Grid(np.float32(scale), 0) for scale in scales]
         codes = [
@@ -272,12 +291,14 @@ class Rule:
         return np.reshape(codes, found.shape)
 
     def mean(self) -> Iterator[Case]:
-        name, shape = "global_avg_pool2d", (1, 16, 3, 5)  # whole vectors
+        """Return the cases of the mean of images."""
+        name, shape = "global_avg_pool2d", (1, 16, 3, 5)
         x = self.codes(f"{name}: x", shape, self.x)
         images = np.asarray(x.codes).reshape(16, -1).tolist()
         yield from self.averages(name, x, images, (1, 16, 1, 1), {})
 
-    def pooled(self) -> Iterator[Case]:
+    def pool(self) -> Iterator[Case]:
+        """Return the cases of an average pool."""
         name = "avg_pool2d"
         x = self.codes(f"{name}: x", (1, 3, 7, 6), self.x)
         seen = [codes for image in np.asarray(x.codes)[0] for codes in windows(image)]
@@ -286,15 +307,15 @@ class Rule:
     def averages(
         self,
         name: str,
-        x: Any,
+        x: QuantizedTensor,
         seen: list[list[int]],
         shape: tuple[int, ...],
         options: dict[str, Any],
     ) -> Iterator[Case]:
-        """To another grid, where the rule has that, and to that of `x`."""
+        """Return two cases: to another grid, if the rule allows it, and to the same."""
         for title, grid in ((name, self.out), (f"{name}, grid kept", self.x)):
             given = options | {"x": x}
-            yield from self.made(
+            yield from self.make_cases(
                 *(name, title, (x, grid)),
                 partial(_pool, getattr(md, name), **given),
                 partial(self.all_averages, name, seen, shape, grid),
@@ -303,10 +324,11 @@ class Rule:
     def all_averages(
         self, name: str, seen: list[list[int]], shape: tuple[int, ...], out: QParams
     ) -> Array:
+        """Compute the average of each window with the oracle."""
         return np.reshape([self.average(name, codes, out) for codes in seen], shape)
 
     def average(self, name: str, codes: list[int], out: QParams) -> Any:
-        """What a window, or an image, of these codes gives."""
+        """Compute the average of the codes in one window or image."""
         grids, count = (plain(self.x), plain(out)), len(codes)
         in_turn = self.oracle("avg_pool") if name == "avg_pool2d" else None
         if in_turn:
@@ -318,11 +340,11 @@ class Rule:
         zero = 0 if one is tflite.global_avg_pool else int(self.x.zero_point)
         return one and one(sum(codes) - zero * count, count, *grids)
 
-    def gated(self) -> Iterator[Case]:
-        """Hardswish in 16 bits, where it is no table."""
+    def hardswish(self) -> Iterator[Case]:
+        """Return the case of hardswish in 16-bit arithmetic, without a lookup table."""
         one, x = self.oracle("hardswish"), every_code(self.x)
         if one is not None:
-            yield from self.made(
+            yield from self.make_cases(
                 *("hardswish", "hardswish", (x, self.out)),
                 lambda out: md.hardswish(x, out=out),
                 lambda: [
@@ -330,11 +352,12 @@ class Rule:
                 ],
             )
 
-    def shares(self) -> Iterator[Case]:
+    def softmax(self) -> Iterator[Case]:
+        """Return the case of softmax over rows."""
         name, one = "softmax", self.oracle("softmax")
         x = self.codes(f"{name}: x", (3, 33), self.x)
         bounded = self.grid(*BOUNDED[name])
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, bounded)),
             lambda out: md.softmax(x, axis=-1, out=out),
             lambda: [
@@ -344,13 +367,13 @@ class Rule:
         )
 
     def curve(self, name: str) -> Iterator[Case]:
-        """A function of every code, through a table."""
+        """Return the case of a function of every code, through a lookup table."""
         if self.oracle(name):
             return
         one, x, scale = self.oracle("curve"), every_code(self.x), float(self.x.scale)
         target = self.grid(*ENDS[name]) if name in ENDS else self.out
         options = OPTIONS.get(name, {})
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, target)),
             lambda out: getattr(md, name)(x, **options, out=out),
             lambda: [
@@ -359,29 +382,33 @@ class Rule:
         )
 
 
-def _pool(operation: Any, out: QParams, x: Any, **options: Any) -> Any:
+def _pool(
+    operation: Callable[..., Any], out: QParams, x: QuantizedTensor, **options: Any
+) -> Any:
+    """Call a pool; `out` comes second so that `partial` can fix all other arguments."""
     return operation(x, **options, out=out)
 
 
-def codes_of(x: Any) -> list[int]:
+def codes_of(x: QuantizedTensor) -> list[int]:
+    """Return the codes of a tensor as a list."""
     codes: list[int] = np.asarray(x.codes).tolist()
     return codes
 
 
-def without_zeros(x: Any) -> Any:
-    """Codes that are no zero point: divisors."""
+def without_zeros(x: QuantizedTensor) -> Any:
+    """Replace codes at the zero point, because divisors must not be 0."""
     codes = np.asarray(x.codes)
     return quantized(codes + (codes == x.qparams.zero_point), x.qparams)
 
 
 def windows(image: Array) -> list[list[int]]:
-    """The codes in each window of `POOL`, those inside of the image."""
+    """Return the codes in each window of `POOL`, without the padding."""
     places = [[slice(max(2 * i - 1, 0), 2 * i + 2) for i in range(n)] for n in (4, 3)]
     return [image[i, j].ravel().tolist() for i in places[0] for j in places[1]]
 
 
-def sums(operation: str, x: Any, w: Any, groups: int) -> Array:
-    """Sums of products of steps, exact."""
+def sums(operation: str, x: QuantizedTensor, w: QuantizedTensor, groups: int) -> Array:
+    """Compute sums of products of steps exactly."""
     if operation == "conv2d":
         images = np.moveaxis(steps_of(x), 1, -1)
         how: dict[str, Any] = {"stride": (2, 1), "padding": PADDING, "groups": groups}

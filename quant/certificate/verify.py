@@ -1,34 +1,34 @@
-"""Does this machine conform? Runs against the oracle, hashes against the published."""
+"""The certificate of this machine: results are compared with the oracle and a hash."""
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.quant.certificate.case import THREADS, Array, Case, digest
-from mdtensor.quant.certificate.cases import ORACLE, chosen, costs
+from mdtensor.quant.certificate.cases import ORACLE, costs, select_cases
 
-# Every runway of this CPU on every number of threads, each in a process of its own.
+# Runs. Each ISA of this CPU has its own process, because the ISA is chosen at import
+# and a wrong instruction ends the process (decision 0027).
 
 
 @dataclass(frozen=True)
 class Run:
-    """One runway on some threads.
+    """The results of one ISA on a number of threads.
 
     Args:
-        runway: a value of MDTENSOR_ISA.
-        threads: how many.
-        results: one for each case, or none if the process failed.
-        problem: why it failed.
-        seconds: that it took, compilation included.
+        runway: the ISA, a value of MDTENSOR_ISA.
+        threads: the number of threads.
+        results: one for each case, or empty if the process failed.
+        problem: why the process failed.
+        seconds: the time of the run, with compilation.
     """
 
     runway: str
@@ -39,10 +39,10 @@ class Run:
 
 
 def runways(emulated: bool) -> list[str]:
-    """What MDTENSOR_ISA can be on this CPU, the slowest first.
+    """Return the values of MDTENSOR_ISA that work on this CPU, the slowest first.
 
     Args:
-        emulated: with those that can be emulated where the CPU lacks instructions.
+        emulated: include ISAs that the CPU lacks but that can be emulated.
     """
     usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
     if isa.IS_JIT_DISABLED:
@@ -54,10 +54,10 @@ def runways(emulated: bool) -> list[str]:
 def compute(
     names: list[str], quick: bool, done: Callable[[int], object] = lambda cost: None
 ) -> list[Run]:
-    """Runs of these runways on every number of threads, as many at once as cores.
+    """Run these ISAs on every number of threads, as many at once as there are cores.
 
     Args:
-        done: is called when a case is computed on some threads, with its cost.
+        done: called after each case on each number of threads, with the cost of it.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
@@ -69,61 +69,67 @@ def compute(
 
 
 def _process(runway: str, quick: bool, done: Callable[[int], object]) -> list[Run]:
-    """The results of one process."""
-    left = iter(costs(chosen(quick), len(THREADS)))
+    """Run all cases on one ISA in a process of its own."""
+    left = iter(costs(select_cases(quick), len(THREADS)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.npz"
         command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
         command += [str(file), *["--quick"] * quick]
-        code, text = watched(
+        code, text = run_and_watch(
             command, {"MDTENSOR_ISA": runway}, lambda: done(next(left, 0))
         )
-        done(sum(left))  # where it failed
+        # After a failure, so that the reported costs still add up to the total.
+        done(sum(left))
         if code:
-            problem = _problem(code, text)
+            problem = _describe_failure(code, text)
             return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
         with np.load(file, allow_pickle=False) as found:
-            return [_run(runway, threads, found) for threads in THREADS]
+            return [_load_run(runway, threads, found) for threads in THREADS]
 
 
-def watched(
+def run_and_watch(
     command: list[str], more: dict[str, str], line: Callable[[], object]
 ) -> tuple[int, str]:
-    """The exit code of a process and its stderr; `line` is called for each of stdout.
+    """Run a command; return its exit code and its stderr.
+
+    `line` is called for each line of stdout.
 
     Args:
-        more: environment variables besides ours.
+        more: environment variables to add.
     """
-    with tempfile.TemporaryFile("w+", errors="replace") as told:
+    # stderr goes to a file: the child would block on a second pipe that is not read.
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
         with subprocess.Popen(
             command,
             env=os.environ | more,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=errors,
             text=True,
         ) as child:
             for _ in child.stdout or ():
                 line()
-        told.seek(0)
-        return child.returncode, told.read()
+        errors.seek(0)
+        return child.returncode, errors.read()
 
 
-def _run(runway: str, threads: int, found: Any) -> Run:
-    count = len(found.files) // len(THREADS) - 1
+def _load_run(runway: str, threads: int, found: Mapping[str, Array]) -> Run:
+    """Return the results for one number of threads in the file of a process."""
+    count = len(found) // len(THREADS) - 1
     results = tuple(found[f"{threads}/{i}"] for i in range(count))
     return Run(runway, threads, results, "", float(found[f"{threads}/seconds"]))
 
 
-def _problem(code: int, text: str) -> str:
-    last = (text.strip().splitlines() or ["it said nothing"])[-1]
+def _describe_failure(code: int, text: str) -> str:
+    """Describe the failure of a process: its exit code and last line."""
+    last = (text.strip().splitlines() or ["without a message"])[-1]
     return f"the process ended with {code}: {last}"
 
 
-# The hashes that every conforming machine gives: the only place where they stand.
+# The hashes that every conforming machine gives. They are defined only here.
 
-#: Of all cases.
+#: The hash of all cases.
 WHOLE = "0ceab050c434a8e72e55e3a3b4367b2b836f06910a9ff97aeb8b522b86c7d314"
-#: Of the cases that compile in seconds, `mdtensor verify --quick`.
+#: The hash of the cases that compile in seconds, `mdtensor verify --quick`.
 QUICK = "9475068c8fd1b72d6f5aaeaccd28ff97690d092982ffb79ac15330d105f0a697"
 
 
@@ -133,9 +139,9 @@ class Difference:
 
     Args:
         case: the kernel and the case.
-        run: number of the run.
-        index: of the element; empty where type or shape differ.
-        expected, got: the element by the oracle and by the run.
+        run: the number of the run.
+        index: the index of the element; empty if type or shape differs.
+        expected, got: the element in the oracle's result and in the run's.
     """
 
     case: str
@@ -147,13 +153,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Tally:
-    """One kernel on all runs.
+    """The counts of one kernel in all runs.
 
     Args:
         kernel: its name.
-        cases: how many inputs it was given.
-        elements: how many results were compared, on each run.
-        mismatches: how many differ from the oracle, for each run.
+        cases: the number of cases.
+        elements: the number of results compared in each run.
+        mismatches: for each run, the number of results that differ from the oracle.
     """
 
     kernel: str
@@ -164,14 +170,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was run, and whether it conforms.
+    """The runs of a certificate, and whether the machine conforms.
 
     Args:
-        runs: runways and threads.
-        hashes: of the results of each run; empty if it failed.
-        oracle: the hash of what the oracle gives.
-        published: the hash of every conforming machine.
-        tallies: by kernel.
+        runs: one for each ISA and number of threads.
+        hashes: the hash of each run; empty if it failed.
+        oracle: the hash of the oracle's results.
+        published: the hash that every conforming machine gives.
+        tallies: one for each kernel.
         first: the first difference, if there is one.
     """
 
@@ -184,7 +190,7 @@ class Verdict:
 
     @property
     def conforms(self) -> bool:
-        """Every run gives the published hash, and so does the oracle."""
+        """Return whether every run and the oracle give the published hash."""
         return {*self.hashes, self.oracle} == {self.published}
 
 
@@ -198,34 +204,34 @@ def certify(
     """Run the certificate on this machine.
 
     Args:
-        quick: only the cases that compile in seconds.
-        emulated: also runways that the CPU lacks, in other instructions.
-        done: is called when a case is computed, by a run or by the oracle, with a share
-            of what `total_cost` gives.
+        quick: run only the cases that compile in seconds.
+        emulated: also run ISAs that the CPU lacks, with emulated instructions.
+        done: called after each case of a run or of the oracle, with its cost. The costs
+            add up to `total_cost`.
     """
-    cases = chosen(quick)
+    cases = select_cases(quick)
     runs = tuple(compute(runways(emulated), quick, done))
-    return judged(cases, runs, QUICK if quick else WHOLE, done)
+    return judge(cases, runs, QUICK if quick else WHOLE, done)
 
 
 def total_cost(quick: bool, emulated: bool) -> int:
-    """What the shares of one certificate come to, about hundredths of a second."""
-    cases = chosen(quick)
+    """Return the total of the costs that `certify` reports, in about 1/100 seconds."""
+    cases = select_cases(quick)
     runs = len(runways(emulated)) * sum(costs(cases, len(THREADS)))
     return runs + ORACLE * len(cases)
 
 
-def judged(
+def judge(
     cases: tuple[Case, ...],
     runs: tuple[Run, ...],
     known: str,
     done: Callable[[int], object] = lambda cost: None,
 ) -> Verdict:
-    """What the results of `runs` say, against the hash that is `known`."""
+    """Compare the results of `runs` with the oracle and with the hash `known`."""
     titles = [case.title for case in cases]
     expected: list[Array] = []
     for case in cases:
-        expected.append(case.expected())
+        expected.append(case.oracle())
         done(ORACLE)
     hashes = tuple(_hash(titles, run.results) for run in runs)
     wrong = [
@@ -245,13 +251,15 @@ def judged(
 
 
 def _hash(titles: list[str], results: tuple[Array, ...] | list[Array]) -> str:
+    """Return the hash of results; empty without results."""
     return digest(zip(titles, results, strict=True)) if results else ""
 
 
 def unequal(got: Array, expected: Array) -> Array:
-    """Which elements differ, by their bytes; all of them if type or shape do."""
+    """Return which elements differ in their bytes; all if type or shape differs."""
     if got.dtype != expected.dtype or got.shape != expected.shape:
         return np.ones(expected.shape, bool)
+    # By bytes, because -0.0 == 0.0, and NaN differs from itself.
     x, y = (
         np.ascontiguousarray(each).reshape(-1, 1).view(np.uint8)
         for each in (got, expected)
@@ -262,6 +270,7 @@ def unequal(got: Array, expected: Array) -> Array:
 def _tallies(
     cases: tuple[Case, ...], expected: list[Array], wrong: list[list[Array]]
 ) -> list[Tally]:
+    """Count cases, elements and mismatches by kernel."""
     places: dict[str, list[int]] = {}
     for i, case in enumerate(cases):
         places.setdefault(case.kernel, []).append(i)
@@ -284,14 +293,18 @@ def _first(
     expected: list[Array],
     wrong: list[list[Array]],
 ) -> Difference | None:
-    """The first difference, in the order of the hash, then of the runs."""
+    """Return the first difference, in the order of the hash, then of the runs."""
     for i, case in enumerate(cases):
         for number, (run, found) in enumerate(zip(runs, wrong, strict=True)):
             if found and found[i].any():
                 got = run.results[i]
                 if got.dtype != expected[i].dtype or got.shape != expected[i].shape:
                     return Difference(
-                        case.title, number, (), _kind(expected[i]), _kind(got)
+                        case.title,
+                        number,
+                        (),
+                        _describe_type(expected[i]),
+                        _describe_type(got),
                     )
                 at = tuple(int(n) for n in np.argwhere(found[i])[0])
                 return Difference(
@@ -300,5 +313,6 @@ def _first(
     return None
 
 
-def _kind(array: Array) -> str:
+def _describe_type(array: Array) -> str:
+    """Return the type and shape of an array as text."""
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"

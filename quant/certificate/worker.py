@@ -1,10 +1,10 @@
-"""Computes the cases in this process: `python -m mdtensor.quant.certificate.worker`.
+"""A process that computes the cases: `python -m mdtensor.quant.certificate.worker`.
 
-A runway is chosen when kernels are imported, so each has a process of its own; one that
-the CPU aborts takes no other with it. The file, an .npz, has for each number of threads
-the seconds that it took, `1/seconds`, and the results in the order of the cases, `1/0`
-and so on. On stdout there is a line at the start, and one for each case as soon as it
-is computed.
+The ISA is chosen when kernels are imported, so each ISA has its own process; if the CPU
+aborts one, the others go on. The output is an .npz file. For each number of threads it
+has the seconds of the run, `1/seconds`, and the results in the order of the cases,
+`1/0` and so on. stdout gets a line at the start, and one for each case as soon as it is
+computed.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
-from mdtensor.quant.certificate.case import THREADS, cut_short_steps
-from mdtensor.quant.certificate.cases import chosen
+from mdtensor.quant.certificate.case import THREADS, split_short_steps
+from mdtensor.quant.certificate.cases import select_cases
 
 
 def main() -> None:
@@ -22,13 +22,13 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    cut_short_steps()
+    split_short_steps()
     found = {}
     print("ready", flush=True)
     for threads in THREADS:
         start = time.perf_counter()
-        for i, case in enumerate(chosen(given.quick)):
-            found[f"{threads}/{i}"] = case.computed(threads)
+        for i, case in enumerate(select_cases(given.quick)):
+            found[f"{threads}/{i}"] = case.compute(threads)
             print(case.title, flush=True)
         found[f"{threads}/seconds"] = np.array(time.perf_counter() - start)
     np.savez(given.file, allow_pickle=False, **found)

@@ -1,12 +1,12 @@
-"""Tensors in GGUF files, the format of llama.cpp: what blocks say, exactly.
+"""Tensors in GGUF files, the format of llama.cpp, read and written exactly.
 
     file = quant.read_gguf("model.gguf")     # maps the file, decodes nothing
     w = file["blk.0.attn_q.weight"]          # Blocks: type Q4_0, shape (4096, 4096)
     w.tensor()                               # QInt4Tensor on a grid of blocks of 32
-    w.dequantize()                           # Float32Tensor, of any type of blocks
+    w.dequantize()                           # Float32Tensor, for any type of blocks
     quant.write_gguf("other.gguf", {"w": x}, {"general.name": "mine"})
 
-Needs the package gguf, which knows what the bits of a block mean.
+It needs the package gguf, which decodes the bits of a block.
 """
 
 from mdtensor.quant.gguf.blocks import Blocks as Blocks

@@ -1,7 +1,9 @@
-"""A tensor as a GGUF file has it: bytes, in blocks of a type, and a shape."""
+"""Tensors as GGUF files store them: bytes, in blocks of one type, and a shape."""
 
+from enum import IntEnum
 from functools import cache
 from math import prod
+from types import ModuleType
 from typing import Any, Final, NamedTuple, Self
 
 import ml_dtypes
@@ -11,16 +13,17 @@ import numpy.typing as npt
 from mdtensor import Float32Tensor, StorageError, Tensor, cpu, from_numpy
 from mdtensor.errors import describe, shown
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor
+from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor, QuantizedTensor
 
-# The package gguf, on use: the types of blocks and what their bits mean.
+# The package gguf knows the types of blocks and their bits. It is an extra, so it is
+# imported on use (decision 0028).
 
 
-def gguf_package() -> Any:
-    """The package.
+def gguf_package() -> ModuleType:
+    """Return the package gguf.
 
     Raises:
-        StorageError: it is not installed.
+        StorageError: the package is not installed.
     """
     try:
         import gguf
@@ -29,26 +32,29 @@ def gguf_package() -> Any:
             "GGUF files need the package gguf",
             "Install it with `pip install mdtensor[gguf]`",
         ) from None
-    return gguf
+    package: ModuleType = gguf
+    return package
 
 
-def block_type(name: Any) -> Any:
-    """The package's member for a type of blocks, such as `Q8_0`.
+def block_type(name: object) -> IntEnum:
+    """Return the package's enum member for a type of blocks, such as `Q8_0`.
 
     Raises:
-        StorageError: there is no type of this name.
+        StorageError: the type does not exist.
     """
     types = gguf_package().GGMLQuantizationType
     if not isinstance(name, str) or name not in types.__members__:
         raise StorageError(
-            f"{shown(name)} is no type of blocks", f"Use {', '.join(types.__members__)}"
+            f"{shown(name)} is not a type of blocks",
+            f"Use {', '.join(types.__members__)}",
         )
-    return types[name]
+    found: IntEnum = types[name]
+    return found
 
 
 @cache
 def writable() -> tuple[str, ...]:
-    """The types that the package quantizes to.
+    """Return the names of the types that the package can quantize to.
 
     Raises:
         StorageError: the package is not installed.
@@ -58,7 +64,9 @@ def writable() -> tuple[str, ...]:
     return tuple(t.name for t in types if _is_written(package, t))
 
 
-def _is_written(package: Any, type: Any) -> bool:
+def _is_written(package: ModuleType, type: IntEnum) -> bool:
+    """Return whether the package can quantize to a type, by an attempt."""
+    # The package does not list these types, but raises for all others.
     try:
         elements = package.GGML_QUANT_SIZES[type][0]
         package.quants.quantize(np.zeros((1, elements), np.float32), type)
@@ -68,17 +76,18 @@ def _is_written(package: Any, type: Any) -> bool:
 
 
 def sizes_of(name: str) -> tuple[int, int]:
-    """How many elements a block of the type has, and how many bytes."""
+    """Return the number of elements and of bytes in a block of the type."""
     elements, width = gguf_package().GGML_QUANT_SIZES[block_type(name)]
     return int(elements), int(width)
 
 
-# Types of blocks whose numbers lie on a grid: step · code, and no minimum.
+# Types of blocks whose numbers lie on a grid: step · code, without a minimum.
 #
 #     number = step · code       one step for each 16, 32 or 256 elements
 #
-# The package gguf decodes both: blocks whose steps are all 1 give the codes, blocks whose
-# codes are all 1 give the steps. So no order of bits is written down twice.
+# The package gguf decodes both: with all steps set to 1, it returns the codes; with all
+# codes set to 1, the steps. So the order of the bits is defined only there (decision
+# 0028).
 #
 # Source: ggml, `ggml-common.h`: `block_q4_0` and so on.
 
@@ -87,16 +96,16 @@ _ONE: Final = np.float16(1).tobytes()
 
 
 class Grid(NamedTuple):
-    """How a type of blocks lies on a grid.
+    """The description of a type of blocks whose numbers lie on a grid.
 
     Attributes:
-        leaf: the tensors whose codes hold its codes.
-        group: how many elements share a step.
-        ones: a block that stands for 1 everywhere, with steps and codes of 1.
-        steps: where the steps are; all other bytes are codes.
+        leaf: the type of the quantized tensors, whose codes include the codes here.
+        group: the number of elements with a common step.
+        ones: a block in which all steps and all codes are 1.
+        steps: the bytes of the steps; all other bytes are codes.
     """
 
-    leaf: Any
+    leaf: type[QInt8Tensor] | type[QInt4Tensor]
     group: int
     ones: bytes
     steps: slice
@@ -123,8 +132,8 @@ GRIDS: Final = {
 }
 
 
-def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
-    """The tensor of blocks of the type `name`.
+def to_grid_tensor(name: str, data: Array, shape: tuple[int, ...]) -> QuantizedTensor:
+    """Return the quantized tensor with the numbers of blocks of the type `name`.
 
     Raises:
         StorageError: a step is infinite or NaN.
@@ -134,13 +143,13 @@ def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
     ones = np.broadcast_to(np.frombuffer(grid.ones, np.uint8), blocks.shape)
     is_step = np.zeros(blocks.shape[1], bool)
     is_step[grid.steps] = True
-    spread = _decoded(name, np.where(is_step, blocks, ones))
-    codes = _decoded(name, np.where(is_step, ones, blocks))
+    spread = _decode(name, np.where(is_step, blocks, ones))
+    codes = _decode(name, np.where(is_step, ones, blocks))
     steps = spread.reshape(-1, grid.group)[:, :1]
     if not np.isfinite(steps).all():
         raise StorageError(f"a step of {name} is not finite", "Use dequantize()")
     counts = codes.astype(np.int8).reshape(-1, grid.group)
-    found, zeros = _upright(counts, steps, int(grid.leaf.dtype.maximum))
+    found, zeros = _make_steps_positive(counts, steps, int(grid.leaf.dtype.maximum))
     groups = (*shape[:-1], shape[-1] // grid.group)
     qparams = QParams(
         np.where(steps == 0, 1, abs(steps)).reshape(groups),
@@ -152,17 +161,26 @@ def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
     return grid.leaf.from_codes(found.reshape(shape), qparams)
 
 
-def _decoded(name: str, blocks: Array) -> Array:
+def _decode(name: str, blocks: Array) -> Array:
+    """Decode blocks to float32, as one flat array."""
     if not blocks.size:
         return np.empty(0, np.float32)
     row = blocks.reshape(1, -1)
+    # Any bytes are a valid block, also ones that decode to infinity or NaN.
     with np.errstate(all="ignore"):
         found = gguf_package().quants.dequantize(row, block_type(name))
     return np.asarray(found).reshape(-1)
 
 
-def _upright(codes: Array, steps: Array, largest: int) -> tuple[Array, Array]:
-    """Codes and zero points on steps above 0, for the same numbers."""
+def _make_steps_positive(
+    codes: Array, steps: Array, largest: int
+) -> tuple[Array, Array]:
+    """Return codes and zero points for the same numbers with positive steps.
+
+    A negative step changes the sign of the codes. If a code is then too large, all
+    codes become -1 - c, with zero point -1.
+    """
+    # In int16, because -(-128) does not fit int8.
     codes = np.where(steps == 0, np.int8(0), codes)
     wide = np.where(steps < 0, -codes.astype(np.int16), codes)
     if wide.max(initial=0) <= largest:
@@ -170,12 +188,12 @@ def _upright(codes: Array, steps: Array, largest: int) -> tuple[Array, Array]:
     return np.where(steps < 0, ~codes, codes), -(steps < 0).astype(np.int8)
 
 
-def to_bytes(x: Any, name: str) -> Array:
-    """The blocks of 32, of type `Q8_0` or `Q4_0`, that hold just this tensor.
+def to_bytes(x: QuantizedTensor, name: str) -> Array:
+    """Return the blocks of type `Q8_0` or `Q4_0` that contain exactly this tensor.
 
     Raises:
-        StorageError: another granularity, zero points but 0 and -1, or scales that are
-            no float16.
+        StorageError: the granularity differs, a zero point is neither 0 nor -1, or a
+            scale is not a float16.
     """
     grid = x.qparams
     steps = grid.scale.astype(np.float32)
@@ -191,25 +209,28 @@ def to_bytes(x: Any, name: str) -> Array:
     if not is_stored:
         fix = f"Use Blocks.quantize(dequantize(x), {name!r})"
         if grid.block_size == 32 and grid.axis == x.ndim - 1:
-            fix += ", or requantize to x.qparams with scales that are float16"
+            fix += ", or requantize to x.qparams with float16 scales"
         raise StorageError(
-            f"{name} is codes with a float16 scale for each 32 of the last axis",
+            f"{name} needs a float16 scale for each 32 elements of the last axis",
             fix,
             describe("Blocks.of", x),
         )
+    # Zero point -1 marks blocks with a negative step, see `_make_steps_positive`.
     is_turned = (grid.zero_point == -1).reshape(-1, 1)
     codes = np.asarray(x.codes.buffer, order="C").reshape(-1, 32)
     codes = np.where(is_turned, ~codes, codes).view(np.uint8)
     d = np.where(is_turned, -halves.reshape(-1, 1), halves.reshape(-1, 1))
     if name == "Q4_0":
+        # Q4_0 stores code + 8; a byte has element i and element i + 16.
         nibbles = (codes + np.uint8(8)) & np.uint8(15)
         codes = nibbles[:, :16] | nibbles[:, 16:] << np.uint8(4)
     return np.concatenate([d.view(np.uint8), codes], axis=1).reshape(-1)
 
 
 Bytes = npt.NDArray[np.uint8]
-Leaf = type[Tensor]  # in the class below, `type` is that of its blocks
-#: Types of one element a block, which dense tensors have.
+# An alias, because the class below has an argument called `type`.
+Leaf = type[Tensor]
+#: Types with one element per block, which dense tensors store.
 DENSE: Final[dict[str, Any]] = {
     "F32": np.float32,
     "F16": np.float16,
@@ -221,22 +242,22 @@ DENSE: Final[dict[str, Any]] = {
     "I64": np.int64,
 }
 _INTEGERS = ("I8", "I16", "I32", "I64")
-#: What tensors of codes on blocks of 32 are stored as.
+#: The types for quantized tensors with blocks of 32.
 _STORED = {QInt8Tensor: "Q8_0", QInt4Tensor: "Q4_0"}
 
 
 # Blocks are not tensors, so that nothing is dequantized unless the user requests it
 # (decision 0028).
 class Blocks:
-    """Bytes of a type of blocks; nothing is decoded until it is asked for.
+    """The bytes of a tensor in blocks of one type; decoded only on request.
 
     Args:
-        type: as in ggml: `Q8_0`, `Q4_K`, `F16`.
+        type: the name in ggml: `Q8_0`, `Q4_K`, `F16`.
         data: the bytes, row after row.
-        shape: in NumPy's order, the last axis is cut into blocks.
+        shape: in NumPy's order; the last axis is cut into blocks.
 
     Raises:
-        StorageError: no such type, or a shape of which these are not the bytes.
+        StorageError: the type is unknown, or the bytes do not fit the shape.
 
     Example:
         >>> x = md.reshape(md.arange(64, dtype=md.float32), (2, 32))
@@ -254,46 +275,49 @@ class Blocks:
     def __init__(self, type: str, data: Bytes, shape: tuple[int, ...]) -> None:
         elements, width = sizes_of(type)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8:
-            raise StorageError(f"data is {shown(data)}", "Give an array of uint8")
+            raise StorageError(f"data is {shown(data)}", "Pass a uint8 array")
         if not isinstance(shape, tuple | list) or not all(map(_is_size, shape)):
-            raise StorageError(f"shape is {shown(shape)}", "Give sizes from 0")
+            raise StorageError(f"shape is {shown(shape)}", "Pass sizes of 0 or more")
         count = prod(shape)
         if shape[-1:] and shape[-1] % elements:
             raise StorageError(
-                f"rows of {shape[-1]} are no whole blocks of {elements} ({type})",
+                f"rows of {shape[-1]} are not a multiple of {elements}, the block size "
+                f"of {type}",
                 f"Pad them to a multiple of {elements}",
             )
         if data.size != count // elements * width or (elements > 1 and not shape):
-            raise StorageError(f"{data.size} bytes are not {type} of shape {shape}")
+            raise StorageError(f"{data.size} bytes do not fit {type} of shape {shape}")
         self.type, self.data, self.shape = type, data.reshape(-1), tuple(shape)
 
     @classmethod
     def quantize(cls, x: Tensor, type: str) -> Self:
-        """Numbers rounded to blocks: the bytes that the package gguf gives.
+        """Round numbers to blocks; the bytes are the same as from the package gguf.
 
         Args:
             x: float32, finite.
-            type: one that the package quantizes to: `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`,
-                `Q5_1`, `TQ1_0`, `TQ2_0`, `MXFP4`; `F32`, `F16`, `BF16`.
+            type: a type that the package can quantize to: `Q8_0`, `Q4_0`, `Q4_1`,
+                `Q5_0`, `Q5_1`, `TQ1_0`, `TQ2_0`, `MXFP4`; `F32`, `F16`, `BF16`.
 
         Raises:
-            StorageError: numbers that are not finite or become so, rows that are no
-                whole blocks, or a type that the package does not write.
+            StorageError: a number is not finite or a step overflows, the rows are not
+                whole blocks, or the package cannot write the type.
         """
         call = describe("Blocks.quantize", x)
         if not isinstance(type, str) or type not in writable():
             raise StorageError(
-                f"{shown(type)} is no type of blocks that the package gguf writes",
+                f"{shown(type)} is not a type of blocks that the package gguf writes",
                 f"Use {', '.join(writable())}",
             )
-        numbers = _finite(x, call)
+        numbers = _require_finite(x, call)
         elements = sizes_of(type)[0]
         if not x.size:
-            raise StorageError(
-                "there is no number in x", "Give one block or more", call
-            )
+            raise StorageError("x is empty", "Pass at least one block of numbers", call)
         if not x.shape or x.shape[-1] % elements:
-            raise StorageError(f"rows are no whole blocks of {elements}", "", call)
+            raise StorageError(
+                f"rows are not a multiple of {elements}, the block size of {type}",
+                f"Pad them to a multiple of {elements}",
+                call,
+            )
         with np.errstate(all="ignore"):
             made = gguf_package().quants.quantize(_rows(numbers), block_type(type))
         blocks = cls(type, made.view(np.uint8)[: numbers.size // elements], x.shape)
@@ -303,14 +327,14 @@ class Blocks:
 
     @classmethod
     def of(cls, x: Tensor) -> Self:
-        """The blocks that hold the numbers of a tensor: `tensor()` gives them again.
+        """Store a tensor as blocks without rounding; `tensor()` returns it again.
 
-        Dense tensors are `F32`, `F16`, `BF16`, `F64`, `I8` to `I64`; codes with a scale
-        for each 32 of the last axis, each a float16, are `Q8_0` and `Q4_0`. A narrow
-        range, and a rule of rounding, have no place there.
+        Dense tensors become `F32`, `F16`, `BF16`, `F64` or `I8` to `I64`. Codes with a
+        float16 scale for each 32 elements of the last axis become `Q8_0` or `Q4_0`. A
+        narrow range and a rounding rule are not stored.
 
         Raises:
-            StorageError: no type of blocks holds them exactly.
+            StorageError: no type of blocks stores the tensor exactly.
         """
         if isinstance(x, Tensor) and x.device is cpu:
             for leaf, name in _STORED.items():
@@ -322,45 +346,45 @@ class Blocks:
                     return cls(name, data.view(np.uint8), x.shape)
         numbers = "dequantize(x)" if getattr(x, "qparams", None) else "x"
         raise StorageError(
-            "no type of blocks holds it",
+            "no type of blocks stores this tensor exactly",
             f"Use Blocks.quantize({numbers}, 'Q8_0'), or one of {', '.join(DENSE)}",
             describe("Blocks.of", x),
         )
 
     @property
     def leaf(self) -> Leaf | None:
-        """What `tensor()` gives; None if only `dequantize()` gives anything."""
+        """Return the type that `tensor()` returns; None without such a tensor type."""
         if self.type in DENSE:
             return type(from_numpy(np.empty(0, DENSE[self.type])))
         return GRIDS[self.type].leaf if self.type in GRIDS else None
 
     def tensor(self) -> Any:
-        """The tensor of just these numbers: dense, or codes on a grid.
+        """Return the tensor with exactly these numbers: dense, or quantized.
 
-        A step below 0 becomes one above: codes change their sign, or, where the type
-        has no code for that, c becomes -1 - c with a zero point of -1. In a block with
-        a step of 0 all codes are 0 and the step is 1. So zeros have no sign; all else
-        is what `dequantize()` gives, bit for bit.
+        A negative step becomes positive: the codes change their sign, or, if the type
+        does not have the negated code, c becomes -1 - c with zero point -1. In a block
+        with step 0, all codes become 0 and the step 1. So zeros lose their sign; all
+        other numbers are equal to `dequantize()` bit for bit.
 
         Raises:
-            StorageError: blocks with minima, or numbers from a table, for which there
-                is no grid; or a step is not finite.
+            StorageError: the type has minima or a table of numbers, which do not lie on
+                a grid, or a step is not finite.
         """
         if self.type in DENSE:
             return from_numpy(self._elements())
         if self.type not in GRIDS:
-            raise StorageError(f"no type of tensors holds {self!r}", "Use dequantize()")
-        return on_grid(self.type, self.data, self.shape)
+            raise StorageError(f"no tensor type stores {self!r}", "Use dequantize()")
+        return to_grid_tensor(self.type, self.data, self.shape)
 
     def dequantize(self) -> Float32Tensor:
-        """The numbers in float32: bit for bit those of the package gguf.
+        """Return the numbers in float32, bit for bit as the package gguf decodes them.
 
         Raises:
-            StorageError: integers or float64, which float32 would round, or a type
-                that the package does not decode.
+            StorageError: the elements are integers or float64, which float32 would
+                round, or the package does not decode the type.
         """
         if self.type == "F64" or self.type in _INTEGERS:
-            raise StorageError(f"{self!r} is not made of float32", "Use tensor()")
+            raise StorageError(f"float32 would round {self!r}", "Use tensor()")
         if not prod(self.shape):
             return Float32Tensor(np.empty(self.shape, np.float32))
         try:
@@ -375,11 +399,14 @@ class Blocks:
         return Float32Tensor(np.array(found, np.float32).reshape(self.shape))
 
     def _bytes(self) -> Bytes:
+        """Return the bytes in one piece of memory."""
         return np.ascontiguousarray(self.data)
 
     def _elements(self) -> npt.NDArray[Any]:
+        """Return the elements of a dense type."""
         stored = np.dtype(DENSE[self.type])
         data = self.data
+        # A mapped file may place the data at any address; views need an aligned one.
         if data.ctypes.data % stored.alignment:
             data = data.copy()
         found: npt.NDArray[Any] = data.view(stored).reshape(self.shape)
@@ -389,13 +416,15 @@ class Blocks:
         return f"Blocks({self.type}, shape={self.shape}, {self.data.size} bytes)"
 
 
-def _is_size(given: Any) -> bool:
-    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    return is_whole and given >= 0
+def _is_size(given: object) -> bool:
+    """Return whether a value is an integer from 0 on, and not a bool."""
+    if not isinstance(given, int | np.integer) or isinstance(given, bool):
+        return False
+    return bool(given >= 0)
 
 
-def _finite(x: Any, call: str) -> npt.NDArray[Any]:
-    """The numbers of a tensor that blocks can be made of."""
+def _require_finite(x: object, call: str) -> npt.NDArray[Any]:
+    """Return the numbers of a float32 tensor; raise if one is not finite."""
     if isinstance(x, Float32Tensor) and np.isfinite(x.buffer).all():
         return np.ascontiguousarray(x.buffer)
     fix = "Use asarray(x)"
@@ -403,9 +432,9 @@ def _finite(x: Any, call: str) -> npt.NDArray[Any]:
         fix = "Use astype(x, float32)"
     if isinstance(x, Float32Tensor):
         fix = "Replace NaN and infinities first"
-    raise StorageError("blocks are made of a Tensor of finite float32", fix, call)
+    raise StorageError("expected a Tensor of finite float32 numbers", fix, call)
 
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One row, which the package cuts into blocks."""
+    """Return the values as one row, which the package cuts into blocks."""
     return values.reshape(1, -1)

@@ -17,10 +17,10 @@ Call = Callable[..., Any]
 MODELS = [
     ("gone.onnx", "ModelError: there is no file gone.onnx. Check the path."),
     ("folder", "ModelError: folder cannot be read: Is a directory."),
-    ("cut.onnx", "ModelError: cut.onnx is no ONNX model, or is cut short: "),
-    ("garbage.onnx", "ModelError: garbage.onnx is no ONNX model, or is cut short: "),
-    ("text.npy", "ModelError: text.npy is no ONNX model, or is cut short: 6 bytes"),
-    ("empty.onnx", "ModelError: empty.onnx holds no ONNX graph"),
+    ("cut.onnx", "ModelError: cut.onnx is not an ONNX model, or is truncated: "),
+    ("garbage.onnx", "ModelError: garbage.onnx is not an ONNX model, or is trunc"),
+    ("text.npy", "ModelError: text.npy is not an ONNX model, or is truncated: 6 bytes"),
+    ("empty.onnx", "ModelError: empty.onnx does not contain an ONNX graph"),
     ("outside.onnx", "tensor 'w' is at '../weights.bin', outside the folder"),
     (
         "unknown.onnx",

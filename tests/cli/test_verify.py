@@ -9,7 +9,7 @@ import pytest
 
 from mdtensor.cli import host, report
 from mdtensor.quant.certificate.case import Case
-from mdtensor.quant.certificate.verify import Run, Verdict, judged
+from mdtensor.quant.certificate.verify import Run, Verdict, judge
 
 Call = Callable[..., Any]
 GOOD = np.array([[1, 2], [3, 4]], np.uint8)
@@ -26,7 +26,7 @@ def certified(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """`certified(run, ...)`: these are the runs of the command."""
 
     def give(*runs: Run) -> None:
-        verdict: Verdict = judged(CASES, runs, HASH)
+        verdict: Verdict = judge(CASES, runs, HASH)
         monkeypatch.setattr(host, "certify", lambda *given: verdict)
         monkeypatch.setattr(host.isa, "cpu_name", lambda: "znver5")
 

@@ -98,8 +98,8 @@ def test_an_unknown_operator_is_named_with_its_node_and_operator_set():
     with pytest.raises(ModelError) as caught:
         onnx_backend.prepare(one_node("LSTM", {"x": ROW, "w": ROW, "r": ROW}))
     assert str(caught.value) == (
-        "operator 'LSTM' of node 'n', operator set 21, is not supported. Supported are "
-        "those that docs/reference/onnx.md lists."
+        "operator 'LSTM' of node 'n', operator set 21, is not supported. "
+        "docs/reference/onnx.md lists the supported operators."
     )
 
 
@@ -133,7 +133,7 @@ def test_inputs_of_two_types_are_refused(kind, types, last, first):
         onnx_backend.run_node(node, [np.ones((2, 2), t) for t in types])
     assert str(raised.value) == (
         f"{kind} 'n' reads {first} and {last}, which must be of one type. "
-        "Use Cast before it."
+        "Add a Cast before it."
     )
 
 
@@ -148,17 +148,17 @@ def test_an_attribute_that_is_unknown_is_refused():
     with pytest.raises(ModelError) as raised:
         onnx_backend.prepare(model)
     assert str(raised.value) == (
-        "Relu 'n' has an attribute 'foo', which operator set 21 does not know. "
+        "Relu 'n' has an attribute 'foo', which operator set 21 does not define. "
         "Its attributes are none."
     )
-    with pytest.raises(ModelError, match="'axes', which operator set 21 does not know"):
+    with pytest.raises(ModelError, match="'axes', which operator set 21 does not"):
         onnx_backend.prepare(one_node("Softmax", {"x": ROW}, axes=3))
 
 
 def test_a_definition_is_asked_for_what_is_there():
     model = one_node("Attention", {"q": ROW, "k": ROW, "v": ROW}, opset=24)
     model.graph.node[0].input[1] = "gone"
-    with pytest.raises(ModelError, match="Attention 'n' reads 'gone', which nothing"):
+    with pytest.raises(ModelError, match="Attention 'n' reads 'gone', which no earl"):
         onnx_backend.run_model(model, [np.float32([1, 2, 3])] * 3)
 
 
@@ -184,11 +184,11 @@ def test_inputs_in_order_or_by_name():
     a, b = np.float32([1, 2, 3]), np.float32([1, 1, 1])
     assert prepared.run([a, b]).y.tolist() == [0, 1, 2]
     assert prepared.run({"b": b, "a": a})[0].tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match="the model has the inputs 'a', 'b', given are"):
+    with pytest.raises(DataError, match="the model has the inputs 'a', 'b', but got"):
         prepared.run([a])
-    with pytest.raises(DataError, match="has the inputs 'a', 'b', given are 'c'"):
+    with pytest.raises(DataError, match="has the inputs 'a', 'b', but got 'c'"):
         prepared.run({"c": a})
-    with pytest.raises(DataError, match="'b' is list, which no tensor holds"):
+    with pytest.raises(DataError, match="'b' is list, which a tensor cannot store"):
         prepared.run([a, [1, 2]])
 
 

@@ -1,4 +1,4 @@
-"""A graph while a file is read: the values known so far, errors that name nodes."""
+"""State of a graph while its file is read: known values, and errors that name nodes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
-from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widened
+from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
 
 Array = npt.NDArray[Any]
-#: TensorProto.DataType of ONNX.
+#: Element types by their number in the file format, TensorProto.DataType.
 ELEMENT_TYPES = {
     1: md.float32,
     2: md.uint8,
@@ -40,10 +40,10 @@ _CODES_OF_ELEMENTS = {dtype: code for code, dtype in ELEMENT_TYPES.items()}
 
 
 def element_type(code: Any, where: str) -> md.DType:
-    """The element type with this number in the file format.
+    """Return the element type with number `code` in the file format.
 
     Raises:
-        ModelError: it is not supported.
+        ModelError: the type is not supported.
     """
     if code not in ELEMENT_TYPES:
         listed = ", ".join(map(str, ELEMENT_TYPES.values()))
@@ -56,13 +56,13 @@ def element_type(code: Any, where: str) -> md.DType:
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of the file, before it is a node of a graph.
+    """A node of the file, before it becomes a node of a graph.
 
     Args:
         kind: the operator's name in the file format.
-        name: the node's name, or that of its first output.
-        inputs: names of values; None where an optional one is left out.
-        outputs: names of values; empty where one is left out.
+        name: the name of the node, or of its first output if the node is unnamed.
+        inputs: names of values; None where an optional input is omitted.
+        outputs: names of values; empty where an output is omitted.
         attributes: by name, as Python values; tensors as arrays.
         opset: version of the operator set.
         proto: the node in the file.
@@ -80,36 +80,41 @@ class Operator:
         return f"{self.kind} {self.name!r}"
 
     def input(self, index: int) -> str | None:
-        """Input number `index`; None if it is left out."""
+        """Return the name of input number `index`; None if the input is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def get(self, attribute: str, default: Any = None) -> Any:
-        """An attribute; of floats, as a default too, a float32."""
+        """Return an attribute, or `default` if the node does not set it.
+
+        A float `default` is rounded to float32, because files store attributes that
+        way.
+        """
         if isinstance(default, float):
             default = float(np.float32(default))
         return self.attributes.get(attribute, default)
 
     def require(self, attribute: str, *allowed: Any) -> None:
-        """Refuse an attribute whose value is none of `allowed`, the first the default.
+        """Require an attribute to be one of `allowed`; the first is the default.
 
         Raises:
-            ModelError: it has another value.
+            ModelError: the attribute has another value.
         """
         value = self.get(attribute, allowed[0])
         if value not in allowed:
             listed = " or ".join(map(str, allowed))
-            raise self.refusal(f"has {attribute}={value}", f"Supported is {listed}")
+            raise self.error(f"has {attribute}={value}", f"Supported is {listed}")
 
-    def refusal(self, problem: str, fix: str = "") -> ModelError:
+    def error(self, problem: str, fix: str = "") -> ModelError:
+        """Build a `ModelError` whose text starts with this operator."""
         return ModelError(f"{self} {problem}", fix)
 
-    def unsized(self, problem: str, more: str = "") -> ModelError:
-        """A refusal of sizes that are not known; `more` ends what would work."""
-        return self.refusal(problem, f"Give {written('input_shapes')}{more}")
+    def size_error(self, problem: str, more: str = "") -> ModelError:
+        """Build the error for an unknown size; `more` completes the suggestion."""
+        return self.error(problem, f"Give {written('input_shapes')}{more}")
 
 
 def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`inputs`, and None for each operand of the operation that is left out."""
+    """Return `inputs`, padded with None for each omitted operand of the operation."""
     declared = operation.operation
     missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
     return inputs + (None,) * missing
@@ -119,18 +124,18 @@ def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 # calls (decision 0026).
 @dataclass
 class Builder:
-    """What is known of a model up to the operator that is read now.
+    """The known part of a model, up to the operator that is read now.
 
     Args:
         inputs: specs of the model's inputs.
-        specs: of every value so far.
+        specs: the spec of every value so far.
         constants: tensors by name.
         nodes: in the order of the file.
-        sizes: integers computed from shapes of which some are dynamic, by name: arrays
-            of Python integers, with None for what is dynamic.
-        left_out: results that are not supported, with the operator that has them.
-        elements: of the values whose element type is held by a wider one.
-        narrow: names of codes that leave out the smallest.
+        sizes: integers computed from partly dynamic shapes, by name: arrays of Python
+            integers, with None for each dynamic size.
+        unsupported: outputs that are not supported, with the operator that writes them.
+        elements: element types of the values that are stored in a wider type.
+        narrow: names of codes with a narrow range, which excludes the smallest code.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -138,14 +143,15 @@ class Builder:
     constants: dict[str, Any] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     sizes: dict[str, Array] = field(default_factory=dict)
-    left_out: dict[str, Operator] = field(default_factory=dict)
+    unsupported: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
-    # Operators ask for one constant several times, and each conversion costs 10 us.
+    # Readers fetch the same constant several times; each conversion costs 10 us.
     _arrays: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
     _node_names: set[str] = field(default_factory=set, init=False, repr=False)
 
     def input(self, name: str, spec: TensorSpec) -> None:
+        """Add an input of the model."""
         self._define(name)
         self.inputs[name] = self.specs[name] = spec
 
@@ -156,31 +162,34 @@ class Builder:
         return name
 
     def enter(self, name: str, array: Array) -> None:
-        """Add an array under a name of the file, with what its elements are there."""
-        self.constant(name, md.asarray(widened(array)))
+        """Add an array under a name of the file, and record its element type there."""
+        self.constant(name, md.asarray(widen(array)))
         element = element_of(array)
         if element is not None:
             self.elements[name] = element
 
     def size(self, name: str, values: Array, dtype: md.DType) -> None:
-        """Add integers: a constant, unless some of them are dynamic.
+        """Add integers: as a constant, unless some of them are dynamic.
 
-        Those that `dtype` does not hold wrap around.
+        Integers outside the range of `dtype` wrap around.
         """
         if is_dynamic(values):
             self._define(name)
             self.sizes[name] = values
             self.specs[name] = TensorSpec(md.leaf(dtype), values.shape)
         else:
+            # NumPy raises for Python integers that do not fit a narrow type; from int64
+            # they wrap around, as the operators of ONNX do.
             numbers = values.astype(np.int64) if values.dtype == object else values
             self.constant(name, md.asarray(numbers.astype(dtype.storage)))
 
     def new_constant(self, op: Operator, stem: str, values: Array) -> str:
-        """Add a tensor that is not in the file."""
+        """Add a tensor that the file does not contain, and return its new name."""
         name = self.fresh(f"{op.outputs[0]}.{stem}")
         return self.constant(name, md.asarray(values))
 
     def fresh(self, stem: str) -> str:
+        """Return an unused name that begins with `stem`."""
         return fresh_name(stem, self.specs)
 
     def _define(self, name: str) -> None:
@@ -188,41 +197,43 @@ class Builder:
             raise ModelError(f"value {name!r} is written twice")
 
     def check(self, op: Operator) -> None:
-        """Refuse an operator that reads what nothing before it writes.
+        """Raise if an operator reads a value that no earlier node writes.
 
         Raises:
-            ModelError: it does.
+            ModelError: there is such an input, or the first output is missing.
         """
         for name in filter(None, op.inputs):
-            if name in self.left_out:
-                raise op.refusal(
-                    f"reads {name!r}, a result of {self.left_out[name]} that is not "
-                    "supported"
+            if name in self.unsupported:
+                raise op.error(
+                    f"reads {name!r}, an output of {self.unsupported[name]} that is "
+                    "not supported"
                 )
             if name not in self.specs:
-                raise op.refusal(f"reads {name!r}, which nothing before it writes")
+                raise op.error(f"reads {name!r}, which no earlier node writes")
         if not op.outputs or not op.outputs[0]:
-            raise op.refusal("has no output")
+            raise op.error("does not have an output")
 
     def call(self, op: Operator, operation: Any, *inputs: Any, **options: Any) -> str:
-        """Add the node that computes the operator's result."""
+        """Add the node that computes the first output of the operator."""
+        # Further outputs count as unsupported until `call_output` adds them, so the
+        # error comes only if a later node reads one.
         for extra in filter(None, op.outputs[1:]):
-            self.left_out[extra] = op
+            self.unsupported[extra] = op
         return self._add(op.name, operation, inputs, op.outputs[0], options)
 
-    def also(
+    def call_output(
         self, op: Operator, index: int, operation: Any, *inputs: Any, **options: Any
     ) -> None:
-        """Add the node of a further result, after `call`, if the file names it."""
+        """Add the node of output `index`, after `call`, if the file names it."""
         output = op.outputs[index] if index < len(op.outputs) else ""
         if output:
-            del self.left_out[output]
+            del self.unsupported[output]
             self._add(self.fresh(output), operation, inputs, output, options)
 
     def step(
         self, op: Operator, stem: str, operation: Any, *inputs: Any, **options: Any
     ) -> str:
-        """Add a node on the way to the operator's result."""
+        """Add a node for an intermediate value of the operator."""
         name = self.fresh(f"{op.outputs[0]}.{stem}")
         return self._add(name, operation, inputs, name, options)
 
@@ -234,8 +245,9 @@ class Builder:
         output: str,
         options: dict[str, Any],
     ) -> str:
-        self._refuse_sizes(inputs)
+        self._require_static(inputs)
         given = all_inputs(operation, inputs)
+        # Files may repeat node names, but reports and plans identify nodes by name.
         name = fresh_name(name, self._node_names)
         node = Node(name, operation, given, output, options)
         self._define(output)
@@ -244,8 +256,8 @@ class Builder:
         self._node_names.add(name)
         return output
 
-    def _refuse_sizes(self, names: tuple[Any, ...]) -> None:
-        """Refuse dynamic sizes as numbers to calculate with."""
+    def _require_static(self, names: tuple[Any, ...]) -> None:
+        """Raise if an operand is a dynamic size: graphs cannot compute with sizes."""
         for name in names:
             if name in self.sizes:
                 raise ModelError(
@@ -254,7 +266,7 @@ class Builder:
                 )
 
     def array(self, name: str | None) -> Array | None:
-        """Return the elements of a value known while reading; None for any other.
+        """Return the elements of a value that is known while reading, otherwise None.
 
         Elements of `sizes` may be None.
         """
@@ -268,25 +280,25 @@ class Builder:
             self._arrays[name] = np.asarray(tensor.codes if is_coded else tensor)
         return self._arrays[name]
 
-    def known(self, op: Operator, index: int, what: str) -> Array:
-        """The elements of an input that must be known while reading.
+    def require_array(self, op: Operator, index: int, what: str) -> Array:
+        """Return the elements of an input that must be known while reading.
 
         Raises:
-            ModelError: it is left out, or depends on the data.
+            ModelError: the input is omitted, or depends on the data.
         """
         found = self.array(op.input(index))
         if found is None or is_dynamic(found):
-            raise op.unsized(
+            raise op.size_error(
                 f"needs {what} as a constant", " if it is computed from sizes"
             )
         return found
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
-        """An input that must be known while reading, as Python integers."""
-        return tuple(map(int, self.known(op, index, what).reshape(-1)))
+        """Return an input that must be known while reading, as Python integers."""
+        return tuple(map(int, self.require_array(op, index, what).reshape(-1)))
 
     def code(self, name: Any) -> int:
-        """The number of a value's element type in the file format."""
+        """Return the number of a value's element type in the file format."""
         if name in self.elements:
             return self.elements[name].code
         dtype = self.specs[name].dtype
@@ -295,19 +307,24 @@ class Builder:
         return _CODES_OF_ELEMENTS[dtype]
 
     def shape(self, name: Any) -> tuple[int, ...]:
+        """Return the shape of a value."""
         return self.specs[name].shape
 
     def graph(self, outputs: tuple[str, ...]) -> Graph:
-        self._refuse_sizes(outputs)
+        """Return the graph, without the nodes that no output depends on."""
+        self._require_static(outputs)
         made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
         return made.pruned()
 
 
 def is_dynamic(values: Array) -> bool:
-    """Whether an array has None for a dynamic size; any other has a type of numbers."""
+    """Return whether an array contains None, which stands for a dynamic size.
+
+    Only arrays of dtype object can; all others have a numeric dtype.
+    """
     return values.dtype == object and None in values.reshape(-1).tolist()
 
 
 def as_model_error(where: str, error: MdtensorError) -> ModelError:
-    """An error of ours met while reading, with its place in the file."""
+    """Convert an error raised while reading to one that names the place in the file."""
     return ModelError(f"{where}: {error.problem}", error.fix, error.call)

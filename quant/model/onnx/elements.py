@@ -1,7 +1,8 @@
-"""Element types of ONNX that no plain tensor has: each is held exactly by a wider one.
+"""Element types of ONNX without a tensor type: a wider type stores each one exactly.
 
-An int4 is held as int8, a float of 8 bits or fewer as float32. What the file calls it
-is kept beside the value, so that it is rounded, and handed out, as what it is.
+An int4 is stored as int8, a float of 8 bits or fewer as float32. The name of the type
+in the file is stored with the value, so that the value is rounded to that type and
+written with it.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Element:
-    """An element type of a file that is held by a wider one.
+    """An element type of a file whose values are stored in a wider type.
 
     Args:
-        code: its number, TensorProto.DataType.
-        storage: its NumPy type, by name of `ml_dtypes`.
-        wide: the type of tensors that hold it.
-        bits: of each in a file.
+        code: its number in the file format, TensorProto.DataType.
+        storage: the name of its dtype in `ml_dtypes`.
+        wide: the element type of the tensors that store it.
+        bits: bits of one element in a file.
     """
 
     code: int
@@ -48,21 +49,23 @@ class Element:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Return the NumPy dtype of the element type."""
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.storage))
         return found
 
     @property
     def is_float(self) -> bool:
+        """Return whether the type is a floating-point type."""
         return self.wide is md.float32
 
     @property
     def is_scale(self) -> bool:
-        """Whether it has powers of 2 only, and no sign."""
+        """Return whether the type has only powers of 2, without a sign."""
         return self.storage == "float8_e8m0fnu"
 
     @property
     def range(self) -> tuple[int, int]:
-        """The smallest and the largest integer."""
+        """Return the smallest and the largest integer of the type."""
         count = 2**self.bits
         return (-count // 2, count // 2 - 1) if self.wide is md.int8 else (0, count - 1)
 
@@ -70,7 +73,7 @@ class Element:
         return self.storage
 
 
-#: What an 8-bit byte holds several of, and floats of at most 8 bits.
+#: Integers of fewer than 8 bits and floats of at most 8 bits, by number.
 ELEMENTS = {
     element.code: element
     for element in (
@@ -104,40 +107,43 @@ QUANTIZED = {
 CODES = {dtype: code for code, dtype in QUANTIZED.items()}
 
 
-def stored(tensor: Any) -> Array:
-    """The elements of a tensor as a file has them: of a quantized one its codes."""
+def to_file_elements(tensor: Any) -> Array:
+    """Return the elements of a tensor as a file stores them: codes if quantized."""
+    # `codes` of scaled floats are bytes, but a file stores the floats themselves.
     if isinstance(tensor, ScaledFloatTensor):
         return np.asarray(tensor.buffer)
-    return as_stored(np.asarray(getattr(tensor, "codes", tensor)), tensor.dtype)
+    return to_file_dtype(np.asarray(getattr(tensor, "codes", tensor)), tensor.dtype)
 
 
-def as_stored(values: Array, dtype: md.DType) -> Array:
-    """Numbers in the type that a file has for elements of `dtype`."""
+def to_file_dtype(values: Array, dtype: md.DType) -> Array:
+    """Convert numbers to the dtype that a file has for elements of `dtype`."""
     element = ELEMENTS.get(CODES.get(dtype, 0))
     return values.astype(dtype.storage if element is None else element.dtype)
 
 
 def element_of(array: Array) -> Element | None:
-    """The element type of an array that no plain tensor has; None if one has it."""
+    """Return the element type of an array without a tensor type, otherwise None."""
     name = array.dtype.name
     return next((e for e in ELEMENTS.values() if e.storage == name), None)
 
 
-def widened(array: Array) -> Array:
-    """The same numbers, in the type that holds them."""
+def widen(array: Array) -> Array:
+    """Return the same numbers in the wider type that stores them."""
     element = element_of(array)
     return array if element is None else array.astype(element.wide.storage)
 
 
 @cache
 def magnitudes(code: int) -> Array:
-    """The numbers from 0 on that a type of floats has, in order, as float32.
+    """Return the finite numbers from 0 on of a floating-point type, as float32.
 
-    Number i has the bits i, so that an even place is an even number.
+    They ascend. Number i has the bit pattern i, so numbers at even positions have an
+    even significand.
     """
     dtype = ELEMENTS[code].dtype
-    info: Any = ml_dtypes.finfo  # which has no annotations
+    info: Any = ml_dtypes.finfo  # Any: ml_dtypes does not annotate it
     count = 2 ** (info(dtype).bits - 1)
+    # Some bit patterns are NaN; their conversion must not warn.
     with np.errstate(invalid="ignore"):
         found = np.arange(count, dtype=np.uint8).view(dtype).astype(np.float32)
     return found[np.isfinite(found)]

@@ -1,8 +1,9 @@
-"""A model that is run as it is read: operator by operator, on the tensors at hand.
+"""ONNX models run operator by operator, while they are read.
 
-Reading a graph, `Builder` records the calls of operations; here they are made at once,
-by the same functions, so an operator has one meaning. All values are known then: what
-a graph needs as a constant, such as a scale, may be computed by the model.
+To read a graph, `Builder` records the calls of operations. `Evaluator` runs the same
+calls at once, made by the same reader functions, so an operator has one meaning. All
+values are known while it runs. So the model may compute values that a graph needs as
+constants, such as a scale.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from mdtensor.quant.model.onnx.operators.manipulation import (
     target_code,
 )
 from mdtensor.quant.model.onnx.operators.table import Reader
-from mdtensor.quant.model.onnx.operators.windows import conv_options, window_axes
+from mdtensor.quant.model.onnx.operators.windows import (
+    conv_options,
+    require_window_axes,
+)
 from mdtensor.quant.model.onnx.qdq import UINT8
 from mdtensor.quant.model.onnx.read import (
     apply,
@@ -49,7 +53,7 @@ from mdtensor.quant.rules import rounding
 from mdtensor.quant.tensor import quantized
 
 Array = npt.NDArray[Any]
-#: Operators whose results have the elements of their first input, moved about.
+#: Operators that rearrange the elements of their first input without changing them.
 MOVES = frozenset({"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad"})
 MOVES |= {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 
@@ -57,7 +61,7 @@ MOVES |= {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueez
 # The backend runs the readers of graphs, so that ONNX's suite tests what the library
 # runs (decision 0026).
 class Evaluator(Builder):
-    """A builder all of whose values are known."""
+    """A builder that computes each value at once, so that all values are known."""
 
     def _add(
         self,
@@ -67,14 +71,15 @@ class Evaluator(Builder):
         output: str,
         options: dict[str, Any],
     ) -> str:
+        """Run an operation and add its result."""
         node = Node(name, operation, all_inputs(operation, inputs), output, options)
         return self.constant(output, node(*node.arguments(self.constants)))
 
     def enter(self, name: str, array: Any) -> None:
-        """Add an array from outside.
+        """Add an array that the caller or the file provides.
 
         Raises:
-            DataError: no tensor holds its elements.
+            DataError: its elements do not have a tensor type.
         """
         try:
             if not isinstance(array, (np.ndarray, np.generic)):
@@ -83,18 +88,21 @@ class Evaluator(Builder):
         except (MdtensorError, TypeError, ValueError):
             given = type_and_shape(array)
             raise DataError(
-                f"{name!r} is {given}, which no tensor holds",
+                f"{name!r} is {given}, which a tensor cannot store",
                 "Give an array of numbers",
             ) from None
 
     def result(self, name: str) -> Array:
-        """A value as an array of the element type of the file."""
+        """Return a value as an array of its element type in the file."""
         array = np.asarray(self.constants[name])
         element = self.elements.get(name)
         return array if element is None else array.astype(element.dtype)
 
     def apply(self, op: Operator, readers: dict[str, Reader]) -> None:
-        """Compute the results of one operator, if need be by its definition."""
+        """Compute the outputs of one operator.
+
+        If the operator does not have a reader, the operators of its definition run.
+        """
         self.check(op)
         check_types(self, op)
         if op.kind not in readers and is_defined(op):
@@ -102,6 +110,7 @@ class Evaluator(Builder):
                 self.apply(operator(node, opset, Path()), readers)
             return
         apply(reader_of(op, readers), self, op)
+        # Readers compute on the wide type; moved elements keep their type in the file.
         first = self.elements.get(op.inputs[0] or "") if op.inputs else None
         if first is not None and op.kind in MOVES:
             self.elements |= dict.fromkeys(filter(None, op.outputs), first)
@@ -112,12 +121,12 @@ class Evaluation:
 
     Args:
         model: the ModelProto.
-        folder: where its external data lies.
-        readers: what an operator means, where that is not what it means in a graph.
+        readers: readers that replace the graph's reader of the same operator.
+        folder: the folder with its external data; by default the current one.
 
     Raises:
-        ModelError: an operator that is not supported, or an attribute that it has not;
-            the error names it, its node and the operator set.
+        ModelError: an operator is not supported, or does not have one of its
+            attributes; the error names the operator, its node and the operator set.
     """
 
     def __init__(
@@ -136,17 +145,18 @@ class Evaluation:
         self.outputs = [value.name for value in model.graph.output]
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
-        """The outputs, in the order of the file, for inputs in its order."""
+        """Return the outputs in the order of the file, for inputs in its order."""
         if len(arrays) != len(self.inputs):
             listed = ", ".join(map(repr, self.inputs)) or "none"
             raise DataError(
-                f"the model has the inputs {listed}, given are {len(arrays)}",
-                "Give an array for each, in this order",
+                f"the model has the inputs {listed}, but got {len(arrays)} arrays",
+                "Pass one array for each input, in this order",
             )
         g = Evaluator()
         given = zip(self.inputs, arrays, strict=True)
         for name, array in [*self.arrays.items(), *given]:
             g.enter(name, array)
+        # ONNX's own cases compare bytes, so use its rounding rule (decision 0026).
         with rounding("onnx"):
             for op in self.operators:
                 g.apply(op, self.readers)
@@ -156,20 +166,20 @@ class Evaluation:
         return [g.result(name) for name in self.outputs]
 
 
-# Numbers as the nearest elements of types of floats with 8 bits or fewer.
+# Rounding to floating-point types of at most 8 bits.
 
-#: What is beyond the largest number of a type, where it does not saturate.
+#: The result past the largest number of types that do not saturate; else NaN.
 BEYOND = {"float8_e5m2": np.inf}
 
 
 def nearest(x: Any, element: Element, *, saturate: bool = True) -> Any:
-    """The nearest number that a type of floats has, ties to the even one.
+    """Round numbers to a floating-point type of at most 8 bits, ties to even.
 
     Args:
         x: float32, any shape; a NaN stays one.
-        element: the type of floats.
-        saturate: what is beyond the largest number becomes that; otherwise infinity,
-            or NaN in types that have none.
+        element: the floating-point type.
+        saturate: numbers past the largest one become the largest; otherwise they
+            become infinity, or NaN if the type does not have infinities.
 
     Returns:
         Float32Tensor.
@@ -177,11 +187,14 @@ def nearest(x: Any, element: Element, *, saturate: bool = True) -> Any:
     Source: ONNX `Cast`.
     """
     known = magnitudes(element.code)
-    beyond = 2 * known[-1] - known[-2]  # the next number, if there were one
+    # Overflow begins half a step past the largest number, as if one more number
+    # followed.
+    beyond = 2 * known[-1] - known[-2]
     middles = md.asarray((known + np.append(known[1:], beyond)) / np.float32(2))
     flat = md.reshape(md.abs(x), shape=(-1,))
     below = md.searchsorted(middles, flat, side="left")
-    above = md.searchsorted(middles, flat, side="right")  # differs on ties
+    # The two searches differ only on ties; numbers at even positions are the even ones.
+    above = md.searchsorted(middles, flat, side="right")
     is_even = md.equal(md.remainder(below, 2), 0)
     last = known[-1] if saturate else BEYOND.get(element.storage, np.nan)
     values = md.asarray(np.append(known, np.float32(last)))
@@ -191,7 +204,7 @@ def nearest(x: Any, element: Element, *, saturate: bool = True) -> Any:
 
 
 def _low_bits(x: Any, element: Element) -> Any:
-    """Whole numbers as the integers that have their last bits."""
+    """Convert whole numbers to the integers with the same low bits."""
     low, high = element.range
     whole = md.astype(x, md.int64, casting="saturate")
     return md.astype(
@@ -200,13 +213,15 @@ def _low_bits(x: Any, element: Element) -> Any:
 
 
 def cast(g: Builder, op: Operator) -> None:
-    """To an element type that a wider one holds; anything else as in a graph."""
+    """Cast to an element type that a wider one stores; other types as in a graph."""
     element = ELEMENTS.get(target_code(g, op))
     if element is None:
         cast_to_plain(g, op)
         return
     if element.is_scale:
-        raise op.refusal(f"gives {element}, powers of 2", "Keep scales in float32")
+        raise op.error(
+            f"casts to {element}, which has only powers of 2", "Keep scales in float32"
+        )
     x, output = g.constants[str(op.inputs[0])], op.outputs[0]
     if element.is_float:
         wide = md.astype(x, md.float32, casting="saturate")
@@ -217,60 +232,64 @@ def cast(g: Builder, op: Operator) -> None:
     g.elements[output] = element
 
 
-# Operators on codes with their scales and zero points beside them, evaluated.
+# Evaluation of operators that take scales and zero points as further inputs.
 #
-# In a file codes are plain integers, and each operator is told anew what they stand for.
-# Here they become tensors on a grid for the time of one operation. Codes that no
-# quantized type has, such as uint16, stand for the same numbers as steps from their zero
-# point, which a 32-bit accumulator holds.
+# In a file codes are plain integers, and every operator has inputs for their scale and
+# zero point. Here they become quantized tensors for the time of one operation. Codes
+# without a quantized type, such as uint16, become int32 codes with the zero point
+# subtracted, which stand for the same numbers.
 
-#: The arguments of a grid that say which scales there are, and where they lie.
+#: The arguments of `QParams` for the scales: `scale`, and `axis`, `block_size` if any.
 Place = dict[str, Any]
 
 
 def quantize_linear(g: Builder, op: Operator) -> None:
+    """Read QuantizeLinear."""
     code, narrow = _target(g, op), ELEMENTS.get(_target(g, op))
-    x, place = _divided(g, op)
+    x, place = _divide_by_scale(g, op)
     if narrow is not None and narrow.is_float:
-        steps = md.div(x, _along(place, place["scale"], x.shape))
-        if op.input(2):  # 0, which makes -0 one too
-            steps = md.add(steps, _along(place, _zeros(g, op, 2, place), x.shape))
+        steps = md.div(x, _broadcast_along(place, place["scale"], x.shape))
+        # The zero point of a float type is 0; adding it turns -0 into 0, as ONNX does.
+        if op.input(2):
+            steps = md.add(
+                steps, _broadcast_along(place, _zero_points(g, op, 2, place), x.shape)
+            )
         codes = nearest(md.astype(steps, md.float32, casting="saturate"), narrow)
     else:
-        codes = _rounded(x, code, place, _zeros(g, op, 2, place))
+        codes = _round_to_codes(x, code, place, _zero_points(g, op, 2, place))
     g.constant(op.outputs[0], codes)
     if narrow is not None:
         g.elements[op.outputs[0]] = narrow
 
 
 def _target(g: Builder, op: Operator) -> int:
-    """The number of the element type that QuantizeLinear writes."""
+    """Return the number of the element type that QuantizeLinear writes."""
     return g.code(op.input(2)) if op.input(2) else op.get("output_dtype", 0) or UINT8
 
 
-def _divided(g: Builder, op: Operator) -> tuple[Any, Place]:
-    """What is to be rounded, as float32 or in the type that the file divides in.
+def _divide_by_scale(g: Builder, op: Operator) -> tuple[Any, Place]:
+    """Return the numbers to round and the scales of their grid.
 
-    In another type than float32 the quotient is taken here, and the grid is of steps
-    of 1.
+    QuantizeLinear may divide in a type other than float32. Then the division happens
+    here, and the scales become 1.
     """
-    place = _place(g, op, 1)
+    place = _scale_place(g, op, 1)
     dtype = ELEMENT_TYPES[op.get("precision", 0) or g.code(str(op.inputs[1]))]
     x: Any = md.astype(g.constants[str(op.inputs[0])], dtype)
     if dtype is md.float32:
         return x, place
-    divisor: Any = md.astype(_along(place, place["scale"], x.shape), dtype)
+    divisor: Any = md.astype(_broadcast_along(place, place["scale"], x.shape), dtype)
     steps = np.ones_like(place["scale"], np.float32)
     return md.div(x, divisor), place | {"scale": steps}
 
 
-def _rounded(x: Any, code: int, place: Place, zeros: Any) -> Any:
-    """The codes of numbers, as plain integers."""
+def _round_to_codes(x: Any, code: int, place: Place, zeros: Any) -> Any:
+    """Round numbers to codes, as plain integers."""
     if _has_type(code, zeros):
         grid = QParams(**place, zero_point=zeros, dtype=QUANTIZED[code])
         return quantize(x, grid).codes
     steps = quantize(x, QParams(**place, dtype=qint32)).codes
-    shift = md.astype(_along(place, zeros, x.shape), md.int64)
+    shift = md.astype(_broadcast_along(place, zeros, x.shape), md.int64)
     codes = md.add(md.astype(steps, md.int64), shift)
     if code in ELEMENTS:
         wide, (low, high) = ELEMENTS[code].wide, ELEMENTS[code].range
@@ -279,20 +298,22 @@ def _rounded(x: Any, code: int, place: Place, zeros: Any) -> Any:
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
-    codes, place = g.constants[str(op.inputs[0])], _place(g, op, 1)
+    """Read DequantizeLinear."""
+    codes, place = g.constants[str(op.inputs[0])], _scale_place(g, op, 1)
     wanted = op.get("output_dtype", 0) or g.code(str(op.inputs[1]))
-    if codes.dtype is md.float32:  # what it holds are small floats
-        found = md.mul(codes, _along(place, place["scale"], codes.shape))
+    # float32 here stores floats of at most 8 bits, for which the scale is a factor.
+    if codes.dtype is md.float32:
+        found = md.mul(codes, _broadcast_along(place, place["scale"], codes.shape))
     else:
-        zeros = _zeros(g, op, 2, place)
-        found = dequantize(_on_grid(g, str(op.inputs[0]), place, zeros))
+        zeros = _zero_points(g, op, 2, place)
+        found = dequantize(_make_quantized(g, str(op.inputs[0]), place, zeros))
     dtype = ELEMENT_TYPES[wanted]
     g.constant(op.outputs[0], md.astype(found, dtype, casting="wrap"))
 
 
-def _place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
-    """Where the scales of input `index` lie on the first input."""
-    scales = np.asarray(g.known(op, index, "the scale"))
+def _scale_place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
+    """Return the scales in input `index`, and where they lie on the first input."""
+    scales = np.asarray(g.require_array(op, index, "the scale"))
     ndim = len(g.shape(op.inputs[0]))
     if op.get("block_size", 0):
         axis = op.get("axis", axis) % ndim
@@ -302,40 +323,48 @@ def _place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
     return {"scale": scales, "axis": op.get("axis", axis) % ndim}
 
 
-def _zeros(g: Builder, op: Operator, index: int, place: Place) -> Any:
-    """The zero points, in the shape of the scales."""
+def _zero_points(g: Builder, op: Operator, index: int, place: Place) -> Any:
+    """Return the zero points in input `index`, in the shape of the scales."""
     if not op.input(index):
         return np.zeros((), np.int64)
-    given = np.asarray(g.known(op, index, "the zero point"))
+    given = np.asarray(g.require_array(op, index, "the zero point"))
     return given if "axis" in place else given.reshape(-1)[0]
 
 
-def _along(place: Place, values: Any, shape: tuple[int, ...]) -> Any:
-    """Values for each scale as a tensor that broadcasts against one of `shape`."""
+def _broadcast_along(place: Place, values: Any, shape: tuple[int, ...]) -> Any:
+    """Arrange one value per scale as a tensor that broadcasts against `shape`."""
     steps = QParams(**place | {"scale": np.ones_like(place["scale"], np.float32)})
     found = np.broadcast_to(values, steps.scale.shape)
     return md.asarray(np.ascontiguousarray(steps.along(found, shape)))
 
 
 def _has_type(code: int, zeros: Any) -> bool:
-    """Whether there is a quantized type of these codes with these zero points."""
+    """Return whether a quantized type has these codes with these zero points."""
     dtype = QUANTIZED.get(code)
     return dtype is not None and not (dtype in SYMMETRIC and np.any(zeros))
 
 
-def _on_grid(g: Builder, name: str, place: Place, zeros: Any) -> Any:
-    """The quantized tensor of an integer value."""
+def _make_quantized(g: Builder, name: str, place: Place, zeros: Any) -> Any:
+    """Return the quantized tensor of an integer value.
+
+    Codes without a quantized type are stored as int32, after subtracting the zero
+    point.
+    """
     codes, code = g.constants[name], g.code(name)
     if _has_type(code, zeros):
         grid = QParams(**place, zero_point=zeros, dtype=QUANTIZED[code])
         return quantized(np.asarray(codes), grid)
-    shift = md.astype(_along(place, zeros, codes.shape), md.int64)
+    # In int64, because unsigned codes minus their zero point may be negative.
+    shift = md.astype(_broadcast_along(place, zeros, codes.shape), md.int64)
     steps = md.astype(md.sub(md.astype(codes, md.int64), shift), md.int32)
     return quantized(np.asarray(steps), QParams(**place, dtype=qint32))
 
 
 def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
-    """The grid that covers the numbers and 0; one of steps of 1 if all are 0."""
+    """Quantize to the grid that covers all numbers and 0.
+
+    If all numbers are 0, the scale is 1.
+    """
     x = g.constants[str(op.inputs[0])]
     low, high = md.minimum(md.min(x), 0.0), md.maximum(md.max(x), 0.0)
     scale = md.div(md.sub(high, low), 255.0)
@@ -347,39 +376,45 @@ def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
         g.constant(name, result)
 
 
-def _beside(g: Builder, op: Operator, x: int, axis: int) -> Any:
-    """Input `x` of a QLinear operator; its scale and zero point are the next two.
+def _operand(g: Builder, op: Operator, x: int, axis: int) -> Any:
+    """Return input `x` of a QLinear operator as a quantized tensor.
 
-    More than one scale lies along `axis`.
+    The next two inputs are its scale and its zero point. If there are several scales,
+    they lie along `axis`.
     """
-    name, scales = str(op.inputs[x]), np.asarray(g.known(op, x + 1, "the scale"))
+    name, scales = (
+        str(op.inputs[x]),
+        np.asarray(g.require_array(op, x + 1, "the scale")),
+    )
     place: Place = {"scale": scales.reshape(())} if scales.size == 1 else {}
     place = place or {"scale": scales.reshape(-1), "axis": axis}
-    return _on_grid(g, name, place, _zeros(g, op, x + 2, place))
+    return _make_quantized(g, name, place, _zero_points(g, op, x + 2, place))
 
 
-def _out(g: Builder, op: Operator, scale: int) -> QParams:
-    """The grid of the result of a QLinear operator."""
-    step = np.asarray(g.known(op, scale, "the scale")).reshape(-1)[0]
-    zero = np.asarray(g.known(op, scale + 1, "the zero point")).reshape(-1)[0]
+def _result_grid(g: Builder, op: Operator, scale: int) -> QParams:
+    """Return the grid of the result of a QLinear operator."""
+    step = np.asarray(g.require_array(op, scale, "the scale")).reshape(-1)[0]
+    zero = np.asarray(g.require_array(op, scale + 1, "the zero point")).reshape(-1)[0]
     return QParams(step, zero, dtype=QUANTIZED[g.code(str(op.inputs[scale + 1]))])
 
 
 def qlinear_matmul(g: Builder, op: Operator) -> None:
+    """Read QLinearMatMul."""
+    # ONNX has scales per row of A and per column of B.
     last = len(g.shape(op.inputs[3])) - 1
-    a, b = _beside(g, op, 0, len(g.shape(op.inputs[0])) - 2), _beside(g, op, 3, last)
-    g.constant(op.outputs[0], md.matmul(a, b, out=_out(g, op, 6)).codes)
+    a, b = _operand(g, op, 0, len(g.shape(op.inputs[0])) - 2), _operand(g, op, 3, last)
+    g.constant(op.outputs[0], md.matmul(a, b, out=_result_grid(g, op, 6)).codes)
 
 
-def _convolved(
+def _convolve(
     g: Builder, op: Operator, x: Any, at: int, w: Any, bias: Any, **out: Any
 ) -> Any:
-    """The codes of a convolution by the weights that are input `at`.
+    """Convolve `x` with `w` and return the codes; input `at` has the weights.
 
-    Over one axis it is one over two, of which the first has one place.
+    A convolution over one axis runs over two, with an added first axis of size 1.
     """
     options = conv_options(g, op, str(op.inputs[at])) | out
-    if window_axes(op, w.shape[2:], (1, 2)) == 2:
+    if require_window_axes(op, w.shape[2:], (1, 2)) == 2:
         return md.conv2d(x, w, bias, **options).codes
     before, after = options["padding"]
     options["padding"] = (0, before, 0, after)
@@ -390,31 +425,38 @@ def _convolved(
 
 
 def qlinear_conv(g: Builder, op: Operator) -> None:
-    x, w, bias = _beside(g, op, 0, 1), _beside(g, op, 3, 0), None
+    """Read QLinearConv."""
+    x, w, bias = _operand(g, op, 0, 1), _operand(g, op, 3, 0), None
     if op.input(8):
         sums = combine.of_products(x.qparams, w.qparams, 0)
         bias = quantized(np.asarray(g.constants[str(op.inputs[8])]), sums)
-    g.constant(op.outputs[0], _convolved(g, op, x, 3, w, bias, out=_out(g, op, 6)))
+    g.constant(
+        op.outputs[0], _convolve(g, op, x, 3, w, bias, out=_result_grid(g, op, 6))
+    )
 
 
-def _plain(g: Builder, op: Operator, x: int, zero: int, axis: int) -> Any:
-    """Input `x` on a grid of steps of 1, with the zero points of input `zero`."""
-    zeros = _zeros(g, op, zero, {"axis": axis})
+def _unscaled_operand(g: Builder, op: Operator, x: int, zero: int, axis: int) -> Any:
+    """Return input `x` on a grid with scale 1 and the zero points in input `zero`."""
+    zeros = _zero_points(g, op, zero, {"axis": axis})
     if zeros.size == 1:
-        return _on_grid(g, str(op.inputs[x]), {"scale": 1.0}, zeros.reshape(-1)[0])
+        return _make_quantized(
+            g, str(op.inputs[x]), {"scale": 1.0}, zeros.reshape(-1)[0]
+        )
     place = {"scale": np.ones(zeros.size), "axis": axis}
-    return _on_grid(g, str(op.inputs[x]), place, zeros.reshape(-1))
+    return _make_quantized(g, str(op.inputs[x]), place, zeros.reshape(-1))
 
 
 def matmul_integer(g: Builder, op: Operator) -> None:
-    a = _plain(g, op, 0, 2, len(g.shape(op.inputs[0])) - 2)
-    b = _plain(g, op, 1, 3, len(g.shape(op.inputs[1])) - 1)
+    """Read MatMulInteger."""
+    a = _unscaled_operand(g, op, 0, 2, len(g.shape(op.inputs[0])) - 2)
+    b = _unscaled_operand(g, op, 1, 3, len(g.shape(op.inputs[1])) - 1)
     g.constant(op.outputs[0], md.matmul(a, b).codes)
 
 
 def conv_integer(g: Builder, op: Operator) -> None:
-    x, w = _plain(g, op, 0, 2, 1), _plain(g, op, 1, 3, 0)
-    g.constant(op.outputs[0], _convolved(g, op, x, 1, w, None))
+    """Read ConvInteger."""
+    x, w = _unscaled_operand(g, op, 0, 2, 1), _unscaled_operand(g, op, 1, 3, 0)
+    g.constant(op.outputs[0], _convolve(g, op, x, 1, w, None))
 
 
 QLINEAR_READERS: dict[str, Reader] = {

@@ -1,4 +1,4 @@
-"""Model files on the disk: opened with suspicion, replaced in one step."""
+"""Model files on disk: reading with checks, and replacement in one step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ Array = npt.NDArray[Any]
 
 
 def onnx_package() -> Any:
-    """The package that knows the file format; only models need it.
+    """Return the package onnx, which reads and writes the file format.
 
     Raises:
-        ModelError: it is not installed.
+        ModelError: the package is not installed.
     """
+    # Imported here because the package is an extra that only models need.
     try:
         import onnx
     except ImportError:
@@ -40,18 +41,19 @@ def onnx_package() -> Any:
 
 
 def read_model(path: str | os.PathLike[str]) -> Any:
-    """The ModelProto in a file.
+    """Return the ModelProto in a file.
 
     Raises:
-        ModelError: there is no such file, or it does not hold a model.
+        ModelError: the file does not exist, or does not contain a model.
     """
     onnx = onnx_package()
-    data = _bytes(place(path, "path"))
+    data = _read_file(place(path, "path"))
     try:
         model = onnx.load_model_from_string(data)
-    except Exception:  # the parser's own type belongs to a package of its own
+    # The parser raises DecodeError of protobuf, which is not a dependency of ours.
+    except Exception:
         raise ModelError(
-            f"{path} is no ONNX model, or is cut short: {len(data)} bytes",
+            f"{path} is not an ONNX model, or is truncated: {len(data)} bytes",
             "Export or copy it again",
         ) from None
     check_model(model, path)
@@ -59,16 +61,17 @@ def read_model(path: str | os.PathLike[str]) -> Any:
 
 
 def check_model(model: Any, what: object) -> None:
-    """Refuse a ModelProto without a graph.
+    """Raise if a ModelProto does not have a graph.
 
     Raises:
-        ModelError: it has none.
+        ModelError: the model does not have a graph.
     """
     if not model.graph.output or not model.opset_import:
-        raise ModelError(f"{what} holds no ONNX graph", "Export it again")
+        raise ModelError(f"{what} does not contain an ONNX graph", "Export it again")
 
 
-def _bytes(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
+    """Return the bytes of a file."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -78,11 +81,11 @@ def _bytes(path: Path) -> bytes:
 
 
 def initializer_array(proto: Any, folder: Path) -> Array:
-    """The elements of a TensorProto, from the model or from the file beside it.
+    """Return the elements of a TensorProto, from the model or its external file.
 
     Raises:
-        ModelError: an element type that is not supported, damaged data, or external
-            data outside `folder`.
+        ModelError: the element type is not supported, the data is damaged, or external
+            data is outside `folder`.
     """
     what = f"tensor {proto.name!r}" if proto.name else "a tensor"
     if proto.data_type not in ELEMENTS:
@@ -96,14 +99,16 @@ def initializer_array(proto: Any, folder: Path) -> Array:
 
 
 def _external_array(proto: Any, folder: Path, what: str) -> Array:
+    """Return the elements of a TensorProto whose data is in another file."""
     entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
     place = external_path(entries.get("location", ""), folder, what)
     shape, offset = tuple(proto.dims), entries.get("offset", "0")
     size = -(-prod(shape) * _bits(proto, what) // 8)
+    # The file may come from a stranger: check numbers before they become addresses.
     if min(shape, default=0) < 0 or not offset.isdecimal():
         raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
     try:
-        data = _part(place, int(offset), size)
+        data = _read_bytes(place, int(offset), size)
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its offset is too large"
         raise ModelError(
@@ -115,88 +120,98 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
             f"the data of {what} ends after {len(data)} of {size} bytes",
             "Copy the data file again",
         )
-    if proto.data_type in ELEMENTS:  # several in a byte
+    # A byte may contain several elements, so the package unpacks them.
+    if proto.data_type in ELEMENTS:
         whole = type(proto)(data_type=proto.data_type, dims=shape, raw_data=data)
         return np.array(onnx_package().numpy_helper.to_array(whole))
+    # Files are little-endian on every machine.
     dtype = element_type(proto.data_type, what).storage
     little = np.frombuffer(data, dtype.newbyteorder("<"))
     return little.astype(dtype).reshape(shape)
 
 
 def _bits(proto: Any, what: str) -> int:
-    """Of each element in a file."""
+    """Return the bits of one element in a file."""
     if proto.data_type in ELEMENTS:
         return ELEMENTS[proto.data_type].bits
     return 8 * element_type(proto.data_type, what).storage.itemsize
 
 
-def _part(place: Path, offset: int, size: int) -> bytes:
-    """Bytes of a file; fewer if it ends before, and then no more memory than that."""
+def _read_bytes(place: Path, offset: int, size: int) -> bytes:
+    """Return at most `size` bytes of a file from `offset` on, fewer at its end."""
+    # `read` allocates its argument, so limit a damaged size by the size of the file.
     with place.open("rb") as file:
         file.seek(offset)
         return file.read(min(size, place.stat().st_size))
 
 
 def external_path(location: str, folder: Path, what: str) -> Path:
-    """Where external data lies, which must be inside the folder of its model.
+    """Return the path of external data, which must be in the folder of its model.
 
     Raises:
-        ModelError: an absolute path, one with `..`, or a link that leaves the folder.
+        ModelError: the path is absolute, contains `..`, or is a link that leaves the
+            folder.
     """
+    # Check as a POSIX and as a Windows path: files move between systems.
     views = (PurePosixPath(location), PureWindowsPath(location))
     leaves = any(v.is_absolute() or v.drive or ".." in v.parts for v in views)
     place = (folder / location).resolve()
     if not location or leaves or not place.is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data of {what} is at {location!r}, outside the folder of the model",
-            "Put it beside the model",
+            "Put it next to the model",
         )
     return place
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` beside `path`, then rename it: an existing file is never damaged.
+    """Write `data` to a temporary file, then rename it to `path`.
+
+    An existing file is replaced in one step, so it is never damaged.
 
     Raises:
-        ModelError: the place cannot be written.
+        ModelError: the path cannot be written.
     """
     target = place(path, "path")
     try:
         with replacing(target) as file:
             file.write(data)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _write_error(target, error) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a place that `write_file` could not write, before any work is done.
+    """Raise for a path that `write_file` could not write, before any work starts.
 
     Raises:
-        ModelError: the place cannot be written.
+        ModelError: the path cannot be written.
     """
     target = place(path, "path")
     try:
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")
+        # `write_file` renames a file of the same folder, so that must be writable. A
+        # device such as /dev/null is written directly.
         if not target.exists() or target.is_file():
             handle, name = tempfile.mkstemp(dir=target.resolve().parent)
             os.close(handle)
             Path(name).unlink()
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _write_error(target, error) from None
 
 
-def _unwritable(target: Path, error: OSError) -> ModelError:
+def _write_error(target: Path, error: OSError) -> ModelError:
+    """Build the error for a path that cannot be written."""
     return ModelError(
         f"{target} cannot be written: {error.strerror or error}",
         "Choose a folder that exists and is writable",
     )
 
 
-# What a file says that ONNX has no place for, in its metadata.
+# Metadata of a file, for facts that ONNX does not have a field for:
 #
-# mdtensor.rounding       the rule that results are rounded by
-# mdtensor.narrow_range   names of codes that leave out the smallest, as JSON
+# mdtensor.rounding       the rounding rule of the results
+# mdtensor.narrow_range   names of codes whose range excludes the smallest, as JSON
 # mdtensor.notes          why nodes stayed float, by their names, as JSON
 
 ROUNDING, NARROW_RANGE = "mdtensor.rounding", "mdtensor.narrow_range"
@@ -206,7 +221,7 @@ NOTES = "mdtensor.notes"
 def properties(
     rounding: str, narrow: Iterable[str], notes: Mapping[str, str]
 ) -> dict[str, str]:
-    """What is to be written; nothing of what is as everywhere."""
+    """Return the metadata to write; values that are the default are omitted."""
     found = {} if rounding == EXACT else {ROUNDING: rounding}
     if names := sorted(narrow):
         found[NARROW_RANGE] = json.dumps(names)
@@ -216,44 +231,48 @@ def properties(
 
 
 def rule_in(model: Any) -> str:
-    """The rule that the metadata of a file names; `exact` if it names none.
+    """Return the rounding rule in the metadata of a file, by default `exact`.
 
     Raises:
-        ModelError: it names one that is not known here.
+        ModelError: the file names an unknown rule.
     """
     try:
-        return check_rule(_found(model).get(ROUNDING, EXACT))
+        return check_rule(_metadata(model).get(ROUNDING, EXACT))
     except OptionError as error:
         raise ModelError(f"the file's {error.problem}", error.fix) from None
 
 
 def narrow_in(model: Any) -> frozenset[str]:
-    """The names of codes that leave out the smallest.
+    """Return the names of codes with a narrow range, without the smallest code.
 
     Raises:
-        ModelError: what the file has there is no list of names.
+        ModelError: the entry in the file is not a list of names.
     """
-    text = _found(model).get(NARROW_RANGE, "[]")
+    text = _metadata(model).get(NARROW_RANGE, "[]")
     try:
         names = json.loads(text)
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
         raise ModelError(
-            f"the file's {NARROW_RANGE} is no list of names", "Save the model again"
+            f"the file's {NARROW_RANGE} is not a list of names", "Save the model again"
         )
     return frozenset(names)
 
 
 def notes_in(model: Any) -> dict[str, str]:
-    """Why nodes stayed float; only for reports, so what is no such note is left out."""
+    """Return why nodes stayed float.
+
+    The notes are only for reports, so malformed ones are skipped instead of raising.
+    """
     try:
-        notes = json.loads(_found(model).get(NOTES, "{}"))
+        notes = json.loads(_metadata(model).get(NOTES, "{}"))
     except ValueError:
         return {}
     pairs = notes.items() if isinstance(notes, dict) else ()
     return {name: why for name, why in pairs if isinstance(why, str)}
 
 
-def _found(model: Any) -> dict[str, str]:
+def _metadata(model: Any) -> dict[str, str]:
+    """Return the metadata of a model."""
     return {entry.key: entry.value for entry in model.metadata_props}

@@ -1,7 +1,8 @@
-"""Grids in a graph: read from Quantize/DequantizeLinear, folded into operations.
+"""Grids in a graph: read from QuantizeLinear and DequantizeLinear, then folded.
 
-A file says `dequantize, operate in float, quantize`. Where the operation has a method
-for quantized types, that is one quantized call that rounds once to the grid behind it.
+A file describes quantized work as `dequantize, operate in float, quantize`. If the
+operation has a method for quantized types, these three become one quantized call, which
+rounds once to the grid of the result.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
 Specs = Mapping[str, TensorSpec]
-#: Operations with weights and a bias, whose scales may differ by output channel.
+#: Operations with weights and a bias, which may have a scale per output channel.
 WEIGHTED = (md.conv2d, md.linear)
 PRODUCTS = (*WEIGHTED, md.matmul)
 EIGHT_BITS = (qint8, quint8)
-#: The number of uint8 in a file, what QuantizeLinear writes if nothing says another.
+#: The number of uint8 in the file format, the default type of QuantizeLinear.
 UINT8 = 2
 
 
 def quantize_linear(g: Builder, op: Operator) -> None:
+    """Read QuantizeLinear."""
     zero_point = op.input(2)
     code = g.code(zero_point) if zero_point else op.get("output_dtype", 0) or UINT8
     op.require("precision", 0, 1)
@@ -43,14 +45,15 @@ def quantize_linear(g: Builder, op: Operator) -> None:
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
+    """Read DequantizeLinear."""
     op.require("output_dtype", 0, 1)
     g.call(op, dequantize, on_grid(g, op))
 
 
 def on_grid(g: Builder, op: Operator) -> str:
-    """The name of an operator's first input as codes on the grid that it is told.
+    """Return the name of an operator's first input as codes on the operator's grid.
 
-    A constant becomes one; anything else has to be of this grid.
+    A constant becomes a quantized tensor. Any other value must already be on this grid.
     """
     name = str(op.inputs[0])
     if name in g.constants:
@@ -58,13 +61,13 @@ def on_grid(g: Builder, op: Operator) -> str:
         return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
     own = g.specs[name].qparams
     if own is None:
-        raise op.refusal(
-            f"reads {name!r}, which no QuantizeLinear wrote",
+        raise op.error(
+            f"reads {name!r}, which is not the output of a QuantizeLinear",
             "Give the model float inputs",
         )
     restated = grid_of(g, op, CODES[own.dtype], name)
     if own != restated:
-        raise op.refusal(
+        raise op.error(
             f"reads {name!r} of {own} as if it were of {restated}",
             "Use one grid on both sides",
         )
@@ -72,7 +75,7 @@ def on_grid(g: Builder, op: Operator) -> str:
 
 
 def _codes_of(g: Builder, name: str) -> Any:
-    """The codes of a constant; those of small floats are their bytes."""
+    """Return the codes of a constant; the codes of 8-bit floats are their bytes."""
     array, element = np.asarray(g.constants[name]), g.elements.get(name)
     if element is None or not element.is_float:
         return array
@@ -80,23 +83,24 @@ def _codes_of(g: Builder, name: str) -> Any:
 
 
 def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
-    """The grid of codes called `value`, of the element type with number `code`.
+    """Return the grid of the codes `value`; their element type has number `code`.
 
-    Its scale is input 1 of the operator, its zero point input 2.
+    Input 1 of the operator is the scale, input 2 the zero point.
     """
     if code not in QUANTIZED:
         listed = ", ".join(map(str, QUANTIZED.values()))
-        raise op.refusal(
+        raise op.error(
             f"has codes of {ELEMENTS.get(code) or element_type(code, str(op))}",
-            f"Supported are those of {listed}",
+            f"Supported are codes of {listed}",
         )
-    given = g.known(op, 1, "the scale")
+    given = g.require_array(op, 1, "the scale")
     if given.dtype != np.float32:
-        raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
+        raise op.error(f"has scales of {given.dtype}", "Supported is float32")
+    # QParams stores scales as float64, which is exact for float32.
     scale = given.astype(np.float64)
-    zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
+    zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
     if op.input(2) and g.code(op.input(2)) != code:
-        raise op.refusal(
+        raise op.error(
             f"has codes of {QUANTIZED[code]} and a zero point of "
             f"{g.specs[str(op.input(2))].dtype}",
             "Use one type for both",
@@ -104,6 +108,7 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     options: dict[str, Any] = {"dtype": QUANTIZED[code]}
     options["narrow_range"] = value in g.narrow
     shape = g.shape(op.inputs[0])
+    # A scale of shape (1,) is per tensor, unless the axis in the file has size 1.
     axis = op.get("axis", 1) % max(len(shape), 1)
     is_only_channel = op.get("axis") is not None and shape[axis : axis + 1] == (1,)
     if scale.size > 1 or op.get("block_size", 0) or (scale.ndim and is_only_channel):
@@ -112,7 +117,7 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     return QParams(scale.item(), zeros.reshape(-1)[0], **options)
 
 
-#: Operators that choose and move elements, so that codes come out on their grid.
+#: Operators that only select or move elements, so that the codes stay on their grid.
 KEEPS = frozenset({"ArgMax", "ArgMin", "Concat", "DepthToSpace", "Dropout", "Expand"})
 KEEPS |= {"Flatten", "Gather", "GatherElements", "GlobalMaxPool", "Identity", "MaxPool"}
 KEEPS |= {"Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Squeeze"}
@@ -121,16 +126,16 @@ KEEPS |= {"Shape", "Size"}
 
 
 def check_codes(g: Builder, op: Operator) -> None:
-    """Refuse an operator that calculates with codes as plain integers.
+    """Raise if an operator calculates with codes as plain integers.
 
     Raises:
-        ModelError: it does; what it gives is not what it gives of the numbers.
+        ModelError: it does; the result would differ from that for the numbers.
     """
     if op.kind in KEEPS | READERS.keys():
         return
     for name in filter(None, op.inputs):
         if g.specs[name].qparams is not None:
-            raise op.refusal(
+            raise op.error(
                 f"calculates with {name!r}, codes of a QuantizeLinear, as integers",
                 "Put a DequantizeLinear between them",
             )
@@ -138,7 +143,7 @@ def check_codes(g: Builder, op: Operator) -> None:
 
 READERS: dict[str, Callable[[Builder, Operator], None]] = {
     f"{domain}{kind}": reader
-    # ONNX Runtime's domain has had codes of 16 bits before operator set 21.
+    # ONNX Runtime's domain had 16-bit codes before ONNX did, in operator set 21.
     for domain in ("", "com.microsoft.")
     for kind, reader in (
         ("QuantizeLinear", quantize_linear),
@@ -148,11 +153,11 @@ READERS: dict[str, Callable[[Builder, Operator], None]] = {
 
 
 def fold_grids(graph: Graph) -> Graph:
-    """Operations between dequantize and quantize become quantized operations.
+    """Turn operations between dequantize and quantize into quantized operations.
 
-    The grid behind an operation becomes its `out=`. A relu in between is absorbed
-    where the grid itself cuts off what the relu would. What has no quantized method
-    stays as it is, in float.
+    The grid of the quantize becomes `out=` of the operation. A relu in between is
+    dropped if the range of the grid clips in the same way. An operation without a
+    quantized method stays in float.
     """
     ends = [node for node in graph.nodes if node.operation is quantize]
     if not ends:
@@ -160,25 +165,27 @@ def fold_grids(graph: Graph) -> Graph:
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in ends:
-        nodes |= _folded(graph, node, specs)
+        nodes |= _fold(graph, node, specs)
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
-    """The nodes in whose place others stand, for one quantize."""
+def _fold(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
+    """Return the replacements of nodes that fold one quantize."""
     value, grid = last.values[0], last.options["qparams"]
     node = graph.producers.get(value)
     if node is not None and node.operation is dequantize:
-        return _moved(last, node.inputs[0], specs)
+        return _fold_requantize(last, node.inputs[0], specs)
     if node is None or graph.only_consumer(value) is not last:
         return {}
-    found = _on_grid(graph, node, grid, specs)
+    found = _quantized_node(graph, node, grid, specs)
     if found:
         return {last.output: found.rewired(output=last.output)}
+    # Round before the relu instead: the two commute, and the operation before it may
+    # have a quantized method.
     before = graph.producers.get(node.values[0]) if node.values else None
     if node.operation not in CUTS or before is None:
         return {}
-    found = _on_grid(graph, before, grid, specs)
+    found = _quantized_node(graph, before, grid, specs)
     if found is None or graph.only_consumer(before.output) is not node:
         return {}
     if cuts_off(node, grid):
@@ -188,10 +195,10 @@ def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     return {before.output: found, last.output: cut}
 
 
-def _moved(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
-    """Codes that go to another grid, as one call.
+def _fold_requantize(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
+    """Turn dequantize followed by quantize into one requantize.
 
-    Of 8 bits and fewer, which a table has all of; any others stay two calls.
+    Only for per-tensor codes of at most 8 bits, where one lookup table has all results.
     """
     given, grid = specs[codes], last.options["qparams"]
     axes = [q.axis for q in (given.qparams, grid) if q is not None]
@@ -201,28 +208,33 @@ def _moved(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
     return {last.output: moved}
 
 
-#: Operations that commute with rounding to a grid, since they cut at real numbers.
+#: Operations that commute with rounding to a grid, because they only clip.
 CUTS = (md.relu, md.relu6)
 
 
 def cuts_off(node: Node, grid: QParams) -> bool:
-    """Whether the ends of the grid do what `node`, a relu or relu6, does."""
+    """Return whether the range of the grid clips as `node` does, a relu or relu6."""
     if grid.axis is not None or grid.zero != grid.minimum:
         return False
+    # relu6 is without effect only if the largest code stands for at most 6.
     six = round(6 / grid.fraction) + grid.zero
     return node.operation is md.relu or six >= grid.maximum
 
 
-def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | None:
-    """`node` on the quantized values behind its inputs; None if there is no method."""
+def _quantized_node(
+    graph: Graph, node: Node, grid: QParams, specs: Specs
+) -> Node | None:
+    """Return `node` on the codes behind its inputs; None without such a method."""
     inputs = tuple(
         x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
     )
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
     given = [None if x is None else specs[x] for x in inputs]
-    if grid.axis is not None or not _fit(node, given):
+    if grid.axis is not None or not _has_fitting_scales(node, given):
         return None
+    # A method that does not round keeps the grid of its input, which must then be the
+    # wanted one.
     try:
         if rounds(node, node.select(*given).method):
             node = replace(node, options={**node.options, "out": grid})
@@ -233,18 +245,18 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
 
 
 def rounds(node: Node, method: Any) -> bool:
-    """Whether the result gets a grid of its own; arrays end to end share theirs."""
+    """Return whether the result has its own grid; `concat` uses its inputs' grid."""
     return bool(method.rounds) and node.operation is not md.concat
 
 
 def _is_place(node: Node, value: Any, specs: Specs) -> bool:
-    """Whether a node takes elements from there, and does not take part with it."""
+    """Return whether a node uses `value` as indices only."""
     is_index = node.operation is md.take and value != node.inputs[0]
     return is_index and specs[value].qparams is None
 
 
-def _fit(node: Node, given: list[TensorSpec | None]) -> bool:
-    """Whether only weights and bias have scales along an axis, and those along 0."""
+def _has_fitting_scales(node: Node, given: list[TensorSpec | None]) -> bool:
+    """Return whether only weights and bias have several scales, along axis 0."""
     axes = [None if x is None or x.qparams is None else x.qparams.axis for x in given]
     if node.operation in WEIGHTED:
         return axes[0] is None and set(axes[1:]) <= {None, 0}
@@ -252,7 +264,7 @@ def _fit(node: Node, given: list[TensorSpec | None]) -> bool:
 
 
 def _codes_behind(graph: Graph, value: Any) -> str | None:
-    """The quantized value that `value` is the dequantized form of; "" for none."""
+    """Return the codes that dequantize turns into `value`; "" if there are none."""
     if value is None:
         return None
     node = graph.producers.get(value) if isinstance(value, str) else None
@@ -262,7 +274,7 @@ def _codes_behind(graph: Graph, value: Any) -> str | None:
 
 
 def fold_weights(graph: Graph) -> Graph:
-    """Products of floats with dequantized constants read the codes themselves."""
+    """Let products of floats with dequantized constants read the codes themselves."""
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
@@ -272,13 +284,13 @@ def fold_weights(graph: Graph) -> Graph:
         if codes in graph.constants:
             inputs = (node.inputs[0], codes, *node.inputs[2:])
             read = replace(node, inputs=inputs)
-            if _gives(read, specs, specs[node.output]):
+            if _infers_to(read, specs, specs[node.output]):
                 nodes[node.output] = read
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
-    """Whether there is a method for the node, and its result is as wanted."""
+def _infers_to(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
+    """Return whether a method exists for the node and its result is as `wanted`."""
     try:
         return infer_spec(node, specs) == wanted
     except MdtensorError:
@@ -286,10 +298,11 @@ def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
 
 
 def sign_weights(graph: Graph) -> Graph:
-    """Weights of layers of codes become the same numbers with zero points 0.
+    """Give the weights of quantized layers zero points of 0, with the same numbers.
 
-    Kernels take such weights. It takes 8 signed bits for no code to be farther from its
-    zero point, as of unsigned codes with the zero point 128, or of 7 bits.
+    The kernels take such weights. The weights must fit in 8 signed bits after
+    subtracting the zero point: unsigned codes with zero point 128 do, and so do 7-bit
+    codes.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -298,7 +311,7 @@ def sign_weights(graph: Graph) -> Graph:
         if node.operation not in WEIGHTED or specs[node.inputs[0]].qparams is None:
             continue
         x, weights, *bias = node.inputs
-        signed = _signed(graph.constants.get(weights))
+        signed = _shift_zero_points(graph.constants.get(weights))
         if signed is not None:
             name = graph.fresh(f"{node.output}.w")
             constants[name] = signed
@@ -306,8 +319,8 @@ def sign_weights(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _signed(weights: Any) -> Any:
-    """The same numbers as steps of 8 bits from zero points 0, if there are any."""
+def _shift_zero_points(weights: Any) -> Any:
+    """Return the same numbers as int8 codes with zero point 0, or None."""
     grid = None if weights is None else weights.qparams
     if grid is None or grid.dtype not in EIGHT_BITS or not grid.zero_point.any():
         return None

@@ -1,10 +1,10 @@
-"""QLinear operators, read as QDQ writes them: numbers, a float operator, a grid.
+"""QLinear operators, read as QDQ: dequantize, a float operator, quantize.
 
     QLinearConv(x, sx, zx, w, sw, zw, sy, zy)
         = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), ...), sy, zy)
 
-From there on a file of either form is the same graph, and `fold_grids` makes integer
-calls of both.
+So a file of either form becomes the same graph, and `fold_grids` turns both into
+integer calls.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
 MICROSOFT = "com.microsoft"
-#: The number of int32 in a file.
+#: The number of int32 in the file format.
 INT32 = 6
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the inputs of an operator lie: codes, their scale, their zero point, and on.
+    """Positions of the inputs of an operator: codes, each with scale and zero point.
 
     Args:
         kind: the float operator.
-        operands: where the codes of each operand are.
-        result: where the scale of the result is, its zero point behind.
-        plain: where inputs are that are no codes, the first ones of the float operator.
+        operands: positions of the codes of each operand.
+        result: position of the scale of the result; its zero point is next.
+        plain: positions of the inputs that are not codes, which come first in the
+            float operator.
     """
 
     kind: str
@@ -57,38 +58,43 @@ FORMS = {
 
 # QLinear operators become QDQ, so that rounding rules, plans and saving have one path
 # (decision 0039).
-def by_form(g: Builder, op: Operator) -> None:
+def read_form(g: Builder, op: Operator) -> None:
+    """Read an operator of `FORMS` as its float operator, dequantized and quantized."""
     form = FORMS[op.kind]
     codes = [_codes(g, op, at) for at in form.operands]
     plain = [op.inputs[at] for at in form.plain]
-    reals = [_real(g, op, name) for name in codes]
-    _rounded(g, op, form.kind, [*plain, *reals], form.result)
+    reals = [_dequantize(g, op, name) for name in codes]
+    _call_and_quantize(g, op, form.kind, [*plain, *reals], form.result)
 
 
 def matmul(g: Builder, op: Operator) -> None:
+    """Read QLinearMatMul."""
     last = len(g.shape(op.inputs[3])) - 1
     a, b = _codes(g, op, 0), _codes(g, op, 3, last)
-    _rounded(g, op, "MatMul", [_real(g, op, a), _real(g, op, b)], 6)
+    _call_and_quantize(
+        g, op, "MatMul", [_dequantize(g, op, a), _dequantize(g, op, b)], 6
+    )
 
 
 def conv(g: Builder, op: Operator) -> None:
-    """A convolution; over one axis it is one of images of one row."""
+    """Read QLinearConv; over one axis as a convolution of images with one row."""
+    # Quantized convolutions slide over two axes, so one axis gets a second of size 1.
     x, w = _codes(g, op, 0), _codes(g, op, 3, 0)
     bias, is_row = _bias(g, op, 8, x, w), len(g.shape(w)) == 3
     if is_row:
         x, w = (g.step(op, f"{v}.row", md.expand_dims, v, axis=2) for v in (x, w))
-    reals = [_real(g, op, x), _real(g, op, w), bias]
+    reals = [_dequantize(g, op, x), _dequantize(g, op, w), bias]
     if not is_row:
-        _rounded(g, op, "Conv", reals, 6)
+        _call_and_quantize(g, op, "Conv", reals, 6)
         return
     row = g.fresh(f"{op.outputs[0]}.row")
-    of_rows = replace(op, outputs=(row,), attributes=_of_rows(op.attributes))
-    _rounded(g, of_rows, "Conv", reals, 6)
+    of_rows = replace(op, outputs=(row,), attributes=_row_attributes(op.attributes))
+    _call_and_quantize(g, of_rows, "Conv", reals, 6)
     g.call(replace(op, name=f"{op.name}.squeeze"), md.squeeze, row, axis=2)
 
 
-def _of_rows(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a convolution over one axis for one over two."""
+def _row_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the attributes of a convolution over one axis to two axes."""
     found = dict(attributes)
     for name in {"kernel_shape", "strides", "dilations"} & found.keys():
         found[name] = (1, *found[name])
@@ -99,16 +105,19 @@ def _of_rows(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gemm(g: Builder, op: Operator) -> None:
-    """alpha · A' · B' + C, whose codes are of the grid of alpha · A' · B'."""
+    """Read QGemm: alpha · A' · B' + C, where C has codes on the grid of the product."""
     x, w = _codes(g, op, 0), _codes(g, op, 3, 0 if op.get("transB", 0) else 1)
     bias = _bias(g, op, 6, x, w, op.get("alpha", 1.0))
-    _rounded(g, op, "Gemm", [_real(g, op, x), _real(g, op, w), bias], 7)
+    _call_and_quantize(
+        g, op, "Gemm", [_dequantize(g, op, x), _dequantize(g, op, w), bias], 7
+    )
 
 
 def concat(g: Builder, op: Operator) -> None:
-    """Codes that are brought to one grid, one behind the other."""
-    out = _grid(g, op, 2, 0)
+    """Read QLinearConcat: requantize all parts to one grid, then concatenate."""
+    out = _result_grid(g, op, 2, 0)
     parts = []
+    # Only parts on another grid are requantized: the others keep their codes.
     for at in range(2, len(op.inputs), 3):
         name = _codes(g, op, at)
         if g.specs[name].qparams != out:
@@ -118,10 +127,13 @@ def concat(g: Builder, op: Operator) -> None:
 
 
 def _codes(g: Builder, op: Operator, at: int, axis: int | None = None) -> str:
-    """Input `at` on the grid that the two behind it say, per tensor or along `axis`."""
+    """Return input `at` on the grid in the next two inputs.
+
+    The grid is per tensor, or has scales along `axis`.
+    """
     x, scale, zero = (op.input(i) for i in (at, at + 1, at + 2))
     if x is None or scale is None or (zero is None and _is_standard(op)):
-        raise op.refusal(f"has codes without scale or zero point at input {at}")
+        raise op.error(f"does not have a scale or zero point for input {at}")
     if axis is None:
         _check_single(g, op, at + 1, str(x))
     attributes = {} if axis is None else {"axis": axis}
@@ -129,58 +141,65 @@ def _codes(g: Builder, op: Operator, at: int, axis: int | None = None) -> str:
 
 
 def _is_standard(op: Operator) -> bool:
-    """Whether ONNX itself defines it, with zero points that are not left out."""
+    """Return whether ONNX itself defines the operator, so zero points are required."""
     return not op.kind.startswith(MICROSOFT)
 
 
 def _check_single(g: Builder, op: Operator, scale: int, name: str) -> None:
-    """Refuse more than one scale, and more than one zero point, of a whole tensor."""
+    """Raise for several scales or zero points of a tensor that must have one."""
     for at, what in ((scale, "the scale"), (scale + 1, "the zero point")):
-        if op.input(at) and (found := g.known(op, at, what)).size != 1:
-            raise op.refusal(
-                f"has {what} of {name!r} in the shape {found.shape}",
-                "Supported is one number; weights may have one for each output",
+        if op.input(at) and (found := g.require_array(op, at, what)).size != 1:
+            raise op.error(
+                f"has {what} of {name!r} with shape {found.shape}",
+                "Use one number; only weights may have one for each output",
             )
 
 
-def _real(g: Builder, op: Operator, codes: str) -> str:
+def _dequantize(g: Builder, op: Operator, codes: str) -> str:
+    """Add the node that dequantizes codes."""
     return g.step(op, f"{codes}.real", dequantize, codes)
 
 
 def _bias(
     g: Builder, op: Operator, at: int, x: str, w: str, factor: float = 1.0
 ) -> str | None:
-    """Codes of int32 on the grid of the products, dequantized; None if left out."""
+    """Return the int32 bias, dequantized on the grid of the products, or None."""
     name = op.input(at)
     if name is None:
         return None
-    codes = g.known(op, at, "the bias")
+    codes = g.require_array(op, at, "the bias")
     if g.code(name) != INT32:
-        raise op.refusal(f"has a bias of {g.specs[name].dtype}", "Supported is int32")
+        raise op.error(f"has a bias of {g.specs[name].dtype}", "Supported is int32")
     grids = [g.specs[value].qparams for value in (x, w)]
+    # ONNX defines the grid of the bias: scale of x times scale of w, zero point 0.
     sums = combine.of_products(*grids, codes.ndim - 1)
     on_sums = quantized(codes, sums.replace(scale=sums.scale * factor))
-    return _real(g, op, g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_sums))
+    return _dequantize(g, op, g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_sums))
 
 
-def _grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
-    """The grid of the result; without a zero point its codes are as input `like`."""
+def _result_grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
+    """Return the grid of the result.
+
+    Without a zero point, its codes have the type of input `like`.
+    """
     inputs = (op.inputs[like], op.input(scale), op.input(scale + 1))
     if inputs[1] is None or (inputs[2] is None and _is_standard(op)):
-        raise op.refusal("has no scale or no zero point of the result")
+        raise op.error("does not have a scale or zero point for the result")
     _check_single(g, op, scale, op.outputs[0])
     code = g.code(inputs[2] or inputs[0])
     return grid_of(g, replace(op, inputs=inputs, attributes={}), code, op.outputs[0])
 
 
-def _rounded(
+def _call_and_quantize(
     g: Builder, op: Operator, kind: str, inputs: list[Any], scale: int
 ) -> None:
-    """Read the float operator, and put its result on the grid behind it."""
+    """Read the float operator, and quantize its output to the grid at input `scale`."""
     op.require("channels_last", 0)
+    # ONNX Runtime's own attributes, which the float operator of ONNX does not have.
     own = {"channels_last", "opset"}
     attributes = {k: v for k, v in op.attributes.items() if k not in own}
     real = g.fresh(f"{op.outputs[0]}.real")
+    # QGemm without a scale for its result returns floats.
     is_float = kind == "Gemm" and not op.input(scale)
     inner = replace(
         op,
@@ -195,15 +214,15 @@ def _rounded(
     FLOAT[kind](g, inner)
     if not is_float:
         last = replace(op, name=f"{op.name}.quantize")
-        g.call(last, quantize, real, qparams=_grid(g, op, 0, scale))
+        g.call(last, quantize, real, qparams=_result_grid(g, op, 0, scale))
 
 
-def dynamic(g: Builder, op: Operator) -> None:
-    """Refuse grids that depend on the data: here a grid is part of the type."""
-    raise op.refusal(
-        "is of dynamic quantization, whose grids are known in a call only",
-        "Quantize the float model: by quantize_static there, by load(...).quantize or "
-        "load(...).quantize_weights here",
+def reject_dynamic(g: Builder, op: Operator) -> None:
+    """Raise for grids that depend on the data: here a grid is part of the type."""
+    raise op.error(
+        "belongs to dynamic quantization, where each call computes its own grids",
+        "Quantize the float model instead: with quantize_static of ONNX Runtime, or "
+        "with load(...).quantize or load(...).quantize_weights",
     )
 
 
@@ -216,6 +235,6 @@ READERS: dict[str, Reader] = {
     "QLinearMatMul": matmul,
     f"{MICROSOFT}.QGemm": gemm,
     f"{MICROSOFT}.QLinearConcat": concat,
-    **dict.fromkeys(FORMS, by_form),
-    **dict.fromkeys(DYNAMIC, dynamic),
+    **dict.fromkeys(FORMS, read_form),
+    **dict.fromkeys(DYNAMIC, reject_dynamic),
 }

@@ -1,4 +1,4 @@
-"""From an ONNX file to a graph of operations."""
+"""Reading of ONNX files as graphs of operations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from mdtensor.quant.model.onnx.schemas import (
 )
 from mdtensor.quant.model.run.inputs import Shapes, chosen
 
-#: Before, attributes and broadcasting differ too much; after, nothing is known.
+#: Older sets differ too much in attributes and broadcasting; newer ones are unknown.
 OPSETS = range(7, 29)
 DOMAINS = ("", "ai.onnx")
 
@@ -48,33 +48,34 @@ DOMAINS = ("", "ai.onnx")
 def read_graph(
     path: str | os.PathLike[str] | Any, input_shapes: Shapes | None = None
 ) -> Graph:
-    """The graph in an ONNX file, operator by operator; nothing is simplified.
+    """Read the graph in an ONNX file, operator by operator, without simplifying it.
 
     Args:
-        path: the file, or a ModelProto. External data is read from its folder only, or
-            from the current one.
+        path: the file, or a ModelProto. External data is read only from the folder of
+            the file; for a ModelProto, from the current folder.
         input_shapes: shape of each input by name, or of the only input. Sizes of -1
-            and inputs not named stay as in the file, where they may be dynamic.
+            and inputs without an entry stay as in the file, where they may be dynamic.
 
     Returns:
         A graph whose values and nodes have the names of the file.
 
     Raises:
-        ModelError: no model, or one with parts that are not supported; named each.
+        ModelError: `path` is not a model, or parts of the model are not supported; the
+            error names the part.
     """
-    model, folder = _opened(path)
+    model, folder = _open_model(path)
     g = Builder(narrow=narrow_in(model))
     for name, array in initial_arrays(model.graph, folder).items():
         g.enter(name, array)
-    _inputs(g, model.graph, input_shapes)
+    _add_inputs(g, model.graph, input_shapes)
     for op in operators_of(model, folder):
         read_operator(g, op)
     made = g.graph(tuple(output.name for output in model.graph.output))
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 
-def _opened(given: Any) -> tuple[Any, Path]:
-    """A ModelProto, and the folder of its external data."""
+def _open_model(given: Any) -> tuple[Any, Path]:
+    """Return a ModelProto and the folder of its external data."""
     if isinstance(given, (str, os.PathLike)):
         return read_model(given), Path(given).parent
     if not isinstance(given, onnx_package().ModelProto):
@@ -85,35 +86,38 @@ def _opened(given: Any) -> tuple[Any, Path]:
 
 
 def operators_of(model: Any, folder: Path) -> list[Operator]:
-    """The nodes of a file; tensors beside it are read from `folder`.
+    """Return the nodes of a file; external tensors are read from `folder`.
 
     Raises:
-        ModelError: they are of an operator set that is not supported.
+        ModelError: the operator set is not supported.
     """
     opset, nodes = _opset(model), enumerate(model.graph.node)
     return [operator(node, opset, folder, number) for number, node in nodes]
 
 
 def _opset(model: Any) -> int:
+    """Return the version of the standard operator set."""
     versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
     if not versions or versions[0] not in OPSETS:
         found = versions[0] if versions else "none"
         raise ModelError(
             f"the operator set is {found}",
-            f"Supported are {OPSETS[0]} to {OPSETS[-1]}: export for one of these",
+            f"Export the model for an operator set from {OPSETS[0]} to {OPSETS[-1]}",
         )
     return int(versions[0])
 
 
 def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
-    """The constants of a graph in a file, by name."""
+    """Return the constants of a graph in a file, by name."""
     if proto.sparse_initializer:
         name = proto.sparse_initializer[0].values.name
-        raise ModelError(f"tensor {name!r} is sparse", "Export it dense")
+        raise ModelError(f"tensor {name!r} is sparse", "Export it as a dense tensor")
     return {t.name: initializer_array(t, folder) for t in proto.initializer}
 
 
-def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
+def _add_inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
+    """Add the inputs of a model, with the shapes that the caller gives."""
+    # Files before format version 4 list constants as inputs, too.
     known = {i.name: i.type for i in proto.input if i.name not in g.constants}
     specs = {name: _input_spec(name, kind) for name, kind in known.items()}
     try:
@@ -125,19 +129,21 @@ def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
 
 
 def _input_spec(name: str, proto: Any) -> TensorSpec:
+    """Return the spec of an input in a file."""
     where = f"input {name!r}"
     if not proto.HasField("tensor_type"):
-        raise ModelError(f"{where} is no tensor", "Only tensors are supported")
+        raise ModelError(f"{where} is not a tensor", "Use tensors as inputs")
     dtype = element_type(proto.tensor_type.elem_type, where)
     if not proto.tensor_type.HasField("shape"):
-        raise ModelError(f"{where} has no rank", "Export it with one")
+        raise ModelError(f"{where} does not have a rank", "Export it with a shape")
+    # A size may be a number, a name or absent; all but a positive number are dynamic.
     dims = proto.tensor_type.shape.dim
     fixed = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
     return TensorSpec(md.leaf(dtype), tuple(n if n > 0 else -1 for n in fixed))
 
 
 def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
-    """A node of a file."""
+    """Convert a node of a file to an `Operator`."""
     name = node.name or next(filter(None, node.output), f"number {number}")
     kind = node.op_type
     if node.domain not in DOMAINS:
@@ -149,6 +155,7 @@ def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
 
 
 def _attribute(proto: Any, folder: Path) -> Any:
+    """Convert an attribute to a Python value, a tensor to an array."""
     onnx = onnx_package()
     if proto.type == proto.TENSOR:
         return initializer_array(proto.t, folder)
@@ -161,13 +168,14 @@ def _attribute(proto: Any, folder: Path) -> Any:
 
 
 def read_operator(g: Builder, op: Operator) -> None:
-    """Add what one operator of the file means.
+    """Add the calls that one operator of the file stands for.
 
     Raises:
-        ModelError: it is not supported, or does not fit what it reads.
+        ModelError: the operator is not supported, or does not fit its inputs.
     """
     readers = {**READERS, **qdq.READERS, **qlinear.READERS, "Shape": sizes.shape}
     check_attributes(op)
+    # Operators without a reader, such as Attention, are read by their definition.
     if op.kind not in readers and is_defined(op):
         for node, opset in definition(g, op):
             read_operator(g, operator(node, opset, Path()))
@@ -178,6 +186,7 @@ def read_operator(g: Builder, op: Operator) -> None:
         check_types(g, op)
         if op.kind not in qlinear.READERS:
             qdq.check_codes(g, op)
+        # Integers that are known now, such as shapes, never become nodes.
         if not sizes.evaluate(g, op):
             reader(g, op)
 
@@ -185,10 +194,10 @@ def read_operator(g: Builder, op: Operator) -> None:
 
 
 def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
-    """The function that knows what the operator means.
+    """Return the function that reads the operator.
 
     Raises:
-        ModelError: none does.
+        ModelError: such a function does not exist.
     """
     if op.kind not in readers:
         near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)
@@ -196,13 +205,13 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
         raise ModelError(
             f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
             "not supported",
-            known or "Supported are those that docs/reference/onnx.md lists",
+            known or "docs/reference/onnx.md lists the supported operators",
         )
     return readers[op.kind]
 
 
 def apply(reader: Reader, g: Builder, op: Operator) -> None:
-    """Let a function read an operator; what goes wrong is an error that names it."""
+    """Call a reader; convert its errors to ones that name the operator."""
     g.check(op)
     try:
         reader(g, op)
@@ -210,5 +219,6 @@ def apply(reader: Reader, g: Builder, op: Operator) -> None:
         raise
     except MdtensorError as error:
         raise as_model_error(str(op), error) from None
+    # Readers trust attributes and inputs; a malformed file fails in them like this.
     except (ValueError, TypeError, IndexError, KeyError) as error:
-        raise op.refusal(f"is malformed: {error}", "Export it again") from None
+        raise op.error(f"is malformed: {error}", "Export it again") from None

@@ -1,4 +1,4 @@
-"""What the format says of an operator: its attributes, inputs that share a type."""
+"""Operator declarations of the format: attributes, types and definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.quant.model.onnx.files import onnx_package
 
 
 def schema(op: Operator) -> Any:
-    """The package's declaration of an operator; None if it has none."""
+    """Return the package's declaration of an operator; None if there is not one."""
     onnx, node = onnx_package(), op.proto
     try:
         return onnx.defs.get_schema(node.op_type, op.opset, node.domain)
@@ -19,87 +19,92 @@ def schema(op: Operator) -> Any:
 
 
 def check_attributes(op: Operator) -> None:
-    """Refuse attributes that the operator set does not know.
+    """Raise for an attribute that the operator set does not define.
 
     Raises:
-        ModelError: there is one; the error names the node.
+        ModelError: there is such an attribute; the error names the node.
     """
     declared = schema(op)
     known = declared.attributes if declared else op.attributes
     for name in op.attributes:
         if name not in known:
-            raise op.refusal(
+            raise op.error(
                 f"has an attribute {name!r}, which operator set {op.opset} does not "
-                "know",
+                "define",
                 f"Its attributes are {', '.join(sorted(known)) or 'none'}",
             )
 
 
 def check_types(g: Builder, op: Operator) -> None:
-    """Refuse inputs of two types where the format wants one, as `T` of Add.
+    """Raise for inputs of two types where the format requires one, as `T` of Add.
 
     Raises:
-        ModelError: there are; the error names the node and the inputs.
+        ModelError: there are such inputs; the error names them and the node.
     """
     declared = schema(op)
     formal = list(declared.inputs) if declared else []
     first: dict[str, str] = {}
     for index, name in enumerate(op.inputs):
+        # Only the last formal parameter may be variadic; it covers all further inputs.
         parameter = formal[min(index, len(formal) - 1)] if formal else None
         if not name or parameter is None or not parameter.is_homogeneous:
             continue
         other = first.setdefault(parameter.type_str, name)
         if g.code(other) != g.code(name):
-            raise op.refusal(
+            raise op.error(
                 f"reads {other!r} of {_type(g, other)} and {name!r} of "
                 f"{_type(g, name)}, which must be of one type",
-                "Use Cast before it",
+                "Add a Cast before it",
             )
 
 
 def _type(g: Builder, name: str) -> str:
+    """Return the name of a value's element type in the file format."""
     known: str = onnx_package().TensorProto.DataType.Name(g.code(name))
     return known.lower()
 
 
-# Operators that ONNX itself defines by others, as those others.
+# Operators that ONNX defines by other operators.
 #
-# The package of the format has the definition of some 50 operators as a graph: Attention
-# as products, a softmax and what masks. An operator without a function of ours is that.
+# The package onnx contains the definitions of some 50 operators as graphs, for example
+# Attention as products, a softmax and masks. An operator that does not have a reader
+# here is read as its definition.
 
 Rename = Callable[[str], str]
 
 
 def is_defined(op: Operator) -> bool:
-    """Whether the format defines the operator by others."""
+    """Return whether the format defines the operator by other operators."""
     declared = None if op.proto.domain else schema(op)
     return bool(declared and declared.all_function_opset_versions)
 
 
 def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
-    """The nodes that give the operator's results, each with its operator set.
+    """Return the nodes that compute the outputs, each with its operator set.
 
     Raises:
-        ModelError: there is no definition for these inputs.
+        ModelError: the format does not define the operator for these inputs.
     """
     g.check(op)
     onnx, declared = onnx_package(), schema(op)
     node = onnx.NodeProto()
     node.CopyFrom(op.proto)
+    # The definition reads defaults from the node, so write them there.
     given = {a.name for a in node.attribute}
     for name, attribute in declared.attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
     function = onnx.FunctionProto()
-    function.ParseFromString(_body(declared, op, node, _types(g, op)))
+    function.ParseFromString(_definition_bytes(declared, op, node, _types(g, op)))
     if not function.node:
-        raise op.refusal("has no definition for these inputs", "Check their types")
+        raise op.error("is not defined for these inputs", "Check their types")
+    # A definition may be written for an older operator set than the file uses.
     (opset,) = (o.version for o in function.opset_import if not o.domain)
-    return [(inner, opset) for inner in _inlined(function, node, op)]
+    return [(inner, opset) for inner in _inline_nodes(function, node, op)]
 
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
-    """The types of the inputs, as the definition may depend on them."""
+    """Return the types of the inputs, serialized; the definition may depend on them."""
     onnx = onnx_package()
     make = onnx.helper.make_tensor_type_proto
     types = [
@@ -109,8 +114,10 @@ def _types(g: Builder, op: Operator) -> list[bytes]:
     return [found.SerializeToString() for found in types]
 
 
-def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> bytes:
-    """The definition for the newest operator set up to that of the file."""
+def _definition_bytes(
+    declared: Any, op: Operator, node: Any, types: Sequence[bytes]
+) -> bytes:
+    """Return the newest definition up to the file's operator set, serialized."""
     versions = declared.all_function_opset_versions
     version = max((v for v in versions if v <= op.opset), default=min(versions))
     if version in declared.function_opset_versions:
@@ -122,31 +129,32 @@ def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> byt
     return body
 
 
-def _inlined(function: Any, node: Any, op: Operator) -> list[Any]:
-    """The nodes of a function, with the names that `node` has for its values."""
+def _inline_nodes(function: Any, node: Any, op: Operator) -> list[Any]:
+    """Return the nodes of a function, with the value names of the call `node`."""
     given = list(node.input) + [""] * (len(function.input) - len(node.input))
     names = dict(zip(function.input, given, strict=False))
     pairs = zip(function.output, node.output, strict=False)
     names |= {inner: outer for inner, outer in pairs if outer}
+    # Inner values get the first output as prefix: two calls must not share names.
     stem = next(filter(None, op.outputs))
     attributes = {a.name: a for a in node.attribute}
 
-    def renamed(name: str) -> str:
+    def rename(name: str) -> str:
         return names.get(name, f"{stem}/{name}") if name else ""
 
-    return [_copied(inner, renamed, attributes) for inner in function.node]
+    return [_copy_node(inner, rename, attributes) for inner in function.node]
 
 
-def _copied(inner: Any, renamed: Rename, attributes: dict[str, Any]) -> Any:
-    """A node of a definition, for the attributes of the operator it defines."""
+def _copy_node(inner: Any, rename: Rename, attributes: dict[str, Any]) -> Any:
+    """Copy a node of a definition, with the attributes of the operator it defines."""
     made = type(inner)(op_type=inner.op_type, domain=inner.domain)
-    made.name = renamed(inner.name or next(iter(inner.output)))
-    made.input.extend(map(renamed, inner.input))
-    made.output.extend(map(renamed, inner.output))
+    made.name = rename(inner.name or next(iter(inner.output)))
+    made.input.extend(map(rename, inner.input))
+    made.output.extend(map(rename, inner.output))
     for attribute in inner.attribute:
         source = attributes.get(attribute.ref_attr_name, attribute)
         if attribute.ref_attr_name and source is attribute:
-            continue  # the operator leaves it out
+            continue  # the operator does not set this attribute
         made.attribute.add().CopyFrom(source)
         made.attribute[-1].name = attribute.name
     return made

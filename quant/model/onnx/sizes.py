@@ -1,9 +1,9 @@
-"""Arithmetic on known integers, done while a model is read.
+"""Integer arithmetic on known values, done while a model is read.
 
 Exporters compute the arguments of Reshape and Slice from Shape, operator by operator.
-None of it depends on data, so it is evaluated here, in the element types of the file,
-and never becomes part of the graph. Sizes that are dynamic may be moved about, but not
-calculated with.
+The results do not depend on data, so they are evaluated here, in the element types of
+the file, and never become part of the graph. Dynamic sizes may be moved, but not used
+in arithmetic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ Evaluate = Callable[..., Any]
 
 
 def evaluate(g: Builder, op: Operator) -> bool:
-    """Whether the operator works on known integers only; if so, its result is added."""
+    """Add the result of an operator on known integers.
+
+    Return False, without adding anything, for any other operator.
+    """
     if op.kind == "Shape":
         shape(g, op)
         return True
@@ -35,6 +38,8 @@ def evaluate(g: Builder, op: Operator) -> bool:
     arrays = [g.array(name) for name in op.inputs if name]
     if not arrays:
         return False
+    # Kind O are partly dynamic sizes; floats stay in the graph, where they are rounded
+    # as at run time.
     known = [a for a in arrays if a is not None and a.dtype.kind in "biuO"]
     dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[_elements(op)]}
     if op.kind == "Cast":
@@ -48,24 +53,26 @@ def evaluate(g: Builder, op: Operator) -> bool:
 
 
 def _elements(op: Operator) -> slice:
-    """Which inputs hold elements of the result; the others say what to do with them."""
+    """Return which inputs contain elements of the result; the others are parameters."""
     if op.kind == "Where":
         return slice(1, None)
     return slice(1 if op.kind in _MOVES and op.kind != "Concat" else None)
 
 
 def _result(op: Operator, arrays: list[Array]) -> Array:
+    """Compute an operator on known integers."""
     movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
     if any(map(is_dynamic, arrays[movable:])):
-        raise op.unsized("calculates with a size that is dynamic", " with all sizes")
+        raise op.size_error("calculates with a dynamic size", " with all sizes")
     if op.kind in _MOVES:
         return np.asarray(_MOVES[op.kind](op, *arrays))
-    with np.errstate(over="ignore"):  # the operators wrap around
+    # The operators wrap around on overflow, without a warning.
+    with np.errstate(over="ignore"):
         return np.asarray(_CALCULATES[op.kind](op, *arrays))
 
 
 def shape(g: Builder, op: Operator) -> None:
-    """The sizes of a value, or of some of its axes."""
+    """Add the sizes of a value, or of some of its axes."""
     found = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
     values = np.array([None if n < 0 else n for n in found], object)
     g.size(op.outputs[0], values, md.int64)
@@ -103,12 +110,14 @@ def _slice(op: Operator, x: Array, *bounds: Array) -> Array:
     steps = rest[1] if len(rest) > 1 else [1] * len(starts)
     key = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        key[axis] = cut(start, end, step, x.shape[axis])
+        key[axis] = clamp_slice(start, end, step, x.shape[axis])
     return x[tuple(key)]
 
 
-def cut(start: int, end: int, step: int, size: int) -> slice:
-    """What Slice takes of an axis: a start before the first element is the first."""
+def clamp_slice(start: int, end: int, step: int, size: int) -> slice:
+    """Return the slice that Slice takes of an axis, clamped as ONNX defines it."""
+    # For a start before the first element, a backward slice is empty in Python; ONNX
+    # clamps the start to 0.
     low, high, step = slice(max(start, -size), end, step).indices(size)
     return slice(low, None if high < 0 else high, step)
 
@@ -122,21 +131,25 @@ def _transpose(op: Operator, x: Array) -> Array:
 
 
 def _divide(op: Operator, a: Array, b: Array) -> Array:
+    """Divide integers, rounding towards zero."""
     if not b.all():
-        raise op.refusal("divides an integer by 0")
+        raise op.error("divides an integer by 0")
+    # Python divides towards minus infinity, ONNX towards zero: add 1 where they differ.
     upwards = (a % b != 0) & ((a < 0) != (b < 0))
     quotient: Array = a // b + upwards.astype(a.dtype)
     return quotient
 
 
 def _remainder(op: Operator, a: Array, b: Array) -> Array:
+    """Return the remainder with the sign of the divisor, or of the dividend if fmod."""
     if not b.all():
-        raise op.refusal("divides an integer by 0")
+        raise op.error("divides an integer by 0")
     remainder: Array = (np.fmod if op.get("fmod", 0) else np.mod)(a, b)
     return remainder
 
 
 def _with(ufunc: Any) -> Evaluate:
+    """Make an evaluator from a NumPy function."""
     return lambda op, *arrays: ufunc(*arrays)
 
 

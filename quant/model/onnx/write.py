@@ -1,4 +1,4 @@
-"""From a graph to an ONNX file: float as it is, quantized as QDQ.
+"""Writing of graphs as ONNX files: float operators as they are, quantized ones as QDQ.
 
 In QDQ every operator is float, and a quantized value is a pair of QuantizeLinear and
 DequantizeLinear. Any runtime reads that, and `read` turns it back into the same graph.
@@ -17,7 +17,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.onnx.elements import CODES, as_stored, stored
+from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
 from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
 from mdtensor.quant.model.onnx.write_operators import (
     EMITTERS,
@@ -27,13 +27,13 @@ from mdtensor.quant.model.onnx.write_operators import (
 )
 from mdtensor.quant.qparams import QParams
 
-#: The operator set and the version of the format: HardSwish came with 14.
+#: The operator set and the version of the format: HardSwish needs 14.
 OLD = 14, 7
-#: Codes of 4 and 16 bits, floats of 8, and blocks came with 21.
+#: 4-bit and 16-bit codes, 8-bit floats and block scales need 21.
 NEW = 21, 10
-#: Convolutions, pools and activations of bfloat16 came with 22.
+#: Convolutions, pools and activations in bfloat16 need 22.
 NEWEST = 22, 10
-#: Floats that are computed in float32, and the number of that in the format.
+#: Floats whose operations compute in float32; the number of float32 in the format.
 NARROW, FLOAT = (md.float16, md.bfloat16), 1
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -42,31 +42,32 @@ def write_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph as an ONNX file; an existing file is replaced in one step.
 
     Raises:
-        ModelError: an operation without a counterpart, or a place that cannot be
-            written.
+        ModelError: an operation does not have a counterpart in ONNX, or the path cannot
+            be written.
     """
-    write_file(path, serialized(graph))
+    write_file(path, serialize(graph))
 
 
-def serialized(graph: Graph) -> bytes:
-    """The bytes of the ONNX file of a graph, checked by the package of the format.
+def serialize(graph: Graph) -> bytes:
+    """Return the bytes of the ONNX file of a graph, checked by the package onnx.
 
-    Values inside a quantized graph get short names; nodes, inputs and outputs keep
-    theirs.
+    Values inside a quantized graph get short names. Nodes, inputs and outputs keep
+    their names.
     """
     onnx = onnx_package()
     model = _Writer(graph, onnx).model()
     try:
         onnx.checker.check_model(model, full_check=True)
         data: bytes = model.SerializeToString()
-    except Exception as error:  # of several types, of the format and of its parser
+    # The checker, shape inference and the parser raise types of their own.
+    except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"the graph is no valid ONNX model: {line}") from None
+        raise ModelError(f"the graph is not a valid ONNX model: {line}") from None
     return data
 
 
 def _version(graph: Graph, specs: Mapping[str, TensorSpec]) -> tuple[int, int]:
-    """The oldest operator set with all that a graph needs, and its format."""
+    """Return the oldest operator set that the graph fits, and its format version."""
     if any(spec.dtype is md.bfloat16 for spec in specs.values()):
         return NEWEST
     is_new = any(spec.qparams and _is_new(spec.qparams) for spec in specs.values())
@@ -75,11 +76,11 @@ def _version(graph: Graph, specs: Mapping[str, TensorSpec]) -> tuple[int, int]:
 
 
 class _Writer:
-    """One file while it is written.
+    """The state of one file while it is written.
 
     Args:
         graph: to write.
-        onnx: the package of the format.
+        onnx: the package onnx.
     """
 
     def __init__(self, graph: Graph, onnx: Any) -> None:
@@ -90,12 +91,14 @@ class _Writer:
         self.reals: dict[str, str] = {}
         self.is_compact = any(spec.qparams for spec in self.specs.values())
         self.opset, self.ir_version = _version(graph, self.specs)
-        kept = {*graph.inputs, *graph.outputs}
-        self.names = {name: name for name in kept}
-        self.taken = set(kept) if self.is_compact else set(self.specs)
+        # Callers use the names of inputs and outputs, so these stay as they are.
+        public = {*graph.inputs, *graph.outputs}
+        self.names = {name: name for name in public}
+        self.taken = set(public) if self.is_compact else set(self.specs)
         self.node, self.is_mixed = Node("", None, (), ""), False
 
     def model(self) -> Any:
+        """Return the ModelProto of the graph."""
         helper = self.onnx.helper
         for node in self.graph.nodes:
             self._write(node)
@@ -115,12 +118,13 @@ class _Writer:
             producer_name="mdtensor",
             producer_version=md.__version__,
         )
-        if said := properties(self.graph.rounding, self._narrow(), self.graph.notes):
-            helper.set_model_props(made, said)
+        narrow = self._narrow()
+        if notes := properties(self.graph.rounding, narrow, self.graph.notes):
+            helper.set_model_props(made, notes)
         return made
 
     def _narrow(self) -> list[str]:
-        """The names in the file of codes without the smallest."""
+        """Return the names, in the file, of codes with a narrow range."""
         grids = {value: spec.qparams for value, spec in self.specs.items()}
         return [
             name
@@ -129,6 +133,7 @@ class _Writer:
         ]
 
     def _write(self, node: Node) -> None:
+        """Write one node of the graph."""
         self.node = node
         self.is_mixed = self._reads_codes_and_narrow_floats(node)
         if node.operation is dequantize:
@@ -141,18 +146,21 @@ class _Writer:
             EMITTERS[node.operation](self, node, operands)
         else:
             raise ModelError(
-                f"{node.operation.__name__} of node {node.name!r} is not written yet",
-                f"Written are {', '.join(sorted(f.__name__ for f in EMITTERS))}",
+                f"{node.operation.__name__} of node {node.name!r} cannot be written",
+                f"Supported are {', '.join(sorted(f.__name__ for f in EMITTERS))}",
             )
 
     def _reads_codes_and_narrow_floats(self, node: Node) -> bool:
-        """Whether it is computed in float32 and rounded once, which a file spells."""
+        """Return whether the node reads codes and also float16 or bfloat16.
+
+        Such a node computes in float32 and rounds once; the file needs Casts for that.
+        """
         specs = [self.specs[name] for name in node.values]
         is_narrow = any(spec.dtype in NARROW for spec in specs)
         return is_narrow and any(spec.qparams for spec in specs)
 
     def _argument(self, value: Any) -> str:
-        """The name of a float argument; empty for what is an attribute in the file."""
+        """Return the name of a float argument; empty if the file has an attribute."""
         if isinstance(value, str):
             return self._wide(value) if self.is_mixed else self._real(value)
         if isinstance(value, int | float):
@@ -160,13 +168,16 @@ class _Writer:
         return ""
 
     def _storage(self) -> Any:
-        """The NumPy type of numbers beside values: theirs, if the result has none."""
+        """Return the NumPy dtype of numbers next to values: the dtype of the result.
+
+        For a bool result it is the dtype of the first argument.
+        """
         spec = self.specs[self.node.output]
         is_choice = spec.dtype is md.bool
         return real_storage(self.specs[self.node.values[0]] if is_choice else spec)
 
     def _wide(self, value: str) -> str:
-        """The name of the numbers of a value in float32, as dequantized ones are."""
+        """Return the name of a value in float32, the type that dequantize gives."""
         if self.specs[value].dtype not in NARROW:
             return self._real(value)
         if (constant := self.graph.constants.get(value)) is not None:
@@ -176,6 +187,7 @@ class _Writer:
     def emit(
         self, kind: str, inputs: list[str], name: str = "", **attributes: Any
     ) -> str:
+        """Write an operator for an intermediate value; return the name of the value."""
         output = self._fresh()
         self._operator(kind, inputs, output, name, attributes)
         return output
@@ -183,6 +195,7 @@ class _Writer:
     def result(
         self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
     ) -> None:
+        """Write the operator of the node's result, and round the result to its type."""
         node = self.node
         name = node.name if name is None else name
         spec = self.specs[node.output]
@@ -201,19 +214,23 @@ class _Writer:
     def _operator(
         self, kind: str, inputs: list[str], output: str, name: str, attributes: Any
     ) -> None:
+        """Write one operator."""
         made = self.onnx.helper.make_node(
             kind, inputs, [output], name=name, **attributes
         )
         self.nodes.append(made)
 
     def _quantize(self, source: str, value: str, name: str) -> None:
+        """Write QuantizeLinear from the name `source` to a value of the graph."""
         grid = self.specs[value].qparams
         inputs = [source, *self._grid(grid, True)]
         where = _granularity(grid)
         self._operator("QuantizeLinear", inputs, self._name(value), name, where)
 
     def _dequantize(self, value: str, output: str, name: str = "") -> None:
+        """Write DequantizeLinear from a value of the graph to the name `output`."""
         grid = self.specs[value].qparams
+        # 0 is the default, and a constant with many scales would store it many times.
         has_zero = value not in self.graph.constants or bool(grid.zero_point.any())
         inputs = [self._name(value), *self._grid(grid, has_zero)]
         where = _granularity(grid)
@@ -221,13 +238,14 @@ class _Writer:
         self.reals[value] = output
 
     def _grid(self, grid: QParams, has_zero: bool) -> list[str]:
+        """Return the names of the scale and, if wanted, the zero point of a grid."""
         names = [self.constant(grid.scale.astype(np.float32))]
         if has_zero:
-            names.append(self.constant(as_stored(grid.zero_point, grid.dtype)))
+            names.append(self.constant(to_file_dtype(grid.zero_point, grid.dtype)))
         return names
 
     def _real(self, value: str) -> str:
-        """The name of the numbers of a value; dequantized, once, if it needs to be."""
+        """Return the name of a value as floats; codes are dequantized once."""
         if self.specs[value].qparams is None:
             return self._name(value)
         if value not in self.reals:
@@ -235,21 +253,25 @@ class _Writer:
         return self.reals[value]
 
     def _name(self, value: str) -> str:
+        """Return the name of a value in the file; write it if it is a constant."""
         if value not in self.names:
             self.names[value] = self._fresh() if self.is_compact else value
             if value in self.graph.constants:
-                array = stored(self.graph.constants[value])
+                array = to_file_elements(self.graph.constants[value])
                 self._initializer(self.names[value], array)
         return self.names[value]
 
     def _initializer(self, name: str, array: Any) -> None:
+        """Write an array as a constant of the file."""
         made = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+        # ascontiguousarray gives a scalar the shape (1,), so write the shape again.
         made.ClearField("dims")
         made.dims.extend(array.shape)
         self.initializers[name] = made
 
     def constant(self, values: Any) -> str:
-        """The name of an initializer with these values; equal ones are shared."""
+        """Return the name of a constant with these values; equal ones are shared."""
+        # Compare bytes: 0.0 and -0.0 are equal, but different constants.
         array = np.asarray(values)
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self.initializers:
@@ -258,17 +280,21 @@ class _Writer:
         return str(self.initializers[key].name)
 
     def _constant_output(self, name: str) -> None:
-        """An output that is a constant or an input is copied, for want of a node."""
+        """Copy an output that is a constant, because an operator must write it."""
         if name in self.graph.producers:
             return
         source = self._fresh()
         if name in self.graph.inputs:
-            raise ModelError(f"output {name!r} is an input", "Add an operation")
+            raise ModelError(
+                f"output {name!r} is an input", "Add an operation between them"
+            )
         self.names[name] = source
-        self._initializer(source, stored(self.graph.constants[name]))
+        self._initializer(source, to_file_elements(self.graph.constants[name]))
         self._operator("Identity", [source], name, "", {})
 
     def _fresh(self) -> str:
+        """Return an unused short name."""
+        # Start near the first unused number, so that a large graph takes linear time.
         number = len(self.taken)
         while (name := _short(number)) in self.taken:
             number += 1
@@ -276,6 +302,7 @@ class _Writer:
         return name
 
     def _value_info(self, name: str) -> Any:
+        """Return the name, type and shape of an input or output."""
         spec = self.specs[name]
         shape = [None if size < 0 else size for size in spec.shape]
         code = CODES[spec.dtype] if spec.qparams else element_code(spec.dtype)
@@ -284,12 +311,12 @@ class _Writer:
 
 
 def _is_new(grid: QParams) -> bool:
-    """Whether older operator sets have no such codes or scales."""
+    """Return whether older operator sets lack the codes or scales of a grid."""
     return grid.block_size is not None or CODES[grid.dtype] not in (2, 3, 6)
 
 
 def _short(number: int) -> str:
-    """A number in as few letters and digits as there are."""
+    """Spell a number in as few letters and digits as possible."""
     digits = ""
     while number or not digits:
         number, digit = divmod(number, len(DIGITS))
@@ -298,6 +325,6 @@ def _short(number: int) -> str:
 
 
 def _granularity(grid: QParams) -> dict[str, int]:
-    """Along which axis scales lie, and how many indices share one, as attributes."""
+    """Return the axis and the block size of the scales, as attributes."""
     where = {"axis": grid.axis, "block_size": grid.block_size}
     return {name: size for name, size in where.items() if size is not None}

@@ -1,4 +1,4 @@
-"""Operations without windows as operators of ONNX."""
+"""Operations of a graph, written as operators of ONNX."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from mdtensor.quant.model.onnx.operators.elementwise import CHAINS, WITH_ATTRIBU
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.spec.windows import padding4, pair
 
-# Which function writes an operation, and what a writer offers to it.
+# The table of emitters, and the interface of the writer that they call.
 
 
 class Sink(Protocol):
-    """What a writer offers to the functions below."""
+    """The part of a writer that the functions below use."""
 
     specs: Mapping[str, TensorSpec]
-    #: The version of the operator set.
+    #: The version of the operator set of the file.
     opset: int
 
     def emit(
         self, kind: str, inputs: list[str], name: str = "", **attributes: Any
     ) -> str:
-        """Add an operator on the way to the result; the name of what it writes."""
+        """Add an operator for an intermediate value; return the name of its output."""
 
     def result(
         self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
     ) -> None:
-        """Add the operator that writes the node's result; called as the node is."""
+        """Add the operator that writes the node's result, by default under its name."""
 
     def constant(self, values: Any) -> str:
-        """The name of an initializer with these values."""
+        """Return the name of an initializer with these values."""
 
 
 Emitter = Callable[[Sink, Node, list[str]], None]
@@ -46,7 +46,7 @@ EMITTERS: dict[Any, Emitter] = {}
 
 
 def emits(*operations: Any) -> Callable[[Emitter], Emitter]:
-    """Enter a function in the table of operations."""
+    """Register a function as the emitter of `operations`."""
 
     def enter(emitter: Emitter) -> Emitter:
         EMITTERS.update(dict.fromkeys(operations, emitter))
@@ -55,10 +55,10 @@ def emits(*operations: Any) -> Callable[[Emitter], Emitter]:
     return enter
 
 
-#: Farther than any axis reaches.
+#: An index past the end of any axis.
 FAR = 2**62
 
-#: Operations that are an operator of ONNX as they stand; most are read so, too.
+#: Operations with the same meaning as one operator of ONNX.
 SAME: dict[Any, str] = {
     **{operation: kind for kind, operation in elementwise.SAME.items()},
     **{operation: kind for kind, operation in CHAINS.items() if operation != md.add},
@@ -66,7 +66,7 @@ SAME: dict[Any, str] = {
     md.pow: "Pow",
     md.selu: "Selu",
 }
-#: The operator set that brought an operator; others are as old as files are here.
+#: The operator set that an operator needs; all others exist in the oldest written.
 SINCE: dict[Any, int] = {
     md.bitwise_and: 18,
     md.bitwise_invert: 18,
@@ -105,7 +105,7 @@ def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
     x, w, *bias = inputs
     product = [x, sink.emit("Transpose", [w], perm=(1, 0))]
     if bias:
-        # A reader calls the layer as its product is called.
+        # The reader names a layer after its product, so the product gets the name.
         value = sink.emit("MatMul", product, name=node.name)
         sink.result("Add", [value, *bias], name="")
     else:
@@ -123,13 +123,14 @@ def relu6(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 
 def _clip(sink: Sink, node: Node, inputs: list[str], low: Any, high: Any) -> None:
+    """Write Clip; a bound of None is omitted."""
     storage = real_storage(sink.specs[node.inputs[0]])
     bounds = ["" if v is None else sink.constant(storage.type(v)) for v in (low, high)]
     sink.result("Clip", [*inputs, *bounds])
 
 
 def real_storage(spec: TensorSpec) -> Any:
-    """The NumPy type of the numbers that a value stands for."""
+    """Return the NumPy dtype of the numbers that a value stands for."""
     return np.dtype(np.float32) if spec.qparams else spec.dtype.storage
 
 
@@ -147,7 +148,7 @@ def softmax(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result(kind, inputs, axis=node.options.get("axis", -1))
 
 
-#: Over axes; the operator set in which these became an input.
+#: Reductions, with the operator set that made the axes an input.
 REDUCED: dict[Any, tuple[str, int]] = {
     md.max: ("ReduceMax", 18),
     md.mean: ("ReduceMean", 18),
@@ -162,7 +163,8 @@ def reduction(sink: Sink, node: Node, inputs: list[str]) -> None:
     kind, since = REDUCED[node.operation]
     axes = normalize_axes(node.options.get("axis"), sink.specs[node.inputs[0]].ndim)
     keepdims = int(node.options.get("keepdims", False))
-    if not axes:  # in the file no axes are all
+    # ONNX reads an empty list of axes as all axes; here it is none of them.
+    if not axes:
         sink.result("Identity", inputs)
     elif sink.opset < since:
         sink.result(kind, inputs, axes=axes, keepdims=keepdims)
@@ -216,7 +218,7 @@ def _normalize(
     sizes: tuple[int, ...],
     **attributes: Any,
 ) -> None:
-    """A normalization with weights and biases; where none are given, 1 and 0."""
+    """Write a normalization with weights and biases, by default 1 and 0."""
     given, storage = iter(inputs), real_storage(sink.specs[node.inputs[0]])
     parts = [next(given)]
     for number, value in zip((1, 0), (*node.inputs[1:], None, None), strict=False):
@@ -229,7 +231,7 @@ def _normalize(
 @emits(md.reshape)
 def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
     shape = np.array(node.options["shape"], np.int64)
-    # In the file 0 means "as it was", unless allowzero is set.
+    # In the file 0 means "keep the size", unless allowzero is set.
     zero: dict[str, Any] = {"allowzero": 1} if (shape == 0).any() else {}
     sink.result("Reshape", [*inputs, sink.constant(shape)], **zero)
 
@@ -239,7 +241,8 @@ def permute_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
     axes = tuple(node.options["axes"])
     if axes:
         sink.result("Transpose", inputs, perm=axes)
-    else:  # an attribute without elements has no type
+    else:
+        # Transpose of a scalar needs an empty list, and ONNX cannot type one.
         sink.result("Identity", inputs)
 
 
@@ -274,7 +277,7 @@ def expand_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.getitem)
 def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
-    """Slices as Slice, integers as slices of one that Squeeze removes."""
+    """Write slices as Slice, and integers as slices of size 1 that Squeeze removes."""
     key = node.options["key"]
     keys = list(key) if isinstance(key, tuple) else [key]
     if not all(isinstance(k, slice | int) for k in keys):
@@ -286,7 +289,7 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Identity", inputs)
         return
     shape = sink.specs[node.inputs[0]].shape
-    cuts = [_cut(node, k, size) for k, size in zip(keys, shape, strict=False)]
+    cuts = [_slice_bounds(node, k, size) for k, size in zip(keys, shape, strict=False)]
     starts, ends, steps = (np.array(c, np.int64) for c in zip(*cuts, strict=True))
     axes = np.arange(len(keys), dtype=np.int64)
     given = [*inputs, *(sink.constant(a) for a in (starts, ends, axes, steps))]
@@ -299,18 +302,22 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Slice", given)
 
 
-def _cut(node: Node, key: Any, size: int) -> tuple[int, int, int]:
-    """(start, end, step) in the file, where an end far outside stands for None."""
+def _slice_bounds(node: Node, key: Any, size: int) -> tuple[int, int, int]:
+    """Return (start, end, step) in the file.
+
+    An end far outside of any axis stands for None.
+    """
     if isinstance(key, int):
         key = slice(key, key + 1 or None)
     step = 1 if key.step is None else int(key.step)
     first, last = (0, FAR) if step > 0 else (FAR, -FAR)
+    # An empty slice is written as 0:0, because clamping differs for its bounds.
     if size >= 0 and not range(*key.indices(size)):
         return 0, 0, 1
     start = first if key.start is None else int(key.start)
     if size < 0 and step < 0 and start < 0:
         raise ModelError(
-            f"node {node.name!r} counts from behind on an axis of dynamic size",
+            f"node {node.name!r} counts from the end of an axis of dynamic size",
             f"Load the model with {written('input_shapes')}",
         )
     return start, (last if key.stop is None else int(key.stop)), step
@@ -322,18 +329,18 @@ def astype(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 
 def element_code(dtype: Any) -> int:
-    """The number of an element type in the file format.
+    """Return the number of an element type in the file format.
 
     Raises:
-        ModelError: it has none.
+        ModelError: the file format does not have the type.
     """
     for code, known in ELEMENT_TYPES.items():
         if known is dtype:
             return code
-    raise ModelError(f"{dtype} has no counterpart in the file format")
+    raise ModelError(f"{dtype} does not have a counterpart in the file format")
 
 
-# Operations with windows as operators of ONNX.
+# Operations with windows.
 
 
 @emits(md.conv2d)
@@ -349,6 +356,7 @@ def conv_transpose2d(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 
 def _convolution(sink: Sink, node: Node) -> dict[str, Any]:
+    """Return the attributes of a convolution."""
     return {
         "kernel_shape": sink.specs[node.inputs[1]].shape[2:],
         "strides": pair(node.options.get("stride", 1), "stride", 1),
@@ -377,13 +385,15 @@ def avg_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 
 def _window(sink: Sink, node: Node, included: bool) -> dict[str, Any]:
+    """Return the attributes of a pool; `included` if the mean counts the padding."""
     kernel = pair(node.options["kernel_size"], "kernel_size", 1)
     stride = node.options.get("stride")
     strides = kernel if stride is None else pair(stride, "stride", 1)
     pads = padding4(node.options.get("padding", 0))
     ceil_mode = int(node.options.get("ceil_mode", False))
+    # A larger padding does the same as ceil_mode if the mean does not count it.
     if ceil_mode and min(sink.specs[node.inputs[0]].shape[2:]) >= 0:
-        reached = _reached(sink, node, kernel, strides, pads)
+        reached = _ceil_mode_padding(sink, node, kernel, strides, pads)
         if reached == pads or not included:
             pads, ceil_mode = reached, 0
     return {
@@ -394,16 +404,16 @@ def _window(sink: Sink, node: Node, included: bool) -> dict[str, Any]:
     }
 
 
-def _reached(
+def _ceil_mode_padding(
     sink: Sink,
     node: Node,
     kernel: tuple[int, int],
     strides: tuple[int, int],
     pads: tuple[int, int, int, int],
 ) -> tuple[int, int, int, int]:
-    """The padding with which the windows of ceil_mode are all that fit.
+    """Return the padding with which ceil_mode=0 gives the windows of ceil_mode=1.
 
-    Without it, the format is of two minds about windows that begin behind the image.
+    ONNX specifies ceil_mode inconsistently for windows that begin past the image.
     """
     sizes = sink.specs[node.inputs[0]].shape[2:]
     counts = sink.specs[node.output].shape[2:]

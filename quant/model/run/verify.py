@@ -24,7 +24,7 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node, spec_of
-from mdtensor.quant.model.onnx.write import serialized
+from mdtensor.quant.model.onnx.write import serialize
 from mdtensor.quant.tensor import QuantizedTensor
 
 Array = npt.NDArray[Any]
@@ -110,7 +110,7 @@ class _Check:
     def compare(self, values: dict[str, Any]) -> None:
         moving = [v for v in self.node.values if v not in self.graph.constants]
         if self.session is None:
-            self.session = _session(serialized(self._alone(values, moving)))
+            self.session = _session(serialize(self._alone(values, moving)))
         feeds = {name: _array(values[name]) for name in moving}
         theirs = self.session.run([self.node.output], feeds)[0].astype(np.int64)
         ours = _array(values[self.node.output]).astype(np.int64)

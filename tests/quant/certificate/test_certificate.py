@@ -69,14 +69,14 @@ def ran() -> dict[str, Any]:
     patch.setattr(bound, "_CALLS", {})
     patch.setattr(plan.Step, "prepare", spy)
     patch.setattr(Repeated, "bound", spy_on_parts)
-    results = [case.computed(1) for case in CASES]
+    results = [case.compute(1) for case in CASES]
     patch.undo()
     return {"results": results, "steps": seen}
 
 
 @pytest.fixture(scope="module")
 def expected() -> list[Any]:
-    return [case.expected() for case in CASES]
+    return [case.oracle() for case in CASES]
 
 
 def subclasses(kind: type) -> set[type]:
@@ -138,8 +138,8 @@ def test_this_runway_gives_the_published_hash(ran: dict[str, Any]) -> None:
 @pytest.mark.compiled
 def test_two_threads_give_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split, "PIECE_NANOSECONDS", split.PIECE_NANOSECONDS)
-    stepping.cut_short_steps()
-    found = digest((case.title, case.computed(2)) for case in CASES)
+    stepping.split_short_steps()
+    found = digest((case.title, case.compute(2)) for case in CASES)
     assert found == verify.WHOLE
 
 
@@ -175,7 +175,7 @@ def of_results(results: list[Any], problem: str = "") -> verify.Run:
 def small(expected: list[Any]) -> tuple[Case, ...]:
     """Two cases with known results."""
     return tuple(
-        replace(CASES[i], kernel=f"k{i}", name="n", expected=lambda e=e: e)
+        replace(CASES[i], kernel=f"k{i}", name="n", oracle=lambda e=e: e)
         for i, e in enumerate(expected)
     )
 
@@ -186,7 +186,7 @@ GOOD = [np.array([[1, 2], [3, 4]], np.uint8), np.array([5.0, np.nan], np.float32
 def judged(*given: verify.Run) -> verify.Verdict:
     two = small(GOOD)
     known = digest(zip([c.title for c in two], GOOD, strict=True))
-    return verify.judged(two, given, known)
+    return verify.judge(two, given, known)
 
 
 def test_equal_results_conform() -> None:
@@ -236,15 +236,17 @@ def test_a_runway_that_cannot_run_says_why() -> None:
 def test_each_case_is_told_when_it_is_computed() -> None:
     told: list[int | None] = []
     code = "import sys; print('a'); print('b'); sys.stderr.write('no'); sys.exit(3)"
-    ended = verify.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
+    ended = verify.run_and_watch(
+        [sys.executable, "-c", code], {}, lambda: told.append(None)
+    )
     assert (ended, len(told)) == ((3, "no"), 2)
-    verify.judged(cases.chosen(True)[:2], (), "", told.append)
+    verify.judge(cases.select_cases(True)[:2], (), "", told.append)
     assert len(told) == 4
 
 
 def test_the_shares_of_a_certificate_come_to_its_cost() -> None:
     """Of a process that fails at once, too: a bar always ends where it should."""
-    quick, told = cases.chosen(True), list[int]()
+    quick, told = cases.select_cases(True), list[int]()
     verify.compute(["sve"], True, told.append)
     assert sum(told) == sum(cases.costs(quick, 2))
     each, oracle = sum(told), cases.ORACLE * len(quick)

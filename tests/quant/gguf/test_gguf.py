@@ -134,9 +134,9 @@ def test_types_that_nobody_decodes(name, rng) -> None:
         some(name, rng).dequantize()
 
 
-FINITE = "blocks are made of a Tensor of finite float32."
+FINITE = "expected a Tensor of finite float32 numbers."
 UNWRITTEN = (
-    "is no type of blocks that the package gguf writes. Use F32, F16, Q4_0, Q4_1, "
+    "is not a type of blocks that the package gguf writes. Use F32, F16, Q4_0, Q4_1, "
     "Q5_0, Q5_1, Q8_0, BF16, TQ1_0, TQ2_0, MXFP4."
 )
 
@@ -153,18 +153,19 @@ def test_what_is_refused(rng) -> None:
     codes = quant.QInt8Tensor(np.zeros((1, 64), np.int8), wide)
     ones = md.ones((1, 32))
     cases = {
-        "no type of tensors holds Blocks(Q4_K, shape=(1, 256), 144 bytes). "
+        "no tensor type stores Blocks(Q4_K, shape=(1, 256), 144 bytes). "
         "Use dequantize().": some("Q4_K", rng, 1, 1).tensor,
         "a step of Q8_0 is not finite. Use dequantize().": Blocks(
             "Q8_0", np.full(34, 0x7E, np.uint8), (1, 32)
         ).tensor,
-        "Blocks(F64, shape=(1, 1), 8 bytes) is not made of float32. "
-        "Use tensor().": some("F64", rng, 1, 1).dequantize,
-        "33 bytes are not Q8_0 of shape (1, 32).": lambda: Blocks(
+        "float32 would round Blocks(F64, shape=(1, 1), 8 bytes). Use tensor().": some(
+            "F64", rng, 1, 1
+        ).dequantize,
+        "33 bytes do not fit Q8_0 of shape (1, 32).": lambda: Blocks(
             "Q8_0", np.zeros(33, np.uint8), (1, 32)
         ),
-        "rows of 31 are no whole blocks of 32 (Q8_0). Pad them to a multiple of "
-        "32.": lambda: Blocks("Q8_0", np.zeros(34, np.uint8), (1, 31)),
+        "rows of 31 are not a multiple of 32, the block size of Q8_0. Pad them to a "
+        "multiple of 32.": lambda: Blocks("Q8_0", np.zeros(34, np.uint8), (1, 31)),
         "Blocks.quantize(Float32Tensor[1,32]): a step of Q8_0 overflows float16. "
         "Scale x.": lambda: Blocks.quantize(ones * 1e30, "Q8_0"),
         f"Blocks.quantize(Float32Tensor[1,32]): {FINITE} Replace NaN and infinities "
@@ -175,19 +176,18 @@ def test_what_is_refused(rng) -> None:
         f"Blocks.quantize(ndarray[4,32]): {FINITE} Use asarray(x).": (
             lambda: Blocks.quantize(np.ones((4, 32), np.float32), "Q4_0")
         ),
-        "Blocks.quantize(Float32Tensor[0,32]): there is no number in x. Give one block "
-        "or more.": lambda: Blocks.quantize(md.ones((0, 32)), "Q4_0"),
-        "Blocks.quantize(Float32Tensor[31]): rows are no whole blocks of 32.": lambda: (
-            Blocks.quantize(md.ones(31), "Q8_0")
+        "Blocks.quantize(Float32Tensor[0,32]): x is empty. Pass at least one block "
+        "of numbers.": lambda: Blocks.quantize(md.ones((0, 32)), "Q4_0"),
+        "Blocks.quantize(Float32Tensor[31]): rows are not a multiple of 32, the block "
+        "size of Q8_0. Pad them to a multiple of 32.": lambda: Blocks.quantize(
+            md.ones(31), "Q8_0"
         ),
         f"'Q8_K' {UNWRITTEN}": lambda: Blocks.quantize(md.ones(256), "Q8_K"),
         f"'q4_0' {UNWRITTEN}": lambda: Blocks.quantize(ones, "q4_0"),
         f"None {UNWRITTEN}": lambda: Blocks.quantize(ones, None),
-        "Blocks.of(QInt8Tensor[1,64]): Q8_0 is codes with a float16 scale for each "
-        "32 of the last axis. Use Blocks.quantize(dequantize(x), 'Q8_0'), or "
-        "requantize to x.qparams with scales that are float16.": (
-            lambda: Blocks.of(codes)
-        ),
+        "Blocks.of(QInt8Tensor[1,64]): Q8_0 needs a float16 scale for each "
+        "32 elements of the last axis. Use Blocks.quantize(dequantize(x), 'Q8_0'), or "
+        "requantize to x.qparams with float16 scales.": (lambda: Blocks.of(codes)),
     }
     for text, call in cases.items():
         with pytest.raises(md.StorageError) as raised:
@@ -278,20 +278,24 @@ def test_a_file_is_read_as_it_was_written(rng, tmp_path) -> None:
 def test_tensors_without_names_are_not_written(tmp_path) -> None:
     with pytest.raises(md.StorageError) as raised:
         write_gguf(tmp_path / "a.gguf", [md.ones(1)])
-    assert str(raised.value) == 'a list has no names. Give {"name": tensor}.'
+    assert str(raised.value) == 'a list does not have names. Pass {"name": tensor}.'
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_written(tmp_path) -> None:
     path = tmp_path / "a.gguf"
     cases = [
-        ({"a": md.ones((1,) * 5)}, {}, "'a' has 5 axes, GGUF at most 4. Use reshape."),
-        ({1: md.ones(1)}, {}, "1 is no text. Use str(value)."),
-        ({}, {"k": "\ud800"}, "'\\ud800' is no text. Use str(value)."),
+        (
+            {"a": md.ones((1,) * 5)},
+            {},
+            "'a' has 5 axes, but GGUF allows 4. Use reshape.",
+        ),
+        ({1: md.ones(1)}, {}, "1 is not a text. Use str(value)."),
+        ({}, {"k": "\ud800"}, "'\\ud800' is not a text. Use str(value)."),
         (
             {},
             {"k": {}},
-            "'k' is {}. Use a text, a truth value, a number, or a row of them.",
+            "'k' is {}. Use a str, a bool, a number, or a list of them.",
         ),
         ({}, {"general.alignment": 3}, "general.alignment is 3. Use a power of 2."),
     ]
@@ -322,7 +326,7 @@ def test_damaged_files(tmp_path) -> None:
         with pytest.raises(md.StorageError) as raised:
             read_gguf(path)
         assert str(raised.value) == (
-            f"{path} is no GGUF file, or it is damaged. Copy it again."
+            f"{path} is not a GGUF file, or it is damaged. Copy it again."
         )
     with pytest.raises(md.StorageError, match="no cannot be read: No such file"):
         read_gguf(tmp_path / "no")
@@ -359,7 +363,7 @@ def test_without_the_package(monkeypatch, tmp_path) -> None:
 def test_the_way_to_blocks_keeps_what_an_algorithm_gained(tmp_path, rng):
     w = md.asarray(rng.normal(size=(4, 64)).astype(np.float32))
     q = quant.quantize_weights(w, dtype=quant.qint4, block_size=32).tensor
-    with pytest.raises(md.StorageError, match="with scales that are float16"):
+    with pytest.raises(md.StorageError, match="with float16 scales"):
         Blocks.of(q)
     scales = np.asarray(q.scale).astype(np.float16).astype(np.float32)
     stored = quant.requantize(q, out=q.qparams.replace(scale=scales))

@@ -240,7 +240,7 @@ def test_what_is_written_is_read_again(
     model, again = load(path), tmp_path / "again.onnx"
     operations = {node.operation.__name__ for node in model.graph.nodes}
     if operations & UNWRITTEN or case.kind == "GatherND":
-        why = r"is not written yet\. Written are abs, |indexes with more than integers"
+        why = r"cannot be written\. Supported are abs, |indexes with more than integers"
         with pytest.raises(ModelError, match=why):
             model.save(again)
         return
@@ -270,10 +270,10 @@ REFUSED = [
     (case("BatchNormalization", *BATCH_NORM, training_mode=1), "training_mode=1"),
     (case("Dropout", np.float32(0.5), np.array(True)), "is in training mode"),
     (case("Cast", to=22), "element type 22"),
-    (case("Squeeze", shapes=(("n", 1, 3),)), "has no axes and a dynamic size"),
+    (case("Squeeze", shapes=(("n", 1, 3),)), "and a dynamic size may be 1"),
     (case("Transpose", perm=[0, 1]), "are not a permutation"),
     (case("Softmax", axis=9), "axis 9"),
-    (case("Resize", EMPTY, scales(1, 2, 2, 2), mode="linear"), "along other axes"),
+    (case("Resize", EMPTY, scales(1, 2, 2, 2), mode="linear"), "axes other than"),
     (
         case("Resize", EMPTY, scales(1, 1, 2, 2), mode="linear", antialias=1, opset=18),
         "antialias=1",

@@ -337,10 +337,10 @@ REFUSED = {
     "no zero point": (
         {},
         "x sx - w sw zw sy zy b",
-        "'layer' has codes without",
+        "'layer' does not have a scale",
     ),
-    "none of the result": ({}, "x sx zx w sw zw sy - b", "no scale or no zero point"),
-    "three scales": ({"s": [0.1] * 3}, "x s zx w sw zw sy zy", "the scale of 'x' in"),
+    "none of the result": ({}, "x sx zx w sw zw sy - b", "zero point for the result"),
+    "three scales": ({"s": [0.1] * 3}, "x s zx w sw zw sy zy", "the scale of 'x' with"),
     "two zero points": (
         {"z": np.zeros(2, np.uint8)},
         "x sx z w sw zw sy zy",
@@ -353,7 +353,7 @@ REFUSED = {
     "a float bias": ({"b": [1.0] * 4}, CONV, "has a bias of float32"),
     "float weights": ({"w": np.ones((4, 3, 3, 3), F32)}, CONV, "'w' of float"),
     "a bias too long": ({"b": np.arange(5, dtype=np.int32)}, CONV, "5"),
-    "only codes": ({}, "x", "at input 0"),
+    "only codes": ({}, "x", "for input 0"),
 }
 
 
@@ -388,9 +388,10 @@ def test_refuses_dynamic_quantization(rng: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load(tmp_path / "q.onnx")
     assert str(caught.value) == (
-        "DynamicQuantizeLinear 'x_QuantizeLinear' is of dynamic quantization, whose "
-        "grids are known in a call only. Quantize the float model: by quantize_static "
-        "there, by load(...).quantize or load(...).quantize_weights here."
+        "DynamicQuantizeLinear 'x_QuantizeLinear' belongs to dynamic quantization, "
+        "where each call computes its own grids. Quantize the float model instead: "
+        "with quantize_static of ONNX Runtime, or with load(...).quantize or "
+        "load(...).quantize_weights."
     )
 
 

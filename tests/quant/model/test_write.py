@@ -13,7 +13,7 @@ from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.onnx.read import read_graph
-from mdtensor.quant.model.onnx.write import serialized, write_graph
+from mdtensor.quant.model.onnx.write import serialize, write_graph
 from mdtensor.quant.model.passes.simplify import simplify
 
 ROWS = md.TensorSpec(md.Float32Tensor, (2, 3))
@@ -54,7 +54,7 @@ def test_saving_what_was_loaded_changes_nothing(
     once = simplify(read_graph(tmp_path / "q.onnx"))
     write_graph(once, tmp_path / "q2.onnx")
     twice = simplify(read_graph(tmp_path / "q2.onnx"))
-    assert serialized(once) == serialized(twice)
+    assert serialize(once) == serialize(twice)
 
 
 def test_the_float_classifier_computes_the_same(
@@ -85,7 +85,7 @@ def test_equal_numbers_are_stored_once(tmp_path: Path) -> None:
     nodes = [Node("q", quantize, ("x",), "v0", {"qparams": GRID})]
     for i in range(5):
         nodes.append(Node(f"n{i}", md.relu, (f"v{i}",), f"v{i + 1}", {"out": GRID}))
-    model = onnx.load_model_from_string(serialized(graph(*nodes, outputs=("v5",))))
+    model = onnx.load_model_from_string(serialize(graph(*nodes, outputs=("v5",))))
     assert len(model.graph.initializer) == 2
 
 
@@ -346,7 +346,7 @@ def test_float_layers_give_the_same_bits_again(
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (graph(Node("n", md.isfinite, ("x",), "y")), "isfinite of node 'n' is not wri"),
+        (graph(Node("n", md.isfinite, ("x",), "y")), "isfinite of node 'n' cannot be"),
         (
             graph(Node("n", md.getitem, ("x",), "y", {"key": (None, 0)})),
             "node 'n' indexes with more than integers and slices",
@@ -359,7 +359,7 @@ def test_float_layers_give_the_same_bits_again(
                 {},
                 ("y",),
             ),
-            "node 'n' counts from behind on an axis of dynamic size",
+            "node 'n' counts from the end of an axis of dynamic size",
         ),
         (
             Graph(
@@ -368,7 +368,7 @@ def test_float_layers_give_the_same_bits_again(
                 {},
                 ("y",),
             ),
-            "the graph is no valid ONNX model",
+            "the graph is not a valid ONNX model",
         ),
     ],
 )

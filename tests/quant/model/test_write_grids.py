@@ -240,7 +240,9 @@ def test_metadata_that_is_no_list_of_names(text: str, tmp_path: Path) -> None:
     model = onnx.load(path)
     onnx.helper.set_model_props(model, {"mdtensor.narrow_range": text})
     onnx.save(model, path)
-    with pytest.raises(ModelError, match=r"mdtensor\.narrow_range is no list of names"):
+    with pytest.raises(
+        ModelError, match=r"mdtensor\.narrow_range is not a list of names"
+    ):
         read_graph(path)
 
 

@@ -1,7 +1,7 @@
-"""The operators of ONNX as operations: one small function for each, by family.
+"""Readers of ONNX's operators: one small function for each, in a file for each family.
 
-Where the meaning changed between versions of the operator set, the function asks for
-the version. What is not supported is refused by name, never approximated.
+Where the meaning of an operator changed between operator sets, its reader checks the
+version. A feature that is not supported raises; it is never approximated.
 """
 
 from mdtensor.quant.model.onnx.operators import (

@@ -1,4 +1,4 @@
-"""Operators that work element by element."""
+"""Readers of elementwise operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import number, reads
 
-#: Operators that are an operation of ours as they stand.
+#: Operators with the same meaning as one operation.
 SAME: dict[str, Any] = {
     "Abs": md.abs,
     "Acos": md.acos,
@@ -60,15 +60,15 @@ SAME: dict[str, Any] = {
     "Where": md.where,
     "Xor": md.logical_xor,
 }
-#: Of any number of operands, two at a time.
+#: Operators of any number of operands, read as operations of two.
 CHAINS: dict[str, Any] = {"Max": md.maximum, "Min": md.minimum, "Sum": md.add}
-#: An attribute each, with its default: of the operator, of the operation.
+#: Operators with one attribute: operation, attribute, default, option.
 WITH_ATTRIBUTE: dict[str, tuple[Any, str, float, str]] = {
     "Celu": (md.celu, "alpha", 1.0, "alpha"),
     "Elu": (md.elu, "alpha", 1.0, "alpha"),
     "LeakyRelu": (md.leaky_relu, "alpha", 0.01, "negative_slope"),
 }
-#: The attributes of Selu for which there is an operation.
+#: The attributes of Selu, alpha and gamma, that `md.selu` uses.
 SELU = (1.6732632423543772, 1.0507009873554805)
 
 
@@ -85,22 +85,25 @@ def with_attribute(g: Builder, op: Operator) -> None:
 
 @reads(*CHAINS, "Mean")
 def chain(g: Builder, op: Operator) -> None:
+    """Read an operator of any number of operands as operations of two."""
     operation, total = CHAINS.get(op.kind, md.add), op.inputs[0]
     for count, x in enumerate(op.inputs[1:]):
         total = g.step(op, f"with{count}", operation, total, x)
     if op.kind == "Mean":
         g.call(op, md.div, total, float(len(op.inputs)))
     else:
+        # `call` must write the output, also if a single operand needs no operation.
         g.call(op, md.astype, total, g.specs[str(total)].dtype)
 
 
 @reads("Div")
 def div(g: Builder, op: Operator) -> None:
-    """Quotients; of integers towards zero."""
+    """Read Div; integers divide towards zero."""
     x, y = op.inputs
     if not g.specs[str(x)].dtype.is_integer:
         g.call(op, md.div, x, y)
         return
+    # The floor of a negative quotient with a rest is one below the result.
     below = g.step(op, "floor", md.floor_divide, x, y)
     rest = g.step(op, "rest", md.remainder, x, y)
     has_rest = g.step(op, "has_rest", md.not_equal, rest, 0)
@@ -112,11 +115,12 @@ def div(g: Builder, op: Operator) -> None:
 
 @reads("Mod")
 def mod(g: Builder, op: Operator) -> None:
-    """The remainder, with the sign of the divisor; of the dividend with fmod."""
+    """Read Mod: the rest has the sign of the divisor, or of the dividend if fmod."""
     x, y = op.inputs
     if not op.get("fmod", 0):
         g.call(op, md.remainder, x, y)
         return
+    # For magnitudes, floor and truncation agree; then restore the dividend's sign.
     sizes = (g.step(op, f"size{i}", md.abs, v) for i, v in enumerate((x, y)))
     rest = g.step(op, "rest", md.remainder, *sizes)
     if g.specs[str(x)].dtype.is_floating:
@@ -127,12 +131,13 @@ def mod(g: Builder, op: Operator) -> None:
 
 @reads("Pow")
 def pow(g: Builder, op: Operator) -> None:
-    """Powers, in the type of the base."""
+    """Read Pow; the result has the type of the base."""
     x, y = op.inputs
     base, exponent = (g.specs[str(v)].dtype for v in (x, y))
     if base is exponent:
         g.call(op, md.pow, x, y)
         return
+    # ONNX returns the type of the base; promotion would return the wider of the two.
     wide = md.float64 if base.is_integer else base
     given = (g.step(op, f"wide{i}", md.astype, v, wide) for i, v in enumerate((x, y)))
     power = g.step(op, "power", md.pow, *given)
@@ -155,6 +160,7 @@ def is_inf(g: Builder, op: Operator) -> None:
         return
     chosen = md.less if signs[0] else md.greater
     side = g.step(op, "side", chosen, x, 0.0)
+    # Neither infinity is wanted: all elements are False, in the shape of x.
     if not any(signs):
         side = g.step(op, "none", md.logical_xor, side, side)
     g.call(op, md.logical_and, infinite, side)
@@ -191,7 +197,7 @@ def thresholded_relu(g: Builder, op: Operator) -> None:
 
 @reads("Shrink")
 def shrink(g: Builder, op: Operator) -> None:
-    """Towards zero by `bias` outside of ±lambd, zero inside."""
+    """Read Shrink: outside of ±lambd move towards zero by `bias`, inside return 0."""
     x, edge, bias = op.inputs[0], op.get("lambd", 0.5), op.get("bias", 0.0)
     above = g.step(op, "above", md.greater, x, edge)
     below = g.step(op, "below", md.less, x, -edge)
@@ -212,12 +218,14 @@ def prelu(g: Builder, op: Operator) -> None:
 
 @reads("Clip")
 def clip(g: Builder, op: Operator) -> None:
+    """Read Clip."""
     if op.opset < 11:
         low, high = op.get("min"), op.get("max")
     else:
         low, high = number(g, op, 1, "min"), number(g, op, 2, "max")
     if None not in (low, high):
-        low = min(low, high)  # where they cross, everything becomes max
+        # Where they cross, ONNX returns max for every element; `md.clip` raises.
+        low = min(low, high)
     g.call(op, md.clip, op.inputs[0], min=low, max=high)
 
 

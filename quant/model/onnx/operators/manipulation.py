@@ -1,4 +1,4 @@
-"""What changes the shape and keeps the elements."""
+"""Readers of operators that rearrange, select, cast or create elements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
-    fixed_shape,
     number,
     reads,
+    require_fixed_shape,
 )
-from mdtensor.quant.model.onnx.sizes import cut
+from mdtensor.quant.model.onnx.sizes import clamp_slice
 
 
 @reads("Flatten")
@@ -30,16 +30,16 @@ def flatten(g: Builder, op: Operator) -> None:
 
 @reads("Reshape")
 def reshape(g: Builder, op: Operator) -> None:
-    shape, target = g.shape(op.inputs[0]), _wanted(g, op)
+    shape, target = g.shape(op.inputs[0]), _target_shape(g, op)
     if not op.get("allowzero", 0):
         target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
     if target.count(-1) > 1:
-        raise op.unsized("has more than one size to work out")
+        raise op.size_error("has more than one unknown size in its shape")
     g.call(op, md.reshape, op.inputs[0], shape=target)
 
 
-def _wanted(g: Builder, op: Operator) -> tuple[int, ...]:
-    """The shape that Reshape asks for, with -1 for a dynamic size."""
+def _target_shape(g: Builder, op: Operator) -> tuple[int, ...]:
+    """Return the target shape of Reshape, with -1 for a dynamic size."""
     sizes = g.sizes.get(str(op.input(1)))
     if sizes is None:
         return g.integers(op, 1, "the shape")
@@ -63,8 +63,8 @@ def squeeze(g: Builder, op: Operator) -> None:
     if axes is None:
         shape = g.shape(op.inputs[0])
         if min(shape, default=0) < 0:
-            raise op.unsized(
-                "has no axes and a dynamic size, which may be 1",
+            raise op.size_error(
+                "does not have axes, and a dynamic size may be 1",
                 ", or export it with axes",
             )
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
@@ -75,6 +75,7 @@ def squeeze(g: Builder, op: Operator) -> None:
 def unsqueeze(g: Builder, op: Operator) -> None:
     rank = len(g.shape(op.inputs[0]))
     axes = axes_of(g, op, 13) or ()
+    # Axes count in the result; in ascending order each axis is final when it is added.
     final = sorted(a % (rank + len(axes)) for a in axes)
     x: Any = op.inputs[0]
     for count, axis in enumerate(final[:-1]):
@@ -88,13 +89,15 @@ def pad(g: Builder, op: Operator) -> None:
     if op.opset >= 11:
         value = number(g, op, 2, "the value") or 0
     widths, grid = _widths(g, op), g.specs[str(op.inputs[0])].qparams
-    if grid is not None:  # a code, of what is padded
+    # The value that pads codes is a code, but `md.pad` takes the number it stands for.
+    if grid is not None:
         value = float((int(value) - grid.zero) * grid.fraction)
     if mode == "constant":
         g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
         return
-    x, shape = op.inputs[0], fixed_shape(g, op, op.inputs[0])
+    x, shape = op.inputs[0], require_fixed_shape(g, op, op.inputs[0])
     op.require("mode", "constant", "edge", "reflect", "wrap")
+    # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
         places = np.pad(np.arange(shape[axis]), width, mode)
         at = g.new_constant(op, f"places{axis}", places)
@@ -103,7 +106,7 @@ def pad(g: Builder, op: Operator) -> None:
 
 
 def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
-    """How much is added before and after each axis."""
+    """Return the number of elements that Pad adds before and after each axis."""
     rank = len(g.shape(op.inputs[0]))
     if op.opset < 11:
         flat = op.get("pads", op.get("paddings"))
@@ -120,7 +123,7 @@ def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
 
 @reads("Expand")
 def expand(g: Builder, op: Operator) -> None:
-    shape = fixed_shape(g, op, op.inputs[0])
+    shape = require_fixed_shape(g, op, op.inputs[0])
     target = md.broadcast_shapes(shape, g.integers(op, 1, "the shape"))
     g.call(op, md.broadcast_to, op.inputs[0], shape=target)
 
@@ -132,7 +135,7 @@ def tile(g: Builder, op: Operator) -> None:
 
 @reads("Split")
 def split(g: Builder, op: Operator) -> None:
-    axis, shape = op.get("axis", 0), fixed_shape(g, op, op.inputs[0])
+    axis, shape = op.get("axis", 0), require_fixed_shape(g, op, op.inputs[0])
     axis %= len(shape)
     ends = np.cumsum([0, *_parts(g, op, shape[axis])]).tolist()
     for index, (start, end) in enumerate(pairwise(ends)):
@@ -140,11 +143,11 @@ def split(g: Builder, op: Operator) -> None:
         if index == 0:
             g.call(op, md.getitem, op.inputs[0], key=key)
         else:
-            g.also(op, index, md.getitem, op.inputs[0], key=key)
+            g.call_output(op, index, md.getitem, op.inputs[0], key=key)
 
 
 def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
-    """The sizes of the parts, of which the last may be smaller."""
+    """Return the sizes of the parts of Split; the last part may be smaller."""
     if op.opset < 13 and op.get("split"):
         return tuple(op.get("split"))
     if op.opset >= 13 and op.input(1):
@@ -160,14 +163,14 @@ def depth_to_space(g: Builder, op: Operator) -> None:
     if op.get("mode", "DCR") == "CRD":
         g.call(op, md.pixel_shuffle, op.inputs[0], upscale_factor=b)
         return
-    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
     split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
 
 
 @reads("SpaceToDepth")
 def space_to_depth(g: Builder, op: Operator) -> None:
-    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
     b = op.get("blocksize")
     is_dcr = op.get("mode", "DCR") == "DCR"
     axes = (0, 3, 5, 1, 2, 4) if is_dcr else (0, 1, 3, 5, 2, 4)
@@ -178,7 +181,7 @@ def space_to_depth(g: Builder, op: Operator) -> None:
 def _regroup(
     g: Builder, op: Operator, split: Any, axes: tuple[int, ...], joined: Any
 ) -> None:
-    """Cut axes into parts, put them in another order, and join them again."""
+    """Split axes into parts, reorder the parts, and join them again."""
     parts = g.step(op, "parts", md.reshape, op.inputs[0], shape=split)
     moved = g.step(op, "moved", md.permute_dims, parts, axes=axes)
     g.call(op, md.reshape, moved, shape=joined)
@@ -190,9 +193,9 @@ def trilu(g: Builder, op: Operator) -> None:
     g.call(op, md.triu if op.get("upper", 1) else md.tril, op.inputs[0], k=k)
 
 
-# What picks some elements.
+# Selection of elements.
 
-#: An end that files write for the end of an axis, whatever its size; the least of them.
+#: The smallest end that files write to mean the end of an axis of any size.
 FAR = 2**31 - 1
 
 
@@ -202,15 +205,17 @@ def slices(g: Builder, op: Operator) -> None:
     starts, ends, axes, steps = _bounds(g, op, len(shape))
     key = [slice(None)] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        # A full slice is the only one that does not need the size of the axis.
         if shape[axis] < 0 and (start, step) == (0, 1) and end >= FAR:
             continue
         if shape[axis] < 0:
-            raise op.unsized("cuts an axis of dynamic size")
-        key[axis] = cut(start, end, step, shape[axis])
+            raise op.size_error("cuts an axis of dynamic size")
+        key[axis] = clamp_slice(start, end, step, shape[axis])
     g.call(op, md.getitem, op.inputs[0], key=tuple(key))
 
 
 def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
+    """Return (starts, ends, axes, steps) of Slice."""
     if op.opset < 10:
         starts, ends, steps = op.get("starts"), op.get("ends"), None
         axes = op.get("axes")
@@ -224,11 +229,11 @@ def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
 
 @reads("Gather")
 def gather(g: Builder, op: Operator) -> None:
-    """One known index is basic indexing, which is a view."""
+    """Read Gather; a single known index is basic indexing, which returns a view."""
     x, index = op.inputs[0], op.inputs[1]
     axis = op.get("axis", 0) % len(g.shape(x))
     if g.array(index) is not None and not g.shape(index):
-        place = int(g.known(op, 1, "the index"))
+        place = int(g.require_array(op, 1, "the index"))
         g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
         return
     shape = g.shape(x)
@@ -236,7 +241,7 @@ def gather(g: Builder, op: Operator) -> None:
     if len(g.shape(index)) == 1:
         g.call(op, md.take, x, front, axis=axis)
         return
-    chosen = fixed_shape(g, op, index)
+    chosen = require_fixed_shape(g, op, index)
     flat = g.step(op, "flat", md.reshape, front, shape=(-1,))
     taken = g.step(op, "taken", md.take, x, flat, axis=axis)
     target = shape[:axis] + chosen + shape[axis + 1 :]
@@ -244,9 +249,9 @@ def gather(g: Builder, op: Operator) -> None:
 
 
 def _from_front(g: Builder, op: Operator, size: int) -> str:
-    """Input 1, whose indices may count from behind, as indices from 0 on."""
+    """Return the indices in input 1, with negative ones counted from the front."""
     if size < 0:
-        raise op.unsized("picks from a dynamic size")
+        raise op.size_error("picks from a dynamic size")
     index = op.inputs[1]
     is_behind = g.step(op, "is_behind", md.less, index, 0)
     shifted = g.step(op, "shifted", md.add, index, size)
@@ -257,7 +262,7 @@ def _from_front(g: Builder, op: Operator, size: int) -> str:
 def gather_elements(g: Builder, op: Operator) -> None:
     x, axis = op.inputs[0], op.get("axis", 0)
     index, size = _from_front(g, op, g.shape(x)[axis]), g.shape(op.inputs[1])
-    # Indices may be fewer than the elements along the other axes.
+    # The indices may cover only the first elements of the other axes.
     kept = [slice(0, n) for n in size]
     kept[axis] = slice(None)
     part = g.step(op, "part", md.getitem, x, key=tuple(kept))
@@ -267,15 +272,18 @@ def gather_elements(g: Builder, op: Operator) -> None:
 @reads("GatherND")
 def gather_nd(g: Builder, op: Operator) -> None:
     op.require("batch_dims", 0)
-    index = g.known(op, 1, "the indices")
+    index = g.require_array(op, 1, "the indices")
     key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
     g.call(op, md.getitem, op.inputs[0], key=key)
 
 
 @reads("OneHot")
 def one_hot(g: Builder, op: Operator) -> None:
-    """on where the index is that of the place, off elsewhere; none is outside."""
-    depth = int(g.known(op, 1, "the depth").reshape(-1)[0])
+    """Read OneHot: `on` at the position of the index, `off` elsewhere.
+
+    An index out of range gives `off` everywhere.
+    """
+    depth = int(g.require_array(op, 1, "the depth").reshape(-1)[0])
     off, on = (
         g.step(op, name, md.getitem, op.inputs[2], key=place)
         for place, name in enumerate(("off", "on"))
@@ -294,27 +302,32 @@ def one_hot(g: Builder, op: Operator) -> None:
 
 @reads("TopK")
 def top_k(g: Builder, op: Operator) -> None:
-    """The largest k, or the smallest, in order; of equals the first."""
+    """Read TopK: the k largest or smallest in order; of equal elements the first."""
     x = op.inputs[0]
-    k = int(g.known(op, 1, "k").reshape(-1)[0]) if op.opset >= 10 else op.get("k")
+    k = (
+        int(g.require_array(op, 1, "k").reshape(-1)[0])
+        if op.opset >= 10
+        else op.get("k")
+    )
     axis = op.get("axis", -1) % len(g.shape(x))
     is_descending = bool(op.get("largest", 1))
     order = g.step(op, "order", md.argsort, x, axis=axis, descending=is_descending)
     key = (slice(None),) * axis + (slice(0, k),)
     places = g.step(op, "places", md.getitem, order, key=key)
     g.call(op, md.take_along_axis, x, places, axis=axis)
-    g.also(op, 1, md.astype, places, md.int64)
+    g.call_output(op, 1, md.astype, places, md.int64)
 
 
-# Other element types, constants, and what changes nothing.
+# Casts, constants, and operators that return their input.
 
 
 @reads("Cast", "CastLike")
 def cast(g: Builder, op: Operator) -> None:
-    """Integers keep their low bits in another integer type.
+    """Read Cast.
 
-    What is too large for a floating type becomes an infinity, and a float that an
-    integer type does not hold the nearest it does.
+    An integer cast to another integer type keeps its low bits. A number too large for a
+    floating-point type becomes infinity. A float outside the range of an integer type
+    becomes the nearest integer in that range.
     """
     dtype = element_type(target_code(g, op), str(op))
     before = g.specs[str(op.inputs[0])].dtype
@@ -324,7 +337,7 @@ def cast(g: Builder, op: Operator) -> None:
 
 
 def target_code(g: Builder, op: Operator) -> int:
-    """The number of the element type that Cast, or CastLike, gives."""
+    """Return the number of the target element type of Cast or CastLike."""
     return int(op.get("to")) if op.kind == "Cast" else g.code(op.inputs[1])
 
 
@@ -335,11 +348,11 @@ def identity(g: Builder, op: Operator) -> None:
 
 @reads("Dropout")
 def dropout(g: Builder, op: Operator) -> None:
-    if op.input(2) and bool(g.known(op, 2, "training_mode")):
-        raise op.refusal("is in training mode", "Export the model for inference")
+    if op.input(2) and bool(g.require_array(op, 2, "training_mode")):
+        raise op.error("is in training mode", "Export the model for inference")
     identity(g, op)
     x = op.inputs[0]
-    g.also(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
+    g.call_output(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
 
 
 @reads("Constant")
@@ -348,29 +361,32 @@ def constant(g: Builder, op: Operator) -> None:
     kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
     kinds |= {"value_int": np.int64, "value_ints": np.int64}
     if name != "value" and name not in kinds:
-        raise op.refusal(f"has {name or 'no value'}", "Supported are tensors, numbers")
-    _enter(g, op, np.asarray(value, kinds.get(name)))
+        raise op.error(
+            f"has {name or 'an empty value'}", "Use a tensor, a number or numbers"
+        )
+    _add_constant(g, op, np.asarray(value, kinds.get(name)))
 
 
-def _enter(g: Builder, op: Operator, array: Any) -> None:
+def _add_constant(g: Builder, op: Operator, array: Any) -> None:
     """Add the result of an operator that is known while reading."""
     try:
         g.enter(op.outputs[0], array)
     except (MdtensorError, TypeError) as error:
-        problem = "holds elements that are not supported"
-        raise op.refusal(f"{problem}: {getattr(error, 'problem', error)}") from None
+        problem = "contains elements that are not supported"
+        raise op.error(f"{problem}: {getattr(error, 'problem', error)}") from None
 
 
 @reads("ConstantOfShape")
 def constant_of_shape(g: Builder, op: Operator) -> None:
     value = op.get("value", np.zeros(1, np.float32))
     shape = g.integers(op, 0, "the shape")
-    _enter(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
+    _add_constant(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
 
 
 @reads("Range")
 def range_of(g: Builder, op: Operator) -> None:
-    bounds = [g.known(op, i, "a bound").reshape(()) for i in range(3)]
+    bounds = [g.require_array(op, i, "a bound").reshape(()) for i in range(3)]
+
     numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
     dtype = g.specs[str(op.inputs[0])].dtype
     g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
@@ -378,7 +394,7 @@ def range_of(g: Builder, op: Operator) -> None:
 
 @reads("EyeLike")
 def eye_like(g: Builder, op: Operator) -> None:
-    rows, columns = fixed_shape(g, op, op.inputs[0])
+    rows, columns = require_fixed_shape(g, op, op.inputs[0])
     dtype = g.specs[str(op.inputs[0])].dtype
     if op.get("dtype"):
         dtype = element_type(op.get("dtype"), str(op))
@@ -387,5 +403,5 @@ def eye_like(g: Builder, op: Operator) -> None:
 
 @reads("Size")
 def size(g: Builder, op: Operator) -> None:
-    count = prod(fixed_shape(g, op, op.inputs[0]))
+    count = prod(require_fixed_shape(g, op, op.inputs[0]))
     g.constant(op.outputs[0], md.asarray(np.array(count, np.int64)))

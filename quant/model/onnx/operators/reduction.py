@@ -1,4 +1,4 @@
-"""What makes one number of many."""
+"""Readers of reductions, softmax, normalizations and matrix products."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
-    fixed_shape,
     number,
     reads,
+    require_fixed_shape,
 )
 
-#: What is done to each element, to those of an axis, and to the result.
+#: Operations on each element, along the axes, and on the result.
 REDUCTIONS: dict[str, tuple[Any, Any, Any]] = {
     "ReduceL1": (md.abs, md.sum, None),
     "ReduceL2": (md.square, md.sum, md.sqrt),
@@ -28,9 +28,9 @@ REDUCTIONS: dict[str, tuple[Any, Any, Any]] = {
     "ReduceSum": (None, md.sum, None),
     "ReduceSumSquare": (md.square, md.sum, None),
 }
-#: Since which operator set axes are an input, where that is not 18.
+#: The operator set that made axes an input, if it is not 18.
 AXES_INPUT = {"ReduceSum": 13}
-#: Of truth values.
+#: The same reductions for bool.
 OF_BOOL = {md.max: md.any, md.min: md.all}
 EXTREMES = {"ArgMax": md.argmax, "ArgMin": md.argmin}
 SCANS = {"CumSum": md.cumulative_sum, "CumProd": md.cumulative_prod}
@@ -39,7 +39,7 @@ SCANS = {"CumSum": md.cumulative_sum, "CumProd": md.cumulative_prod}
 @reads(*REDUCTIONS)
 def reduce(g: Builder, op: Operator) -> None:
     before, operation, after = REDUCTIONS[op.kind]
-    x, options = op.inputs[0], _over(g, op)
+    x, options = op.inputs[0], _reduction_options(g, op)
     if before:
         x = g.step(op, "each", before, x)
     dtype = g.specs[str(x)].dtype
@@ -47,6 +47,7 @@ def reduce(g: Builder, op: Operator) -> None:
         x = _with_extreme(g, op, x, -np.inf if operation is md.max else np.inf)
     if dtype is md.bool:
         operation = OF_BOOL.get(operation, operation)
+    # ONNX sums in the type of the elements; `md.sum` would widen small integers.
     if operation in (md.sum, md.prod):
         options["dtype"] = dtype
     if after is None:
@@ -56,8 +57,8 @@ def reduce(g: Builder, op: Operator) -> None:
 
 
 def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
-    """`x` with one more index on the empty axis, of what every number is beyond."""
-    shape = [n or 1 for n in fixed_shape(g, op, x)]
+    """Add one index to the empty axis of `x`, with the neutral element."""
+    shape = [n or 1 for n in require_fixed_shape(g, op, x)]
     storage = g.specs[str(x)].dtype.storage
     if storage.kind == "b":
         value = value > 0
@@ -68,8 +69,8 @@ def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
     return g.step(op, "extended", md.concat, x, edge, axis=g.shape(x).index(0))
 
 
-def _over(g: Builder, op: Operator) -> dict[str, Any]:
-    """Over which axes, and whether they stay with size 1."""
+def _reduction_options(g: Builder, op: Operator) -> dict[str, Any]:
+    """Return the axes of a reduction, and whether they stay with size 1."""
     axes = axes_of(g, op, AXES_INPUT.get(op.kind, 18)) or None
     if axes is None and op.get("noop_with_empty_axes", 0):
         axes = ()
@@ -78,8 +79,12 @@ def _over(g: Builder, op: Operator) -> dict[str, Any]:
 
 @reads("ReduceLogSumExp")
 def reduce_log_sum_exp(g: Builder, op: Operator) -> None:
-    """log(sum(exp(x))), where the largest number is taken out if it is finite."""
-    x, options = op.inputs[0], _over(g, op)
+    """Read ReduceLogSumExp: log(sum(exp(x))).
+
+    The largest number is subtracted first if it is finite, so that exp does not
+    overflow.
+    """
+    x, options = op.inputs[0], _reduction_options(g, op)
     if 0 in g.shape(x):
         sums = g.step(op, "sums", md.sum, g.step(op, "exp", md.exp, x), **options)
         g.call(op, md.log, sums)
@@ -95,18 +100,21 @@ def reduce_log_sum_exp(g: Builder, op: Operator) -> None:
 
 @reads(*EXTREMES)
 def extreme(g: Builder, op: Operator) -> None:
+    """Read ArgMax or ArgMin."""
     x, axis = op.inputs[0], op.get("axis", 0)
     options = {"axis": axis, "keepdims": bool(op.get("keepdims", 1))}
     if not op.get("select_last_index", 0):
         g.call(op, EXTREMES[op.kind], x, **options)
         return
-    last = fixed_shape(g, op, x)[axis] - 1
+    # The last of equal elements is the first one from the other end.
+    last = require_fixed_shape(g, op, x)[axis] - 1
     behind = g.step(op, "flipped", md.flip, x, axis=axis)
     g.call(op, md.sub, last, g.step(op, "behind", EXTREMES[op.kind], behind, **options))
 
 
 @reads(*SCANS)
 def scan(g: Builder, op: Operator) -> None:
+    """Read CumSum or CumProd."""
     x, axis = op.inputs[0], int(number(g, op, 1, "the axis"))
     options = {"axis": axis, "dtype": g.specs[str(x)].dtype}
     is_reverse, is_exclusive = op.get("reverse", 0), bool(op.get("exclusive", 0))
@@ -115,6 +123,7 @@ def scan(g: Builder, op: Operator) -> None:
     found = g.step(
         op, "scan", SCANS[op.kind], x, include_initial=is_exclusive, **options
     )
+    # An exclusive scan does not count the element itself: drop the last total.
     if is_exclusive:
         ndim = len(g.shape(x))
         key = [slice(None)] * ndim
@@ -126,35 +135,36 @@ def scan(g: Builder, op: Operator) -> None:
         g.call(op, md.astype, found, g.specs[found].dtype)
 
 
-# Shares of a sum, and what brings numbers to a common scale.
+# Softmax and normalizations.
 
-#: Shares that are an operation of ours.
-SHARES = {"Softmax": md.softmax, "LogSoftmax": md.log_softmax}
+#: The operations for Softmax and LogSoftmax.
+SOFTMAXES = {"Softmax": md.softmax, "LogSoftmax": md.log_softmax}
 
 
-@reads(*SHARES, "Hardmax")
-def shares(g: Builder, op: Operator) -> None:
+@reads(*SOFTMAXES, "Hardmax")
+def softmax(g: Builder, op: Operator) -> None:
+    """Read Softmax, LogSoftmax or Hardmax."""
     x = op.inputs[0]
     shape = g.shape(x)
     axis = op.get("axis", 1 if op.opset < 13 else -1)
     if op.opset >= 13 or axis in (-1, len(shape) - 1):
-        _share(g, op, x, axis, g.call)
+        _softmax_along(g, op, x, axis, g.call)
         return
-    # Before opset 13 all axes from `axis` on are one distribution.
+    # Before opset 13, all axes from `axis` on form one distribution.
     flat = g.step(op, "flat", md.reshape, x, shape=as_matrix(op, shape, axis))
 
     def add(op: Operator, *given: Any, **options: Any) -> str:
         return g.step(op, "flat.shares", *given, **options)
 
-    g.call(op, md.reshape, _share(g, op, flat, 1, add), shape=shape)
+    g.call(op, md.reshape, _softmax_along(g, op, flat, 1, add), shape=shape)
 
 
-def _share(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any:
-    """Shares along one axis; `add` adds the last node."""
-    if op.kind in SHARES:
-        return add(op, SHARES[op.kind], x, axis=axis)
+def _softmax_along(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any:
+    """Compute a softmax or Hardmax along one axis; `add` adds the last node."""
+    if op.kind in SOFTMAXES:
+        return add(op, SOFTMAXES[op.kind], x, axis=axis)
     first = g.step(op, "first", md.argmax, x, axis=axis, keepdims=True)
-    shape = fixed_shape(g, op, x)
+    shape = require_fixed_shape(g, op, x)
     along = [-1 if i == axis % len(shape) else 1 for i in range(len(shape))]
     places = np.arange(shape[axis]).reshape(along)
     at = g.new_constant(op, "places", places)
@@ -174,24 +184,25 @@ def batch_norm(g: Builder, op: Operator) -> None:
 @reads("LayerNormalization")
 def layer_norm(g: Builder, op: Operator) -> None:
     x, weight, bias = op.inputs[0], op.inputs[1], op.input(2)
-    eps, shape = op.get("epsilon", 1e-5), fixed_shape(g, op, x)
+    eps, shape = op.get("epsilon", 1e-5), require_fixed_shape(g, op, x)
     first = op.get("axis", -1) % len(shape)
     g.call(op, md.layer_norm, x, weight, bias, normalized_shape=shape[first:], eps=eps)
     if len(op.outputs) == 1:
         return
     axes = {"axis": tuple(range(first, len(shape))), "keepdims": True}
+    # The optional outputs are float32 for any type of x (attribute stash_type).
     wide = g.step(op, "wide", md.astype, x, md.float32)
     mean = g.step(op, "mean", md.mean, wide, **axes)
     var = g.step(op, "var", md.var, wide, **axes)
     raised = g.step(op, "raised", md.add, var, float(eps))
-    g.also(op, 1, md.astype, mean, md.float32)
-    g.also(op, 2, md.reciprocal, g.step(op, "root", md.sqrt, raised))
+    g.call_output(op, 1, md.astype, mean, md.float32)
+    g.call_output(op, 2, md.reciprocal, g.step(op, "root", md.sqrt, raised))
 
 
 @reads("RMSNormalization")
 def rms_norm(g: Builder, op: Operator) -> None:
     x, eps = op.inputs[0], op.get("epsilon", 1e-5)
-    shape = fixed_shape(g, op, x)
+    shape = require_fixed_shape(g, op, x)
     over = shape[op.get("axis", -1) % len(shape) :]
     g.call(op, md.rms_norm, x, op.inputs[1], normalized_shape=over, eps=eps)
 
@@ -204,14 +215,17 @@ def instance_norm(g: Builder, op: Operator) -> None:
 @reads("GroupNormalization")
 def group_norm(g: Builder, op: Operator) -> None:
     if op.opset < 21:
-        raise op.refusal("has weights for groups", "Export it for operator set 21")
+        raise op.error(
+            "has weights for groups instead of channels",
+            "Export it for operator set 21",
+        )
     groups, eps = op.get("num_groups"), op.get("epsilon", 1e-5)
     g.call(op, md.group_norm, *op.inputs, num_groups=groups, eps=eps)
 
 
 @reads("LpNormalization")
 def lp_norm(g: Builder, op: Operator) -> None:
-    """x / norm, and 0 where the norm is 0."""
+    """Read LpNormalization: x / norm, and 0 where the norm is 0."""
     x, axis = op.inputs[0], op.get("axis", -1)
     options = {"axis": axis, "keepdims": True}
     if op.get("p", 2) == 1:
@@ -230,6 +244,7 @@ def mean_variance_norm(g: Builder, op: Operator) -> None:
     x = op.inputs[0]
     centered = g.step(op, "off", md.sub, x, g.step(op, "mean", md.mean, x, **options))
     spread = g.step(op, "std", md.std, x, **options)
+    # The constant of ONNX's definition, which keeps the divisor above 0.
     g.call(op, md.div, centered, g.step(op, "raised", md.add, spread, 1e-9))
 
 
@@ -238,18 +253,19 @@ def mean_variance_norm(g: Builder, op: Operator) -> None:
 
 @reads("Gemm")
 def gemm(g: Builder, op: Operator) -> None:
-    """alpha · A' · B' + beta · C; ours is x · wᵀ + b with a bias of one axis."""
+    """Read Gemm: alpha · A' · B' + beta · C, as `linear`, x · wᵀ + b, where it fits."""
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
     if op.get("transA", 0):
         x = g.step(op, "x", md.permute_dims, x, axes=(1, 0))
     if not op.get("transB", 0):
         w = g.step(op, "w", md.permute_dims, w, axes=(1, 0))
-    w = _scaled(g, op, w, "alpha")
+    w = _multiply_by_attribute(g, op, w, "alpha")
     if b is None:
         g.call(op, md.linear, x, w)
         return
-    b = _scaled(g, op, b, "beta")
+    b = _multiply_by_attribute(g, op, b, "beta")
     rows = g.shape(w)[0]
+    # `linear` takes one bias per column; any other C is a separate sum.
     if g.shape(b) == (rows,):
         g.call(op, md.linear, x, w, b)
     elif g.shape(b) == (1, rows):
@@ -258,7 +274,8 @@ def gemm(g: Builder, op: Operator) -> None:
         g.call(op, md.add, g.step(op, "product", md.linear, x, w), b)
 
 
-def _scaled(g: Builder, op: Operator, value: Any, attribute: str) -> Any:
+def _multiply_by_attribute(g: Builder, op: Operator, value: Any, attribute: str) -> Any:
+    """Multiply a value by an attribute, unless it is 1."""
     factor = op.get(attribute, 1.0)
     if factor == 1.0:
         return value

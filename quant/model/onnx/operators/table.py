@@ -1,4 +1,4 @@
-"""The table of operators: which function reads which."""
+"""The table of readers, and parts that several readers share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READERS: dict[str, Reader] = {}
 
 
 def reads(*kinds: str) -> Callable[[Reader], Reader]:
-    """Enter a function in the table of operators."""
+    """Register a function as the reader of operators."""
 
     def enter(reader: Reader) -> Reader:
         READERS.update(dict.fromkeys(kinds, reader))
@@ -22,11 +22,11 @@ def reads(*kinds: str) -> Callable[[Reader], Reader]:
     return enter
 
 
-# What several operators are told in one way.
+# Inputs and attributes that several operators have.
 
 
 def axes_of(g: Builder, op: Operator, opset: int) -> tuple[int, ...] | None:
-    """The axes: an attribute before `opset`, an input from there on."""
+    """Return the axes: an attribute before `opset`, an input from `opset` on."""
     if op.opset < opset:
         given = op.get("axes")
         return None if given is None else tuple(given)
@@ -34,29 +34,30 @@ def axes_of(g: Builder, op: Operator, opset: int) -> tuple[int, ...] | None:
 
 
 def number(g: Builder, op: Operator, index: int, what: str) -> Any:
+    """Return an optional input as one Python number; None if it is omitted."""
     if op.input(index) is None:
         return None
-    return g.known(op, index, what).reshape(()).item()
+    return g.require_array(op, index, what).reshape(()).item()
 
 
 def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int]:
-    """The shape with the axes before `axis` and those from it on each joined."""
+    """Return the shape with two axes: the product up to `axis`, and the rest."""
     at = axis % len(shape) if axis < 0 else axis
     rows, columns = shape[:at], shape[at:]
     if -1 not in columns:
         return (-1 if -1 in rows else prod(rows)), prod(columns)
     if -1 in rows:
-        raise op.unsized("joins axes of dynamic size")
+        raise op.size_error("joins several axes of dynamic size")
     return prod(rows), -1
 
 
-def fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
-    """The shape of a value, no size of which is dynamic.
+def require_fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
+    """Return the shape of a value; raise if one of its sizes is dynamic.
 
     Raises:
-        ModelError: one is.
+        ModelError: a size is dynamic.
     """
     shape = g.shape(name)
     if min(shape, default=0) < 0:
-        raise op.unsized("works on a dynamic size")
+        raise op.size_error("does not support a dynamic size")
     return shape

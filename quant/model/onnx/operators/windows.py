@@ -1,4 +1,4 @@
-"""Convolutions and pools: what slides over an image."""
+"""Readers of convolutions, pools and resizing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import fixed_shape, reads
+from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
-#: By how many axes a window slides over.
+#: Operations by the number of axes that the window slides over.
 CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
 MAXIMA: dict[int, Any] = {1: md.max_pool1d, 2: md.max_pool2d}
 MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
@@ -23,43 +23,43 @@ MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    operation = CONVOLUTIONS[window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
+    operation = CONVOLUTIONS[require_window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
     g.call(op, operation, x, w, b, **conv_options(g, op, w))
 
 
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
-    """The options of a convolution with the weights called `w`."""
+    """Return the options of a convolution with the weights called `w`."""
     kernel = g.shape(w)[2:]
     stride, dilation = (
         tuple(op.get(name, (1,) * len(kernel))) for name in ("strides", "dilations")
     )
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
-        "stride": _of_axes(stride),
+        "stride": _scalar_or_pair(stride),
         "padding": _padding(g, op, reach, stride),
-        "dilation": _of_axes(dilation),
+        "dilation": _scalar_or_pair(dilation),
         "groups": op.get("group", 1),
     }
 
 
-def window_axes(op: Operator, kernel: Any, known: Any) -> int:
-    """How many axes the window slides over, if that is among the known."""
+def require_window_axes(op: Operator, kernel: Any, known: Any) -> int:
+    """Return how many axes the window slides over; raise if it is not `known`."""
     size = len(tuple(kernel))
     if size not in known:
         listed = " and ".join(map(str, known))
-        raise op.refusal(f"slides over {size} axes", f"Supported are {listed}")
+        raise op.error(f"slides over {size} axes", f"Supported are {listed}")
     return size
 
 
-def _of_axes(sizes: tuple[int, ...]) -> Any:
-    """A number for one axis, a pair for two."""
+def _scalar_or_pair(sizes: tuple[int, ...]) -> Any:
+    """Return a number for one axis, a pair for two."""
     return sizes if len(sizes) > 1 else sizes[0]
 
 
 def _padding(
     g: Builder, op: Operator, reach: Any, stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """(top, left, bottom, right), which is also ONNX's order, or (before, after)."""
+    """Return (top, left, bottom, right), or (before, after) for one axis."""
     kind = op.get("auto_pad", "NOTSET")
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     nothing = (0, 0) * len(stride)
@@ -69,7 +69,8 @@ def _padding(
         return nothing
     sizes = g.shape(op.inputs[0])[2:]
     if min(sizes) < 0:
-        raise op.unsized(f"has auto_pad={kind} on a dynamic size")
+        raise op.size_error(f"has auto_pad={kind} on a dynamic size")
+    # SAME: the result has size n / stride, rounded up.
     total = [
         max((-(-n // s) - 1) * s + r - n, 0)
         for n, s, r in zip(sizes, stride, reach, strict=True)
@@ -92,9 +93,10 @@ def average_pool(g: Builder, op: Operator) -> None:
 
 
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
+    """Read a pool with the operation for its number of axes."""
     kernel = tuple(op.get("kernel_shape", ()))
     operation, ones = (
-        operations[window_axes(op, kernel, operations)],
+        operations[require_window_axes(op, kernel, operations)],
         (1,) * len(kernel),
     )
     op.require("dilations", ones)
@@ -103,8 +105,8 @@ def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) 
         op,
         operation,
         op.inputs[0],
-        kernel_size=_of_axes(kernel),
-        stride=_of_axes(stride),
+        kernel_size=_scalar_or_pair(kernel),
+        stride=_scalar_or_pair(stride),
         padding=_padding(g, op, kernel, stride),
         ceil_mode=bool(op.get("ceil_mode", 0)),
         **options,
@@ -121,9 +123,9 @@ def global_max_pool(g: Builder, op: Operator) -> None:
 def conv_transpose(g: Builder, op: Operator) -> None:
     op.require("auto_pad", "NOTSET")
     if "output_shape" in op.attributes:
-        raise op.refusal("has an output_shape", "Export it with pads")
+        raise op.error("has an output_shape", "Export it with pads instead")
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    window_axes(op, g.shape(w)[2:], (2,))
+    require_window_axes(op, g.shape(w)[2:], (2,))
     g.call(
         op,
         md.conv_transpose2d,
@@ -138,42 +140,48 @@ def conv_transpose(g: Builder, op: Operator) -> None:
     )
 
 
-# Images in another size.
+# Resizing of images.
 #
-# The nearest of the old places is taken along each axis, wherever the attributes put the
-# new ones; elements and codes stay as they are. Between places, `interpolate` does what
-# Resize means by half_pixel and by align_corners.
+# With mode nearest, `take` selects the nearest old element along each axis, for any
+# coordinate transformation; elements and codes stay as they are. With the other modes,
+# `interpolate` supports half_pixel and align_corners.
 
+# Fractions, because float coordinates would round ties to either side.
 HALF = Fraction(1, 2)
 MODES = {"linear": "bilinear", "cubic": "bicubic"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis that changes: its old and its new size, and the scale between them."""
+    """An axis that is resized: old size, new size, and the scale between them."""
 
     old: int
     new: int
     scale: Fraction
 
     def half_pixel(self, i: int) -> Fraction:
+        """Return the old coordinate of new index `i`, from the centres of pixels."""
         return (i + HALF) / self.scale - HALF
 
     def pytorch_half_pixel(self, i: int) -> Fraction:
+        """Return the same as `half_pixel`, but 0 for an axis of new size 1."""
         return self.half_pixel(i) if self.new > 1 else Fraction(0)
 
     def align_corners(self, i: int) -> Fraction:
+        """Return the old coordinate if first and last pixels coincide."""
         return Fraction(i * (self.old - 1), max(self.new - 1, 1))
 
     def asymmetric(self, i: int) -> Fraction:
+        """Return the old coordinate if the edges before the first pixels coincide."""
         return i / self.scale
 
     def half_pixel_symmetric(self, i: int) -> Fraction:
+        """Return the old coordinate if the centres of both images coincide."""
         lost = self.old - self.new / self.scale
         return lost / 2 + self.half_pixel(i)
 
 
-#: Where new place i lies on the old axis, by coordinate_transformation_mode.
+#: The old coordinate of new index i, by coordinate_transformation_mode.
 PLACES: Mapping[str, Callable[[Axis, int], Fraction]] = {
     "half_pixel": Axis.half_pixel,
     "pytorch_half_pixel": Axis.pytorch_half_pixel,
@@ -181,7 +189,7 @@ PLACES: Mapping[str, Callable[[Axis, int], Fraction]] = {
     "asymmetric": Axis.asymmetric,
     "half_pixel_symmetric": Axis.half_pixel_symmetric,
 }
-#: Which old place is the nearest, by nearest_mode.
+#: Rounding of an old coordinate to an index, by nearest_mode.
 NEAREST: Mapping[str, Callable[[Fraction], int]] = {
     "round_prefer_floor": lambda place: ceil(place - HALF),
     "round_prefer_ceil": lambda place: floor(place + HALF),
@@ -192,6 +200,7 @@ NEAREST: Mapping[str, Callable[[Fraction], int]] = {
 
 @reads("Resize")
 def resize(g: Builder, op: Operator) -> None:
+    """Read Resize."""
     if op.opset < 11:
         upsample(g, op)
         return
@@ -202,7 +211,10 @@ def resize(g: Builder, op: Operator) -> None:
     axes, mode = _axes(g, op), op.get("mode", "nearest")
     is_whole = all(axis.new == axis.old * axis.scale for axis in axes.values())
     if kind == "align_corners" and not is_whole:
-        raise op.refusal("aligns the corners of a size that is not whole", "Give sizes")
+        raise op.error(
+            "aligns the corners of a size that is not an integer",
+            "Export it with sizes instead of scales",
+        )
     if mode == "nearest":
         place = PLACES[kind]
         nearest = NEAREST[op.get("nearest_mode", "round_prefer_floor")]
@@ -213,17 +225,22 @@ def resize(g: Builder, op: Operator) -> None:
 
 @reads("Upsample")
 def upsample(g: Builder, op: Operator) -> None:
+    """Read Upsample, and Resize before operator set 11."""
     op.require("mode", "nearest")
     scales = op.get("scales")
     if scales is None:
-        scales = g.known(op, 1, "the scales").reshape(-1).tolist()
-    shape = fixed_shape(g, op, op.inputs[0])
-    axes = _scaled(shape, range(len(shape)), scales)
-    _take(g, op, axes, lambda axis, i: _older(op, axis)(axis.asymmetric(i)))
+        scales = g.require_array(op, 1, "the scales").reshape(-1).tolist()
+    shape = require_fixed_shape(g, op, op.inputs[0])
+    axes = _axes_of_scales(shape, range(len(shape)), scales)
+    _take(
+        g, op, axes, lambda axis, i: _rounding_before_11(op, axis)(axis.asymmetric(i))
+    )
 
 
-def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
-    """What is nearest before nearest_mode: Resize takes the next one as it shrinks.
+def _rounding_before_11(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
+    """Return the rounding to the nearest index before nearest_mode existed.
+
+    Resize rounds up where the axis shrinks, otherwise down.
 
     Source: ONNX's test_resize_downsample_nearest of opset 10; ONNX Runtime.
     """
@@ -231,12 +248,14 @@ def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
 
 
 def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
-    """Those that are named, or all."""
-    shape = fixed_shape(g, op, op.inputs[0])
+    """Return the axes that Resize names, by default all, with sizes and scales."""
+    shape = require_fixed_shape(g, op, op.inputs[0])
     named = [axis % len(shape) for axis in op.get("axes", range(len(shape)))]
-    scales = [] if op.input(2) is None else g.known(op, 2, "the scales").tolist()
+    scales = (
+        [] if op.input(2) is None else g.require_array(op, 2, "the scales").tolist()
+    )
     if scales:
-        return _scaled(shape, named, scales)
+        return _axes_of_scales(shape, named, scales)
     sizes = g.integers(op, 3, "the sizes")
     pairs = [
         (axis, Fraction(n, shape[axis])) for axis, n in zip(named, sizes, strict=True)
@@ -249,7 +268,8 @@ def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
     return {a: Axis(shape[a], floor(scale * shape[a] + HALF), scale) for a in named}
 
 
-def _scaled(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
+def _axes_of_scales(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
+    """Return the axes with the sizes that the scales give."""
     found = {}
     for axis, given in zip(axes, scales, strict=True):
         scale = Fraction(given)
@@ -260,17 +280,19 @@ def _scaled(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
 def _take(
     g: Builder, op: Operator, axes: dict[int, Axis], nearest: Callable[[Axis, int], int]
 ) -> None:
-    """Along each axis that changes, the elements at its nearest places."""
+    """Take the nearest elements along each axis that changes."""
     x: Any = op.inputs[0]
     for number, axis in axes.items():
         places = [min(max(nearest(axis, i), 0), axis.old - 1) for i in range(axis.new)]
         if places != list(range(axis.old)):
             at = g.new_constant(op, f"places{number}", np.array(places))
             x = g.step(op, f"axis{number}", md.take, x, at, axis=number)
+    # `call` must write the output, also if all axes keep their size.
     g.call(op, md.astype, x, g.specs[x].dtype)
 
 
 def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> None:
+    """Read Resize with mode linear or cubic."""
     kind = "coordinate_transformation_mode"
     op.require(kind, "half_pixel", "pytorch_half_pixel", "align_corners")
     op.require("antialias", 0)
@@ -279,11 +301,12 @@ def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> 
     shape = g.shape(op.inputs[0])
     moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
     if len(shape) != 4 or not moving.keys() <= {2, 3}:
-        raise op.refusal("blends along other axes than height and width")
+        raise op.error("interpolates along axes other than height and width")
     if op.get(kind) == "pytorch_half_pixel" and 1 in [a.new for a in moving.values()]:
-        raise op.refusal("gives a single row or column", "Use half_pixel")
+        raise op.error("returns a single row or column", "Use half_pixel")
     tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
     options: dict[str, Any] = {"size": (tall.new, wide.new)}
+    # Sizes alone would give another scale if the new size was rounded.
     if any(axis.new != axis.old * axis.scale for axis in (tall, wide)):
         options = {"scale_factor": (float(tall.scale), float(wide.scale))}
     aligned = op.get(kind) == "align_corners"
