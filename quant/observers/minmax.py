@@ -27,7 +27,7 @@ class MinMaxObserver:
     low: float = field(default=np.inf, init=False)
     high: float = field(default=-np.inf, init=False)
 
-    def observe(self, values: Any) -> None:
+    def observe(self, values: object) -> None:
         """Observe one batch.
 
         Args:
@@ -114,7 +114,7 @@ def is_number(given: object) -> bool:
     return isinstance(given, Real) and not isinstance(given, bool)
 
 
-def numbers(values: Any) -> npt.NDArray[Any]:
+def numbers(values: object) -> npt.NDArray[Any]:
     """Convert `values` to an array of real numbers.
 
     Raises:

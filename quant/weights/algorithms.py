@@ -177,7 +177,8 @@ def hqq(
 
     Args:
         norm: p, from 0.1 to 1: the smaller, the less outliers count.
-        beta: the larger, the less error is ignored at first; at least 1.
+        beta: at first, errors up to beta**(-1 / (2 - p)) scales are not ignored; at
+            least 1.
         growth: the factor of beta from one iteration to the next; at least 1.
         steps: the number of iterations.
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf, isinf
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,7 @@ class WeightFormat:
         return f"{self.bits} bits of {self.dtype}"
 
 
-def type_of_codes(name: str, given: Any) -> DType:
+def type_of_codes(name: str, given: object) -> DType:
     """Return the element type that an option names.
 
     Raises:
@@ -179,7 +179,7 @@ def check_number(name: str, given: Any, least: float, most: float = inf) -> None
         raise OptionError(f"{written(name)} is {shown(given)}", f"Use a number {ends}")
 
 
-def check_count(name: str, given: Any, least: int) -> None:
+def check_count(name: str, given: object, least: int) -> None:
     """Check that an option is an integer of at least `least`.
 
     Raises:
@@ -190,11 +190,11 @@ def check_count(name: str, given: Any, least: int) -> None:
         raise OptionError(problem, f"Use an integer from {least}")
 
 
-def _is_whole(given: Any) -> bool:
+def _is_whole(given: object) -> TypeGuard[int]:
     return isinstance(given, int) and not isinstance(given, bool)
 
 
-def check_flag(name: str, given: Any) -> None:
+def check_flag(name: str, given: object) -> None:
     """Check that an option is True or False.
 
     Raises:

@@ -107,17 +107,17 @@ class Layer:
         return self.grids_from_scales(grids.scale, np.minimum(zero, form.high))
 
     def grids_from_scales(
-        self, step: FloatArray, zero: FloatArray | float = 0.0
+        self, scale: FloatArray, zero: FloatArray | float = 0.0
     ) -> Grids:
         """Return grids with these scales, rounded up to float32; 1 in place of 0."""
         # Rounded up, because with a smaller scale the largest weight would saturate.
         floor = np.reshape(self.floor, (-1, 1))
-        step = np.maximum(step, floor.max() if self.format.axis is None else floor)
-        step = np.where(step == 0, 1.0, np.clip(step, TINY, HUGE))
-        near = step.astype(np.float32)
+        wide = np.maximum(scale, floor.max() if self.format.axis is None else floor)
+        wide = np.where(wide == 0, 1.0, np.clip(wide, TINY, HUGE))
+        near = wide.astype(np.float32)
         # The next float32 after the largest is infinite; `minimum` below undoes that.
         with np.errstate(over="ignore"):
-            up = np.where(near < step, np.nextafter(near, np.float32(np.inf)), near)
+            up = np.where(near < wide, np.nextafter(near, np.float32(np.inf)), near)
         scale = np.minimum(up.astype(np.float64), HUGE)
         zero = np.broadcast_to(np.asarray(zero, np.float64), scale.shape)
         return Grids(scale, zero, self.groups, self.format)
@@ -212,7 +212,7 @@ def dequantize_to_float64(tensor: QuantizedTensor) -> FloatArray:
     return np.asarray(dequantize(tensor)).astype(np.float64)
 
 
-def real_weights(given: Any) -> FloatArray:
+def real_weights(given: object) -> FloatArray:
     """Return float or quantized weights as float64 numbers.
 
     Raises:
@@ -232,7 +232,7 @@ def real_weights(given: Any) -> FloatArray:
     return found
 
 
-def cast_like(found: FloatArray, given: Any) -> Any:
+def cast_like(found: FloatArray, given: object) -> Any:
     """Convert `found` to an array or a tensor, of the floating type of `given`."""
     if isinstance(given, Tensor):
         dtype = given.dtype if given.dtype.is_floating else dtypes.float32
@@ -241,7 +241,7 @@ def cast_like(found: FloatArray, given: Any) -> Any:
     return found.astype(kind if kind.kind == "f" else np.float64)
 
 
-def output_error(weights: Any, found: Any, samples: Any) -> float:
+def output_error(weights: object, found: object, samples: object) -> float:
     """Compute |W' x - W x| / |W x| over all samples.
 
     Args:

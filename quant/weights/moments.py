@@ -70,7 +70,7 @@ class InputMoments:
             ) from None
         self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
 
-    def observe(self, samples: Any) -> None:
+    def observe(self, samples: object) -> None:
         """Add a batch of samples, [..., inputs].
 
         Raises:
@@ -98,7 +98,7 @@ class InputMoments:
         self.peaks = np.maximum(self.peaks, sizes.max(axis=-2, initial=0))
         self.gram += gram
 
-    def _rows(self, samples: Any) -> FloatArray:
+    def _rows(self, samples: object) -> FloatArray:
         found = numbers(samples).astype(np.float64, copy=False)
         if found.ndim == 0 or found.shape[-1] != self.inputs:
             raise ShapeError(
@@ -186,7 +186,7 @@ class InputMoments:
             return 0.0 if wrong == 0 else float("inf")
         return float(np.sqrt(wrong / right))
 
-    def _matrix(self, weights: Any) -> FloatArray:
+    def _matrix(self, weights: object) -> FloatArray:
         found = numbers(weights).astype(np.float64, copy=False)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             raise ShapeError(
@@ -209,7 +209,7 @@ class GroupedMoments(InputMoments):
         for name in (*SUMMED, "gram"):
             setattr(self, name, np.array([getattr(self, name)] * groups))
 
-    def observe(self, samples: Any) -> None:
+    def observe(self, samples: object) -> None:
         """Add samples [groups, samples, inputs]."""
         self._add(np.asarray(samples).astype(np.float64, copy=False))
 
@@ -222,7 +222,7 @@ class GroupedMoments(InputMoments):
         return found
 
 
-def moments_of(samples: Any, inputs: int) -> InputMoments:
+def moments_of(samples: object, inputs: int) -> InputMoments:
     """Compute the moments of samples.
 
     Args:
@@ -245,12 +245,12 @@ def moments_of(samples: Any, inputs: int) -> InputMoments:
     return found
 
 
-def _is_array(given: Any) -> bool:
+def _is_array(given: object) -> bool:
     return isinstance(given, np.ndarray | Tensor) or hasattr(given, "__array__")
 
 
 def patches(
-    x: Any,
+    x: object,
     /,
     kernel_size: Any,
     *,

@@ -25,10 +25,10 @@ METHODS: dict[str, Callable[..., Rounded]] = {
 
 
 def quantize_weights(
-    weights: Any,
+    weights: object,
     *,
     method: str = "rtn",
-    samples: Any = None,
+    samples: object = None,
     dtype: DType = qint8,
     bits: int | None = None,
     axis: int | None = 0,
@@ -109,7 +109,7 @@ def _relative(found: FloatArray, wanted: FloatArray) -> float:
     return float(np.linalg.norm(found - wanted)) / right if right else 0.0
 
 
-def _method(name: Any) -> Callable[..., Rounded]:
+def _method(name: object) -> Callable[..., Rounded]:
     """Return the algorithm of this name.
 
     Raises:

@@ -25,7 +25,11 @@ from mdtensor.quant.weights.moments import moments_of
 
 
 def smooth(
-    weights: Any, samples: Any, *, strength: float = 0.5, powers_of_two: bool = False
+    weights: object,
+    samples: object,
+    *,
+    strength: float = 0.5,
+    powers_of_two: bool = False,
 ) -> tuple[Any, Any]:
     """Return the scale s of SmoothQuant, and weights for inputs divided by s.
 
@@ -238,7 +242,7 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
             )
 
 
-def correct_bias(bias: Any, weights: Any, found: Any, samples: Any) -> Any:
+def correct_bias(bias: object, weights: object, found: object, samples: object) -> Any:
     """Return the bias that gives each output the mean of the float layer.
 
     b' = b - (E[W' x] - E[W x]) = b - (W' - W) E[x]

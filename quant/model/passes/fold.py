@@ -199,7 +199,9 @@ def fold_biases(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _constants_behind(graph: Graph, operation: Any) -> Iterator[tuple[Node, Node, Any]]:
+def _constants_behind(
+    graph: Graph, operation: object
+) -> Iterator[tuple[Node, Node, Any]]:
     """Yield calls of `operation` on the result of a layer and a constant per channel.
 
     Each with the layer and the constant, [channels].

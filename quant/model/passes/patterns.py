@@ -78,7 +78,9 @@ class _NormMatcher:
                 return x, eps
         return "", 0.0
 
-    def _arguments_of(self, value: str, operation: Any, count: int) -> tuple[Any, ...]:
+    def _arguments_of(
+        self, value: str, operation: object, count: int
+    ) -> tuple[Any, ...]:
         """Return the arguments of the node that writes `value`.
 
         If it is not a call of `operation` with `count` arguments, all are "", which is
@@ -89,7 +91,7 @@ class _NormMatcher:
             return ("",) * count
         return node.inputs
 
-    def _pairs(self, value: str, operation: Any) -> list[tuple[Any, Any]]:
+    def _pairs(self, value: str, operation: object) -> list[tuple[Any, Any]]:
         """Return both arguments in both orders, if `operation` writes `value`."""
         x, y = self._arguments_of(value, operation, 2)
         return [(x, y), (y, x)] if x != "" else []

@@ -262,7 +262,7 @@ def _match_ramp(graph: Graph, value: str) -> str | None:
     return None
 
 
-def scalar(graph: Graph, value: Any) -> float | None:
+def scalar(graph: Graph, value: object) -> float | None:
     """Return the number in a float constant of one element; otherwise None."""
     tensor = graph.constants.get(value) if isinstance(value, str) else None
     if tensor is None or tensor.size != 1 or spec_of(tensor).qparams:

@@ -18,6 +18,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import DType
 from mdtensor.errors import OptionError, shown, written
@@ -149,7 +150,9 @@ def _tensor(found: list[Rounded], shape: tuple[int, ...], order: Any) -> Any:
     return quantized(codes.reshape(shape), grid)
 
 
-def _channels_first(blocks: Any, shape: tuple[int, ...]) -> Any:
+def _channels_first(
+    blocks: npt.NDArray[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
     """Reorder blocks from positions first to channels first, the layout of weights."""
     return np.moveaxis(blocks.reshape(shape[0], *shape[2:], -1), -1, 1)
 
@@ -166,7 +169,7 @@ def format_of(dtype: DType | str) -> WeightFormat:
     return WeightFormat(found)
 
 
-def check_method(name: Any, known: Sequence[str]) -> None:
+def check_method(name: object, known: Sequence[str]) -> None:
     """Raise unless `name` is a known method.
 
     Raises:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError, OptionError, shown
@@ -198,7 +199,7 @@ def calibrate(
     return Calibration(observers, count)
 
 
-def sample_feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+def sample_feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
     """Return a tensor for each input.
 
     Args:
@@ -219,7 +220,7 @@ def sample_feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
     return feeds
 
 
-def _feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+def _feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
     try:
         return fed(graph.inputs, sample)
     except DataError as error:
@@ -282,7 +283,7 @@ def _is_layer(graph: Graph, node: Node) -> bool:
     return node.operation in WEIGHTED and node.inputs[1] in graph.constants
 
 
-def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
+def _rows(node: Node, x: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the inputs of a layer as rows: [groups, positions, inputs per group]."""
     if node.operation is md.linear:
         return x.reshape(1, -1, x.shape[-1])

@@ -66,8 +66,8 @@ def quantize_graph(
         calibration: the calibration of this graph.
         keep_float: names of nodes that stay float.
         weights: the algorithm that quantizes weights.
-        rule: the rounding rule of the results; some rules fix the grids of
-            some operations.
+        rule: the rounding rule of the results; some rules fix the grids of some
+            operations.
 
     Returns:
         A graph with the inputs and outputs of `graph`. Its notes give the reason for

@@ -13,6 +13,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
+from mdtensor.quant.weights.format import FloatArray
 
 #: The largest code of a bias: it leaves half of the range of int32 to the sum.
 BIAS_CODES = 2.0**30
@@ -53,16 +54,18 @@ def floor_of(weights: Any, bias: Any, step: float) -> Any:
     return np.maximum(np.maximum(_bias_floor(bias, step), SMALLEST / step), least)
 
 
-def _bias_floor(bias: Any, step: float) -> Any:
+def _bias_floor(bias: Any, step: float) -> FloatArray:
     """Return the smallest scales of the weights with which the bias fits its codes."""
-    return np.abs(np.asarray(bias).astype(np.float64)) / (step * BIAS_CODES)
+    sizes: FloatArray = np.abs(np.asarray(bias).astype(np.float64))
+    return sizes / (step * BIAS_CODES)
 
 
-def _peaks(tensor: Any) -> Any:
+def _peaks(tensor: Any) -> FloatArray:
     """Return the largest magnitude of each output channel."""
     others = tuple(range(1, tensor.ndim))
-    peaks = np.abs(np.asarray(tensor)).max(axis=others, initial=0)
-    return peaks.astype(np.float64)
+    largest = np.abs(np.asarray(tensor)).max(axis=others, initial=0)
+    peaks: FloatArray = largest.astype(np.float64)
+    return peaks
 
 
 # One scale suffices here: a scale per channel would add 4 bytes for each of many
