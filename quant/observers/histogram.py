@@ -115,9 +115,9 @@ def candidates(low: float, high: float, dtype: DType) -> list[QParams]:
 def _rounding_error(
     values: npt.NDArray[Any], counts: npt.NDArray[Any], grid: QParams
 ) -> float:
-    step, zero = float(grid.scale), grid.zero
-    codes = np.clip(np.rint(values / step) + zero, grid.minimum, grid.maximum)
-    return float(counts @ (values - (codes - zero) * step) ** 2)
+    scale, zero = float(grid.scale), grid.zero
+    codes = np.clip(np.rint(values / scale) + zero, grid.minimum, grid.maximum)
+    return float(counts @ (values - (codes - zero) * scale) ** 2)
 
 
 FloatArray = npt.NDArray[np.float64]

@@ -315,5 +315,5 @@ def _windows(x: npt.NDArray[Any], window: Window) -> npt.NDArray[Any]:
     # Windows of all pixels that the kernel spans; the steps below apply stride and
     # dilation without copying.
     found = np.lib.stride_tricks.sliding_window_view(wide, reach, (2, 3))
-    step = window.stride
-    return found[:, :, :: step[0], :: step[1], ::down, ::across]
+    stride = window.stride
+    return found[:, :, :: stride[0], :: stride[1], ::down, ::across]

@@ -30,8 +30,8 @@ def apply_rule(graph: Graph, rule: str) -> Graph:
     if check_rule(rule) == graph.rounding:
         return graph
     if unsupported := unsupported_nodes(graph, rule):
-        way = f"Quantize the float model by it, {written('rounding', rule)}"
-        raise _rule_error(rule, unsupported, f"{way}, which says what to keep float")
+        way = f"Quantize the float model with {written('rounding', rule)}"
+        raise _rule_error(rule, unsupported, f"{way}, which lists what to keep float")
     nodes = tuple(_with_rule(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
 
@@ -91,7 +91,7 @@ def _check(
 ) -> None:
     call = TABLE[rule].get(node.operation.__name__)
     if call is None:
-        raise OptionError("it has no rule for it")
+        raise OptionError("the rule does not define it")
     groups = {k: v for k, v in node.options.items() if k == "groups"}
     call.allow(*node.arguments(specs), grid, **groups)
 

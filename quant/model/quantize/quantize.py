@@ -93,7 +93,7 @@ def quantize_graph(
         unfit = _layers_without_bias_scale(graph, grids, notes, weights.format.high)
         if not unfit:
             break
-        kept |= dict.fromkeys(unfit, "the scale of its bias leaves float32")
+        kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
     return replace(fold_grids(explicit), notes=notes)
 
@@ -416,8 +416,8 @@ class _Explicit:
         largest = float(np.abs(codes).max(initial=0))
         if not largest < 2.0**31:
             raise DataError(
-                f"layer {node.name!r}: a corrected bias is {largest:.3g} steps, and "
-                "int32 holds 2147483647",
+                f"layer {node.name!r}: a corrected bias has the code {largest:.3g}, "
+                "and int32 holds 2147483647",
                 "Use samples of the range that was calibrated",
             )
         return QInt32Tensor(codes.astype(np.int32), grid)

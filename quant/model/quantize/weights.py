@@ -23,7 +23,7 @@ NEGLIGIBLE = 2.0**-27
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), 2.0**127
 
 
-def fits_float32(weights: Any, bias: Any, step: float, high: int) -> bool:
+def fits_float32(weights: Any, bias: Any, input_scale: float, high: int) -> bool:
     """Return whether the largest scales of the bias and the weights are normal float32.
 
     If so, `floor_of` raises the scales of channels that are too small. Compared with
@@ -31,16 +31,16 @@ def fits_float32(weights: Any, bias: Any, step: float, high: int) -> bool:
 
     Args:
         weights, bias: float, output channels first.
-        step: the scale of the input.
+        input_scale: the scale of the input.
         high: the largest code of a weight.
     """
-    largest = np.maximum(_peaks(weights) / high, _bias_floor(bias, step)).max()
-    fits = SMALLEST <= largest * step <= LARGEST and largest <= LARGEST
+    largest = np.maximum(_peaks(weights) / high, _bias_floor(bias, input_scale)).max()
+    fits = SMALLEST <= largest * input_scale <= LARGEST and largest <= LARGEST
     # All weights and the bias are 0: any scale will do.
     return bool(fits or largest == 0)
 
 
-def floor_of(weights: Any, bias: Any, step: float) -> Any:
+def floor_of(weights: Any, bias: Any, input_scale: float) -> Any:
     """Return the smallest useful scale of the weights, for each channel.
 
     With this scale the bias fits its codes and the scale of the bias is a normal
@@ -51,13 +51,15 @@ def floor_of(weights: Any, bias: Any, step: float) -> Any:
     least = _peaks(weights).max(initial=0) * NEGLIGIBLE
     if bias is None:
         return least
-    return np.maximum(np.maximum(_bias_floor(bias, step), SMALLEST / step), least)
+    return np.maximum(
+        np.maximum(_bias_floor(bias, input_scale), SMALLEST / input_scale), least
+    )
 
 
-def _bias_floor(bias: Any, step: float) -> FloatArray:
+def _bias_floor(bias: Any, input_scale: float) -> FloatArray:
     """Return the smallest scales of the weights with which the bias fits its codes."""
     sizes: FloatArray = np.abs(np.asarray(bias).astype(np.float64))
-    return sizes / (step * BIAS_CODES)
+    return sizes / (input_scale * BIAS_CODES)
 
 
 def _peaks(tensor: Any) -> FloatArray:

@@ -231,7 +231,9 @@ def test_corrected_biases_keep_the_means_of_outputs(name: str) -> None:
 def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
     seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
     far = [x * np.float32(1e9) for x in SAMPLES]
-    said = r"layer '\w+': a corrected bias is \S+ steps, and int32 holds 2147483647\. "
+    said = (
+        r"layer '\w+': a corrected bias has the code \S+, and int32 holds 2147483647\. "
+    )
     with pytest.raises(DataError, match=said + "Use samples of the range"):
         quantize_graph(GRAPH, seen, (), choose_algorithm(GRAPH, "rtn", far, True))
 
