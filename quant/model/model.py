@@ -118,7 +118,8 @@ class Model:
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             # Input names in files often are not Python identifiers (`input.1`), so a
             # dict must work as well as keywords.
-            inputs, named = (), {**inputs[0], **named}
+            named = {**inputs[0], **named}
+            inputs = ()
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",

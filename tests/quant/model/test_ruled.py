@@ -181,8 +181,8 @@ def test_a_model_that_is_quantized_is_not_told_to_keep_nodes_float(image):
         small.rounded("ort_cpu")
     assert str(caught.value) == (
         "rounding='ort_cpu' does not compute 'curve' (erf: the rule does not define "
-        "it). Quantize the float model with rounding='ort_cpu', which lists what to keep "
-        "float, or use rounding='exact'."
+        "it). Quantize the float model with rounding='ort_cpu', which lists what to "
+        "keep float, or use rounding='exact'."
     )
 
 
