@@ -38,6 +38,7 @@ class HistogramObserver(MinMaxObserver):
     def _count(self, values: npt.NDArray[Any]) -> None:
         cells = np.floor(np.ldexp(values.astype(np.float64), -self.exponent))
         found, number = np.unique(cells.astype(np.int64), return_counts=True)
+        # Python integers, because JSON does not accept NumPy's in a saved calibration.
         for cell, count in zip(found.tolist(), number.tolist(), strict=True):
             self.counts[cell] = self.counts.get(cell, 0) + count
 
@@ -155,6 +156,7 @@ class EntropyObserver(HistogramObserver):
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
         low, high = self._range_within(**limits)
         centres, counts = self._histogram(low, high)
+        # The cell that starts at 0 has its centre half a cell from 0.
         beyond = centres != np.ldexp(0.5, self.exponent)
         centres, counts = centres[beyond], counts[beyond]
         grids = candidates(low, high, dtype)

@@ -186,6 +186,7 @@ class MovingAverageObserver(MinMaxObserver):
         # Sample by sample: an average of batches would depend on their sizes.
         samples = values.reshape(values.shape[0] if values.ndim else 1, -1)
         lows, highs = samples.min(axis=1).tolist(), samples.max(axis=1).tolist()
+        # The ends start as inf and -inf, so this is the first sample.
         if self.low > self.high:
             self.low, self.high = float(lows[0]), float(highs[0])
         for low, high in zip(lows, highs, strict=True):

@@ -151,6 +151,7 @@ class Groups:
     def __init__(self, shape: tuple[int, int], format: WeightFormat) -> None:
         self.shape = shape
         self.is_one = format.axis is None
+        # At least 1, because `arange` does not accept a distance of 0.
         self.block_size = format.block_size or max(shape[1], 1)
         self.starts = np.arange(0, shape[1], self.block_size)
         self.sizes = np.diff([*self.starts, shape[1]])

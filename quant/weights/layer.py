@@ -63,6 +63,7 @@ class Grids:
             return QParams(self.scale[0, 0], zero[0, 0], **options)
         if form.block_size is None:
             return QParams(self.scale[:, 0], zero[:, 0], axis=0, **options)
+        # Blocks divide the inputs, so the axis of their grid is 1.
         options |= {"axis": 1, "block_size": form.block_size}
         return QParams(self.scale, zero, **options)
 
@@ -100,6 +101,7 @@ class Layer:
         if form.symmetric:
             scale = groups.reduce(np.maximum, np.abs(weights)) * share / form.high
             return self.grids_from_scales(scale)
+        # The zero point must be a code, so the range has to include 0.
         low = np.minimum(groups.reduce(np.minimum, weights), 0) * share
         high = np.maximum(groups.reduce(np.maximum, weights), 0) * share
         grids = self.grids_from_scales((high - low) / (form.high - form.low))

@@ -170,6 +170,7 @@ class InputMoments:
             DataError: `weights` are not numbers.
         """
         weights = self._matrix(weights)
+        # trace(W G Wᵀ) without the matrix [outputs, outputs]: only its diagonal counts.
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.einsum("ij,ij->", weights @ self.gram, weights))
 

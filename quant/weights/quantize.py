@@ -85,6 +85,7 @@ def quantize_weights(
 
     Source: the papers that `mdtensor.quant.weights` names for each algorithm.
     """
+    # Check all options before the samples are read, which may take long.
     chosen = _method(method)
     check_options(quantize_weights, method, options)
     form = WeightFormat(dtype, bits, axis, block_size, symmetric)

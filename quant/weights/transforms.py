@@ -82,6 +82,7 @@ def smoothing_scale(
     inputs: FloatArray, weights: FloatArray, strength: float
 ) -> FloatArray:
     """Return s of SmoothQuant from the largest magnitudes; 1 where one is 0."""
+    # 0 on one side would make the scale 0 or infinite.
     found = np.ones_like(inputs)
     both = (inputs > 0) & (weights > 0)
     found[both] = inputs[both] ** strength / weights[both] ** (1 - strength)
@@ -141,6 +142,7 @@ def equalize(
     """
     _check_rows(weights, biases)
     given = [None] * len(weights) if biases is None else list(biases)
+    # Copies, because scales are applied in place and float64 arrays are not converted.
     layers = [real_weights(w).copy() for w in weights]
     offsets = [None if b is None else real_weights(b).copy() for b in given]
     check_count("sweeps", sweeps, 1)
@@ -194,6 +196,7 @@ def _scale(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def balancing_scale(ours: FloatArray, theirs: FloatArray) -> FloatArray:
     """Return the s with ours / s = theirs · s; 1 where either is 0."""
+    # 0 on one side would make the scale 0 or infinite.
     scale = np.ones_like(ours)
     both = (ours > 0) & (theirs > 0)
     scale[both] = np.sqrt(ours[both] / theirs[both])

@@ -172,7 +172,7 @@ WEIGHTS = [
     ("--data=samples.npy", "--method rtn does not need samples. Omit --data."),
     ("--method=best", "--method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
     ("--weight-dtype=int4", "no element type int4. Use qint4. Known are bool,"),
-    ("--weight-dtype=quint4", "quint4 has none. Use --asymmetric or a signed type."),
+    ("--weight-dtype=quint4", "quint4 is unsigned. Use --asymmetric or a signed type."),
     ("--block-size=0", "--block-size is 0. Use an integer from 1."),
 ]
 
