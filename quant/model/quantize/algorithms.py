@@ -170,7 +170,7 @@ def format_of(dtype: DType | str) -> WeightFormat:
 
 
 def check_method(name: object, known: Sequence[str]) -> None:
-    """Raise unless `name` is a known method.
+    """Check that `name` is a known method.
 
     Raises:
         OptionError: `name` is not in `known`.
