@@ -32,7 +32,7 @@ from mdtensor.quant.model.onnx.files import check_writable, write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
-from mdtensor.quant.model.quantize.weights import described
+from mdtensor.quant.model.quantize.weights import describe
 from mdtensor.quant.observers import OBSERVERS
 from mdtensor.quant.rules import check_rule
 from mdtensor.spec.spec import TensorSpec
@@ -258,7 +258,7 @@ def _kinds(graph: Graph) -> list[Facts]:
     for node in graph.nodes:
         if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
             weights = graph.constants[node.inputs[1]]
-            found.setdefault(described(weights)[0], []).append(weights)
+            found.setdefault(describe(weights)[0], []).append(weights)
     return [
         {"weights": kind, "layers": len(group), "bits": _bits(group)}
         for kind, group in found.items()

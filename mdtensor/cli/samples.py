@@ -8,7 +8,7 @@ import numpy as np
 
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.quantize.calibrate import checked_sample
+from mdtensor.quant.model.quantize.calibrate import sample_feeds
 
 SUFFIXES = (".npy", ".npz")
 
@@ -98,7 +98,7 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
     if not network.inputs:
         raise DataError("the model has no inputs, so nothing depends on data")
     samples = [
-        checked_sample(network.graph, sample, f"{path}, sample {number}")
+        sample_feeds(network.graph, sample, f"{path}, sample {number}")
         for path in _files(data)
         for number, sample in enumerate(_samples(read_arrays(path), network), 1)
     ]

@@ -1,4 +1,4 @@
-"""Models: graphs of operations, from ONNX and back, calibrated, quantized, planned."""
+"""Models: load ONNX files, calibrate, quantize, plan, run and save."""
 
 from mdtensor.quant.model.graph import Graph as Graph, Node as Node
 from mdtensor.quant.model.model import Model as Model, load as load

@@ -1,8 +1,8 @@
-"""Graphs of operations: what a model is between its file and its plan.
+"""Graphs of operations: the form of a model between its file and its plan.
 
-A node is a call of a generic function, so running a graph is dispatch and nothing else,
-and what holds for the library (which methods exist, what they promise) holds for it.
-Graphs do not change: a rewrite returns a new one.
+A node is a call of a generic function, so running a graph is a series of dispatched
+calls, with the methods and the guarantees of the library. Graphs are immutable: a
+rewrite returns a new one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mdtensor.quant.model.run.inputs import checked_feeds
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import QuantizedTensor
 
+#: A function of the name and the tensor of a value, called while a graph runs.
 Observe = Callable[[str, Any], None]
 
 
@@ -29,8 +30,8 @@ class Node:
     Args:
         name: unique in its graph; the one in the model file where there is one.
         operation: the generic function.
-        inputs: names of values; anything else (None, an element type) is handed on
-            as it is.
+        inputs: names of values; any other entry (None, an element type) is passed
+            to the operation unchanged.
         output: name of the result.
         options: keyword arguments of the call.
     """
@@ -40,14 +41,15 @@ class Node:
     inputs: tuple[Any, ...]
     output: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    # Rewrites hand most nodes on as they are: each remembers its last inference.
+    # Rewrites leave most nodes unchanged and infer all specs again after each change,
+    # so each node remembers its last inference.
     _inferred: tuple[tuple[Any, ...], TensorSpec] | None = field(
         default=None, init=False, repr=False, compare=False
     )
 
     @cached_property
     def values(self) -> tuple[str, ...]:
-        """The inputs that are values of the graph."""
+        """Return the inputs that are values of the graph."""
         return tuple(name for name in self.inputs if isinstance(name, str))
 
     def arguments(self, known: Mapping[str, Any]) -> list[Any]:
@@ -57,13 +59,14 @@ class Node:
     def rewired(
         self, inputs: tuple[Any, ...] | None = None, output: str | None = None
     ) -> Node:
-        """Return the same call with other names for what it reads or writes."""
+        """Return the same call with other names for the values it reads or writes."""
         made = replace(
             self,
             inputs=self.inputs if inputs is None else inputs,
             output=self.output if output is None else output,
         )
-        # The inferred spec depends on the specs that are read, not on their names.
+        # The inferred spec depends on the specs of the inputs, not on their names. The
+        # dataclass is frozen, hence `object.__setattr__`.
         object.__setattr__(made, "_inferred", self._inferred)
         return made
 
@@ -73,19 +76,20 @@ class Node:
         return self.operation(*arguments, **self.options)
 
     def select(self, *specs: Any) -> Any:
-        """The method that runs for arguments of these specs."""
+        """Return the method that runs for arguments of these specs."""
         types = [x.type if isinstance(x, TensorSpec) else type(x) for x in specs]
         return self.operation.select(*types)
 
     def infer(self, *specs: Any) -> TensorSpec:
-        """Return the spec of the result; no data is touched.
+        """Return the spec of the result without computing any data.
 
-        The spec for the last arguments is remembered: graphs that share a node infer it
+        The spec for the last arguments is cached, so graphs that share a node infer it
         once.
         """
         if self._inferred is not None and self._inferred[0] == specs:
             return self._inferred[1]
-        # A model has a rounding rule of its own, whatever the caller's context says.
+        # The rule of a model is in the grids of its nodes. Without EXACT here, a
+        # `rounding(...)` context of the caller would apply to all other nodes.
         with rounding(EXACT):
             found: TensorSpec = self.select(*specs).deduce(*specs, **self.options)
         object.__setattr__(self, "_inferred", (specs, found))
@@ -99,19 +103,20 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in an order in which they can run.
+    """Nodes, in an order in which they can run.
 
     Args:
-        inputs: spec of each input by name; a size of -1 may be anything.
+        inputs: spec of each input by name; a size of -1 stands for any size.
         nodes: each reads inputs, constants and results of nodes before it.
         constants: tensors by name.
         outputs: names of the results.
-        notes: why a node is as it is, by its name; for reports only.
-        rounding: the rule that the grids of all nodes carry, see `ruled`.
+        notes: by the name of a node, the reason why it stays float; for reports only.
+        rounding: the rounding rule that the grids of all nodes carry; see
+            `passes.rounding.apply_rule`.
 
     Raises:
-        ModelError: a value is written twice, or read and never written; two nodes
-            have one name.
+        ModelError: a value is written twice, or is read but never written; two nodes
+            have the same name.
     """
 
     inputs: Mapping[str, TensorSpec]
@@ -123,6 +128,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         known = {**self.inputs, **self.constants}
+        # The union of two dicts hides a name that both have; its length shows it.
         if len(known) < len(self.inputs) + len(self.constants):
             both = sorted(set(self.inputs) & set(self.constants))[0]
             raise ModelError(f"{both!r} is an input and a constant")
@@ -137,14 +143,15 @@ class Graph:
 
     @cached_property
     def producers(self) -> dict[str, Node]:
-        """The node that writes each value."""
+        """Return the node that writes each value, by the name of the value."""
         return {node.output: node for node in self.nodes}
 
     @cached_property
     def consumers(self) -> dict[str, list[Node]]:
-        """The nodes that read each value; inputs, constants and outputs included."""
+        """Return the nodes that read each value; a value without readers has []."""
         found: dict[str, list[Node]] = {name: [] for name in self._values()}
         for node in self.nodes:
+            # `x * x` reads x twice; it is one reader, not two.
             for name in dict.fromkeys(node.values):
                 found[name].append(node)
         return found
@@ -153,19 +160,20 @@ class Graph:
         return [*self.inputs, *self.constants, *(node.output for node in self.nodes)]
 
     def only_consumer(self, value: str) -> Node | None:
-        """The one node that reads `value`, if it is one and `value` is no output."""
+        """Return the only node that reads `value`; None if not exactly one."""
         readers = self.consumers[value]
         if len(readers) != 1 or value in self.outputs:
             return None
         return readers[0]
 
     def specs(self) -> Mapping[str, TensorSpec]:
-        """Return type and shape of every value, inferred once; no data is touched.
+        """Return type, shape and grid of every value, inferred once, without data.
 
         Raises:
-            ModelError: a node cannot take its arguments.
+            ModelError: a node does not accept its arguments.
         """
-        return MappingProxyType(self._specs)  # callers share the cache
+        # All callers share the cache, so they get a view that they cannot change.
+        return MappingProxyType(self._specs)
 
     @cached_property
     def _specs(self) -> dict[str, TensorSpec]:
@@ -178,14 +186,14 @@ class Graph:
     def run(
         self, feeds: Mapping[str, Any], observe: Observe | None = None
     ) -> dict[str, Any]:
-        """The outputs for these inputs, by dispatch, node after node.
+        """Compute the outputs for these inputs, one dispatched call after the other.
 
         Args:
             feeds: a tensor or NumPy array for each input.
             observe: called with the name and the tensor of every input and result.
 
         Raises:
-            DataError: an input is missing, unknown, or of another type or shape.
+            DataError: an input is missing or unknown, or has a wrong type or shape.
         """
         given = checked_feeds(self.inputs, feeds)
         known = {**self.constants, **given}
@@ -193,23 +201,26 @@ class Graph:
             for name in given:
                 observe(name, known[name])
         for node, dead in zip(self.nodes, self._dead_after, strict=True):
-            with rounding(EXACT):  # where its grid names no rule
+            # EXACT applies to nodes whose grid does not name a rule; the context of
+            # the caller must not change the results of a model.
+            with rounding(EXACT):
                 known[node.output] = node(*node.arguments(known))
             if observe:
                 observe(node.output, known[node.output])
+            # Release intermediate tensors early: a network has hundreds of them.
             for name in dead:
                 del known[name]
         return {name: known[name] for name in self.outputs}
 
     @cached_property
     def _dead_after(self) -> list[list[str]]:
-        """For each node the values that nothing reads after it."""
-        kept = set(self.outputs)
+        """Return for each node the values that no later node reads."""
+        needed = set(self.outputs)
         dead: list[list[str]] = []
         for node in reversed(self.nodes):
-            names = {*node.values, node.output} - kept
+            names = {*node.values, node.output} - needed
             dead.append(sorted(names))
-            kept |= names
+            needed |= names
         return dead[::-1]
 
     def rewritten(
@@ -218,27 +229,29 @@ class Graph:
         constants: Mapping[str, Any] | None = None,
         renames: Mapping[str, str] | None = None,
     ) -> Graph:
-        """This graph with some nodes exchanged, and without what is dead then.
+        """Replace some nodes, then remove nodes and constants that no output needs.
 
         Args:
-            nodes: by the output of the node whose place each takes; None drops it.
-            constants: further constants; the node that wrote one so far is dropped.
-            renames: a value that is read in place of another.
+            nodes: new nodes, by the output of the node that each replaces; None drops
+                the node.
+            constants: additional constants; a node that wrote one of these values is
+                dropped.
+            renames: old name to new name: readers of the old value read the new one.
         """
         added, alias = constants or {}, renames or {}
         changed = {**(nodes or {}), **dict.fromkeys(added)}
         places = [changed.get(node.output, node) for node in self.nodes]
-        kept = [_renamed(node, alias) for node in places if node]
+        remaining = [_rename_inputs(node, alias) for node in places if node]
         joint = {**self.constants, **added}
         outputs = tuple(_resolve(name, alias) for name in self.outputs)
-        return pruned(self, kept, joint, outputs)
+        return prune(self, remaining, joint, outputs)
 
     def pruned(self) -> Graph:
-        """This graph without nodes and constants that no output needs."""
-        return pruned(self, self.nodes, self.constants, self.outputs)
+        """Remove the nodes and constants that no output needs."""
+        return prune(self, self.nodes, self.constants, self.outputs)
 
     def fresh(self, stem: str) -> str:
-        """Return a name that no value and no node has yet."""
+        """Return a name, made from `stem`, that no value and no node has yet."""
         return fresh_name(stem, self._names)
 
     @cached_property
@@ -253,23 +266,24 @@ class Graph:
         return "\n".join([repr(self), *(f"  {node}" for node in self.nodes)])
 
 
-def pruned(
+def prune(
     graph: Graph,
     nodes: Sequence[Node],
     constants: Mapping[str, Any],
     outputs: tuple[str, ...],
 ) -> Graph:
-    """`graph` with what `outputs` need of these nodes and constants."""
+    """Return `graph` with the nodes and constants that `outputs` need."""
     needed = set(outputs)
-    kept: list[Node] = []
+    remaining: list[Node] = []
+    # Backwards: a node is needed only if a later node or an output reads its result.
     for node in reversed(nodes):
         if node.output in needed:
             needed.update(node.values)
-            kept.append(node)
-    names = {node.name for node in kept}
+            remaining.append(node)
+    names = {node.name for node in remaining}
     return replace(
         graph,
-        nodes=tuple(kept[::-1]),
+        nodes=tuple(remaining[::-1]),
         constants={n: t for n, t in constants.items() if n in needed},
         outputs=outputs,
         notes={n: text for n, text in graph.notes.items() if n in names},
@@ -277,7 +291,7 @@ def pruned(
 
 
 def spec_of(tensor: Any) -> TensorSpec:
-    """Return the spec of a tensor."""
+    """Return the type, the shape and the grid of a tensor as a spec."""
     grid = tensor.qparams if isinstance(tensor, QuantizedTensor) else None
     return TensorSpec(type(tensor), tensor.shape, grid)
 
@@ -286,7 +300,7 @@ def infer_spec(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:
     """Return the spec of a node's result.
 
     Raises:
-        ModelError: the node cannot take its arguments.
+        ModelError: the node does not accept its arguments; the error names the node.
     """
     try:
         return node.infer(*node.arguments(specs))
@@ -316,7 +330,7 @@ def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:
 
 
 def fresh_name(stem: str, taken: Container[str]) -> str:
-    """Return `stem`, or `stem` with the first number that makes it new."""
+    """Return `stem`, or `stem` with the first number that makes the name new."""
     name, count = stem, 0
     while name in taken:
         count += 1
@@ -324,14 +338,15 @@ def fresh_name(stem: str, taken: Container[str]) -> str:
     return name
 
 
-def _renamed(node: Node, alias: Mapping[str, str]) -> Node:
+def _rename_inputs(node: Node, alias: Mapping[str, str]) -> Node:
     if alias.keys().isdisjoint(node.values):
-        return node
+        return node  # the same object keeps its cached inference
     inputs = tuple(_resolve(x, alias) if isinstance(x, str) else x for x in node.inputs)
     return node.rewired(inputs)
 
 
 def _resolve(name: str, alias: Mapping[str, str]) -> str:
+    # A rewrite may drop several identities in a row, so follow the whole chain.
     while name in alias:
         name = alias[name]
     return name

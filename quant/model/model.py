@@ -1,4 +1,4 @@
-"""Models: load, calibrate, quantize, look, run, save.
+"""Models: load, calibrate, quantize, inspect, run, save.
 
     model = load("model.onnx", input_shapes=(1, 3, 224, 224))
     small = model.quantize(model.calibrate(samples))
@@ -6,7 +6,7 @@
     y = small(x)
     small.save("small.onnx")
 
-A plan is made for each choice of input shapes, on the first call with it.
+The first call with new input shapes makes a plan for these shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import read
 from mdtensor.quant.model.passes import scaling, simplify
-from mdtensor.quant.model.passes.rounding import refusal, refused, ruled, settled
+from mdtensor.quant.model.passes.rounding import (
+    apply_rule,
+    keep_float_error,
+    reapply_rule,
+    unsupported_nodes,
+)
 from mdtensor.quant.model.quantize import (
     algorithms,
     calibrate,
@@ -46,69 +51,75 @@ Path = str | os.PathLike[str]
 
 
 class Model:
-    """A graph that runs by plans, one for each choice of input shapes.
+    """A graph and its plans, one for each combination of input shapes.
 
     Args:
-        graph: what it computes; float or quantized.
+        graph: the computation; float or quantized.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        # Several threads may call one model; the lock makes each plan once.
         self._lock = threading.Lock()
 
     @property
     def inputs(self) -> Mapping[str, TensorSpec]:
-        """Type and shape of each input; -1 is any size."""
+        """Return type and shape of each input by name; -1 stands for any size."""
         return self.graph.inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the results."""
+        """Return the names of the results."""
         return self.graph.outputs
 
     @property
     def is_quantized(self) -> bool:
-        """Whether any of its values is quantized."""
+        """Return whether any of its values is quantized."""
         return is_quantized(self.graph)
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the weights of convolutions and products; codes and their scales."""
+        """Return the bytes of all weights of layers, with the scales of codes."""
         return weights.weight_bytes(self.graph)
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
-        """The result for these inputs; a tuple if the model has several.
+        """Run the model; return its result, or a tuple if it has several.
 
-        The first call on a machine compiles kernels, up to half a minute, and keeps
-        them on disk; `mdtensor warmup FILE` does it beforehand.
+        The first call on a machine compiles kernels, which takes up to half a minute,
+        and caches them on disk; `mdtensor warmup FILE` does this in advance.
 
         Args:
-            inputs: tensors or NumPy arrays in the order of `inputs`, or by name, as
-                keywords or in one dict.
+            inputs: tensors or NumPy arrays in the order of `inputs`; or pass them by
+                name, as keywords or in one dict.
 
         Raises:
-            DataError: an input is missing, unknown, or of another type or shape.
+            DataError: an input is missing or unknown, or has a wrong type or shape.
         """
         feeds = self.fed(*inputs, **named)
-        # In `md.checked` each node is a call, whose losses are counted.
+        # `md.checked` counts the losses of each call, so each node must be a call of
+        # its own; a plan runs many nodes in one kernel call.
         own = self.graph if is_checked() else self._plan_for(feeds)
         found = own.run(feeds)
         results = tuple(found[name] for name in self.outputs)
         return results[0] if len(results) == 1 else results
 
     def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
-        """A tensor for each input, by name, checked.
+        """Check the inputs and return a tensor for each, by name.
 
         Raises:
-            DataError: an input is missing, unknown, or of another type or shape.
+            DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        return checked_feeds(self.inputs, self._named(inputs, named))
+        return checked_feeds(self.inputs, self._by_name(inputs, named))
 
-    def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    def _by_name(
+        self, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            # Names of inputs in files are often no identifiers of Python.
-            inputs, named = (), {**inputs[0], **named}
+            # Input names in files often are not Python identifiers (`input.1`), so a
+            # dict must work as well as keywords.
+            named = {**inputs[0], **named}
+            inputs = ()
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
@@ -122,11 +133,13 @@ class Model:
         return {**placed, **named}
 
     def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
-        return self._planned({name: feeds[name].shape for name in self.inputs})
+        return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
 
-    def _planned(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
+    def _plan_for_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
         key = tuple(shapes.values())
         with self._lock:
+            # The plan uses the instruction set that was chosen when the model was made,
+            # whatever the context of this call chooses.
             if key not in self._plans:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
@@ -134,15 +147,15 @@ class Model:
             return self._plans[key]
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
-        """How it runs: for each node the method, kernel, runway, and why.
+        """Return the plan: for each node its method, kernel, ISA, and the reason.
 
         Args:
-            input_shapes: of each input by name, or of the only input; needed where
-                its sizes are dynamic.
+            input_shapes: the shape of each input by name, or of the only input;
+                required if the model has dynamic sizes.
 
         Raises:
-            DataError: a size is still dynamic; shapes of other inputs or sizes, or
-                one shape for several inputs.
+            DataError: a size is still dynamic; the shapes contradict the sizes of the
+                model or name unknown inputs; or one shape is given for several inputs.
         """
         shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():
@@ -151,32 +164,33 @@ class Model:
                     f"input {name!r} has the dynamic shape {shape}",
                     f"Give {written('input_shapes')} to plan for",
                 )
-        return self._planned(shapes)
+        return self._plan_for_shapes(shapes)
 
     def calibrate(
         self,
         samples: Iterable[Any],
         observer: Callable[[], MinMaxObserver] = MSEObserver,
     ) -> Calibration:
-        """What every value does on `samples`; see `calibrate.calibrate`."""
+        """Run on `samples` and observe all values; see `calibrate.calibrate`."""
         return calibrate.calibrate(self.graph, samples, observer)
 
     def equalize(self, *, sweeps: int = 20, powers_of_two: bool = False) -> Model:
-        """The same function by layers whose channels have equal ranges.
+        """Return a model of the same function whose channels have equal ranges.
 
-        Between two layers with nothing but relu, leaky relu, pools and views of vectors
-        (not relu6, whose 6 would move), each channel is divided by what makes its
-        largest weights equal on both sides, and the layers behind are multiplied by it;
-        see `quant.equalize`. Outputs are those of before but for the rounding of
-        floats. Values whose scale changed have other names: calibrate afterwards.
+        The first layer divides each channel by a scale and the following layers
+        multiply it back, such that the largest weights on both sides become equal; see
+        `quant.equalize`. Between the layers there may be relu, leaky relu, pools and
+        views of vectors, but not relu6, whose limit of 6 would have to change. Outputs
+        change only by the rounding of floats. Values whose scale changed get new names,
+        so calibrate after this call.
 
         Args:
-            sweeps: how often to go through the layers at most.
-            powers_of_two: scales are powers of two: outputs stay equal to the bit, and
-                ranges are equal to a factor of 2.
+            sweeps: the maximal number of passes over all layers.
+            powers_of_two: use powers of two as scales: outputs stay equal to the last
+                bit, and ranges become equal up to a factor of 2.
 
         Raises:
-            OptionError: fewer than one sweep, or the model is quantized.
+            OptionError: `sweeps` is less than 1, or the model is quantized.
 
         Source: Nagel et al. 2019, "Data-Free Quantization", section 4.1.
         """
@@ -189,23 +203,24 @@ class Model:
         strength: float = 0.5,
         powers_of_two: bool = False,
     ) -> Model:
-        """The same function by layers that read channels of more equal ranges.
+        """Return a model of the same function whose layers read more equal channels.
 
             s_j = max|x_j|ᵃ / max|W_j|¹⁻ᵃ
 
-        Each channel that layers read is divided by s where it is written, by a layer or
-        a normalization with weights, and their weights are multiplied by it; see
-        `quant.smooth`. What may lie between, and what it gives, is as of `equalize`.
+        The layer or normalization that writes a channel divides it by s, and the
+        weights of the layers that read it are multiplied by s; see `quant.smooth`. The
+        operations between them and the effect on outputs are as for `equalize`.
 
         Args:
-            samples: as `calibrate` takes them; the model runs on them.
-            strength: a, from 0 (the ranges of weights become equal) to 1 (those of what
-                layers read).
-            powers_of_two: scales are powers of two: outputs stay equal to the bit.
+            samples: inputs, as for `calibrate`; the model runs on them once.
+            strength: a, from 0 (the ranges of the weights become equal) to 1 (the
+                ranges of the inputs become equal).
+            powers_of_two: use powers of two as scales: outputs stay equal to the last
+                bit.
 
         Raises:
-            OptionError: another strength, or the model is quantized.
-            DataError: bad samples, or none.
+            OptionError: `strength` is out of range, or the model is quantized.
+            DataError: the samples do not fit the model, or there are none.
 
         Source: Xiao et al. 2022, "SmoothQuant", equation 4.
         """
@@ -223,52 +238,59 @@ class Model:
         rounding: str | None = None,
         **options: Any,
     ) -> Model:
-        """The model on 8-bit grids, weights on 8 or 4; see `quantize.quantize_graph`.
+        """Return the model with 8-bit activations and 8-bit or 4-bit weights.
+
+        `quantize.quantize_graph` documents which grids are chosen.
 
         Args:
-            calibration: of this model.
+            calibration: the result of `calibrate` on this model.
             keep_float: names of nodes that stay float.
-            method: how weights become codes: `rtn`, `mse`, `hqq` or `gptq`.
-            weight_dtype: type of these codes: qint8 or qint4.
-            samples: for gptq and correct_bias; the model runs on them once more.
-            correct_bias: whether biases make up for what rounding the weights adds to
-                the mean of each output; see `quant.correct_bias`.
-            rounding: the rule of all its results, see `quant.rounding`; None for that
-                of this model.
-            options: of the method, as `quant.quantize_weights` takes them.
+            method: the algorithm for the weights: `rtn`, `mse`, `hqq` or `gptq`.
+            weight_dtype: element type of the weights: qint8 or qint4.
+            samples: inputs for `gptq` and for `correct_bias`; the model runs on them
+                once more.
+            correct_bias: correct the biases for the shift that rounding the weights
+                adds to the mean of each output; see `quant.correct_bias`.
+            rounding: the rounding rule of all results, see `quant.rounding`; None for
+                the rule of this model.
+            options: options of the method, as for `quant.quantize_weights`.
 
         Raises:
-            OptionError: a node that is not there, another method or type, samples
-                that are needed and not given or the other way round, no such rule or
-                one without an answer for an operation here, or the model is quantized
+            OptionError: `keep_float` names an unknown node; the method, the type or the
+                rule is unknown; the rule does not support an operation of the model;
+                samples are missing, or given but not needed; or the model is quantized
                 already.
-            DataError: the calibration is of another model, or bad samples.
-            LinAlgError: samples that do not determine what gptq asks of them.
+            DataError: the calibration belongs to another model, or the samples do not
+                fit the inputs.
+            LinAlgError: the samples are too few or too similar for `gptq`.
         """
+        # Check all options first: the passes over samples below may take minutes.
         rule = check_rule(self.rounding if rounding is None else rounding)
         algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
         format = algorithms.format_of(weight_dtype)
-        chosen = algorithms.algorithm(
+        chosen = algorithms.choose_algorithm(
             self.graph, method, samples, correct_bias, format, options
         )
         graph = quantize.quantize_graph(
             self.graph, calibration, keep_float, chosen, rule
         )
-        if told := refused(graph, rule):
-            keep = self._to_keep(calibration, rule, [*keep_float, *told])
-            raise refusal(rule, told, keep)
-        return Model(settled(replace(graph, rounding=rule)))
+        if unsupported := unsupported_nodes(graph, rule):
+            keep = self._to_keep(calibration, rule, [*keep_float, *unsupported])
+            raise keep_float_error(rule, unsupported, keep)
+        return Model(reapply_rule(replace(graph, rounding=rule)))
 
     def _to_keep(
         self, calibration: Calibration, rule: str, names: list[str]
     ) -> list[str]:
-        """These names, and those that `rule` refuses once these are float, and so on.
+        """Return `names` and all further nodes that must stay float for `rule` to work.
 
-        An activation that was a part of its layer stands alone beside a float one.
+        A layer that stays float no longer contains the activation behind it, which then
+        is a node of its own that `rule` may not support either. So repeat until no
+        unsupported node is left.
         """
         graph = quantize.quantize_graph(self.graph, calibration, names, rule=rule)
-        more = [name for name in refused(graph, rule) if name not in names]
+        more = [name for name in unsupported_nodes(graph, rule) if name not in names]
         return self._to_keep(calibration, rule, names + more) if more else names
 
     def quantize_weights(
@@ -283,37 +305,38 @@ class Model:
         keep_float: Sequence[str] = (),
         **options: Any,
     ) -> Model:
-        """The model with weights as codes and all else in float.
+        """Return the model with quantized weights; everything else stays float.
 
             y = x · Wᵀ + b,    w = float32(scale · (code - zero point))
 
-        Products read the codes, and turn them into numbers on the way. There is a scale
-        for each output, or with `block_size` one for so many of its inputs, which are
-        neighbouring channels; in a window those of one place, or if they are no whole
-        blocks, a scale for each output all the same. Nothing is calibrated: no
-        activation is rounded. What stays float, and why, is in `plan`: weights of
-        float64 or integers, those that are computed, those of convolutions with one
-        channel a group.
+        Products read the codes and convert them to float32 while they run. There is one
+        scale for each output, or with `block_size` one for that many neighbouring input
+        channels. In a convolution, each position of the window has blocks of its own;
+        if the channels do not fill whole blocks, there is one scale for each output.
+        Activations are not rounded, so no calibration is needed. `plan` shows which
+        weights stay float and why: float64 and integer weights, weights that are
+        computed, and convolutions with one channel per group.
 
         Args:
             method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see `quant.quantize_weights`.
-                For awq, channels are scaled where they are written, or by a product
-                of their own if that leaves at most 0.9 of the squared error; those of
-                float16 and bfloat16 always by the latter, with powers of two.
-            samples: for gptq and awq; the model runs on them.
-            weight_dtype: type of the codes: qint8, quint8, qint4, quint4, or qint16,
-                which a layer keeps as numbers.
-            bits: use only so many of the type's bits; None for all.
+                For awq, the layer that writes a channel divides it by the scale; if
+                that is not possible, a multiplication is inserted, provided it leaves
+                at most 0.9 of the squared error. float16 and bfloat16 channels always
+                get a multiplication, by powers of two.
+            samples: inputs for `gptq` and `awq`; the model runs on them.
+            weight_dtype: element type of the codes: qint8, quint8, qint4, quint4, or
+                qint16, which a layer stores as floats.
+            bits: use only this many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
             symmetric: zero point 0, and as many codes below as above.
             keep_float: names of nodes that stay float.
-            options: of the method, as `quant.quantize_weights` takes them.
+            options: options of the method, as for `quant.quantize_weights`.
 
         Raises:
-            OptionError: as of `quantize`; codes that there are not, or no kernel for
-                them.
-            DataError: bad samples.
-            LinAlgError: samples that do not determine what gptq asks of them.
+            OptionError: as for `quantize`; also for a format of codes that does not
+                exist or does not have a kernel.
+            DataError: the samples do not fit the inputs.
+            LinAlgError: the samples are too few or too similar for `gptq`.
 
         Source: the papers that `mdtensor.quant.weights` names for each algorithm.
         """
@@ -328,48 +351,53 @@ class Model:
 
     @property
     def rounding(self) -> str:
-        """The rule that its results are rounded by, whatever the context."""
+        """Return the rounding rule of its results; contexts do not change it."""
         return self.graph.rounding
 
     def rounded(self, rule: str) -> Model:
-        """The same model, its results rounded by `rule`; see `quant.rounding`.
+        """Return the same model with results rounded by `rule`; see `quant.rounding`.
 
         Raises:
-            OptionError: no rule has this name, or it has none for an operation here.
+            OptionError: the rule is unknown, or does not support an operation of the
+                model.
         """
-        return Model(ruled(self.graph, rule))
+        return Model(apply_rule(self.graph, rule))
 
     def save(self, path: Path) -> None:
-        """Write ONNX; a quantized model as QDQ.
+        """Write an ONNX file; a quantized model is written in QDQ form.
 
         Raises:
-            ModelError: a part has no ONNX form, or the place cannot be written; an
-                existing file is not touched then.
+            ModelError: a part cannot be written as ONNX, or the path is not writable;
+                an existing file is unchanged then.
         """
+        # Imported late: only `save` needs the writer.
         from mdtensor.quant.model.onnx import write
 
         write.write_graph(self.graph, path)
 
     def __reduce__(self) -> Any:
-        """By its graph; plans are made again."""
+        """Pickle the graph only; plans are made again."""
+        # The lock cannot be pickled, and plans hold kernels for this machine.
         return Model, (self.graph,)
 
     def __repr__(self) -> str:
-        kind = weights.kind(self.graph)
+        kind = weights.precision(self.graph)
         if self.rounding != EXACT:
             kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"
 
 
 def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
-    """The model in an ONNX file, simplified: constants and batch norms are folded.
+    """Load an ONNX model and simplify it: constants and batch norms are folded.
 
     Args:
-        path: the file, or an `onnx.ModelProto`; float, or quantized as QDQ or as
-            QLinear operators.
-        input_shapes: of each input by name, or of the only input.
+        path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
+            operators.
+        input_shapes: the shape of each input by name, or of the only input.
 
     Raises:
-        ModelError: no such file, no model, or a part that is not supported.
+        ModelError: the file does not exist or is not a model, or a part of the model
+            is not supported.
     """
-    return Model(settled(simplify.simplify(read.read_graph(path, input_shapes))))
+    # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
+    return Model(reapply_rule(simplify.simplify(read.read_graph(path, input_shapes))))

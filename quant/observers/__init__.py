@@ -1,17 +1,17 @@
-"""Observers: from the values that a tensor takes to the grid that suits them.
+"""Observers: they choose the grid of a tensor from the values that it takes.
 
-An observer sees batches and forgets them: what it keeps does not grow with their
-number. What it remembers does not depend on how the values were split into batches,
-merge(observe(a), observe(b)) = observe(a + b); where order matters, as in a moving
-average, what counts is each sample, and merging is refused.
+An observer does not store the batches that it observes; its memory does not grow with
+their number. Its state does not depend on how the values are split into batches:
+merge(observe(a), observe(b)) = observe(a + b). A moving average depends on the order of
+samples, but not on batches; merging two of them raises.
 
     MinMaxObserver          nothing saturates
-    MovingAverageObserver   the ends of samples, averaged: one odd sample counts little
-    PercentileObserver      a given share of the values saturates
+    MovingAverageObserver   averages the ranges of samples: outliers count little
+    PercentileObserver      a given part of the values saturates
     EntropyObserver         the least divergence of distributions
-    MSEObserver             the least squared error; what models use
+    MSEObserver             the least squared error; the default of models
 
-Each says when it loses.
+The docstring of each class says when it is worse than the others.
 """
 
 from mdtensor.quant.observers.histogram import (
@@ -24,7 +24,7 @@ from mdtensor.quant.observers.minmax import (
     MovingAverageObserver as MovingAverageObserver,
 )
 
-#: The observers by the short names that command lines take.
+#: The observers by the short names of the command line.
 OBSERVERS: dict[str, type[MinMaxObserver]] = {
     "mse": MSEObserver,
     "minmax": MinMaxObserver,

@@ -1,4 +1,4 @@
-"""Counts of values in cells, exact for any split into batches."""
+"""Observers with a histogram: they choose a range that is smaller than min to max."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,13 +19,14 @@ CELLS = 2048
 
 @dataclass
 class HistogramObserver(MinMaxObserver):
-    """How many values fell into each cell.
+    """Counts of values in cells of equal width; the base of the observers below.
 
-    Cells start at 0 and are 2**k wide: when a value falls outside, k grows and cells
-    merge exactly, so batches may come in any split. At most 2 · 2048 cells are kept,
-    the largest magnitude fills more than 1024 of them.
+    Cells start at 0 and are 2**k wide. If a value does not fit, k grows and cells merge
+    exactly, so the counts do not depend on the split into batches. There are at most
+    2 · 2048 cells, and the largest magnitude is more than 1024 cells from 0.
     """
 
+    # 2**-1074 is the smallest positive float64, so k only ever grows.
     exponent: int = field(default=-1074, init=False)
     counts: dict[int, int] = field(default_factory=dict, init=False)
 
@@ -37,6 +38,7 @@ class HistogramObserver(MinMaxObserver):
     def _count(self, values: npt.NDArray[Any]) -> None:
         cells = np.floor(np.ldexp(values.astype(np.float64), -self.exponent))
         found, number = np.unique(cells.astype(np.int64), return_counts=True)
+        # Python integers, because JSON does not accept NumPy's in a saved calibration.
         for cell, count in zip(found.tolist(), number.tolist(), strict=True):
             self.counts[cell] = self.counts.get(cell, 0) + count
 
@@ -51,7 +53,8 @@ class HistogramObserver(MinMaxObserver):
 
     def merge(self, other: Self) -> None:
         super().merge(other)
-        theirs = copy(other)  # widening gives it counts of its own
+        # `other` must not change; widening makes a new dict, so a shallow copy will do.
+        theirs = copy(other)
         exponent = max(self.exponent, theirs.exponent)
         self._widen(exponent)
         theirs._widen(exponent)
@@ -61,7 +64,7 @@ class HistogramObserver(MinMaxObserver):
     def _histogram(
         self, low: float, high: float
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Centres of the cells in order, cut to [low, high], and their counts."""
+        """Return the centres of cells in order, cut to [low, high], and the counts."""
         cells = np.array(sorted(self.counts), np.float64)
         counts = np.array([self.counts[int(c)] for c in cells], np.float64)
         centres = np.ldexp(cells + 0.5, self.exponent)
@@ -69,25 +72,25 @@ class HistogramObserver(MinMaxObserver):
 
 
 def _exponent(largest: float) -> int:
-    """k such that `largest` is within CELLS cells of width 2**k."""
+    """Return k such that `largest` is within CELLS cells of width 2**k."""
     if largest == 0:
         return -1074
     return int(np.frexp(largest)[1]) - int(np.log2(CELLS))
 
 
-# The range with the least squared error.
-
+#: How many parts of the range are tried.
 CANDIDATES = 100
 
 
 @dataclass
 class MSEObserver(HistogramObserver):
-    """The range with the least mean squared error of rounding and saturation.
+    """Observer of the range with the least mean squared error.
 
     argmin over t in (0, 1] of E[(x - grid(t · low, t · high)(x))²]
 
-    The range of all values, t = 1, is among the candidates, so it never loses to
-    min-max but by the width of a cell.
+    The error is the sum of rounding and saturation. The range of all values, t = 1, is
+    one of the candidates, so this observer is never worse than min-max by more than the
+    width of a cell.
 
     Example:
         >>> observer = MSEObserver()
@@ -97,48 +100,48 @@ class MSEObserver(HistogramObserver):
     """
 
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        low, high = self._limited(**limits)
+        low, high = self._range_within(**limits)
         centres, counts = self._histogram(low, high)
         grids = candidates(low, high, dtype)
-        errors = [_squared_error(centres, counts, grid) for grid in grids]
+        errors = [_rounding_error(centres, counts, grid) for grid in grids]
         return grids[int(np.argmin(errors))]
 
 
 def candidates(low: float, high: float, dtype: DType) -> list[QParams]:
-    """Grids of ever smaller parts of a range."""
+    """Return grids of smaller and smaller parts of a range, the whole range first."""
     shares = np.linspace(1.0, 1.0 / CANDIDATES, CANDIDATES)
     return [grid_of(low * s, high * s, dtype=dtype) for s in shares]
 
 
-def _squared_error(
+def _rounding_error(
     values: npt.NDArray[Any], counts: npt.NDArray[Any], grid: QParams
 ) -> float:
-    step, zero = float(grid.scale), grid.zero
-    codes = np.clip(np.rint(values / step) + zero, grid.minimum, grid.maximum)
-    return float(counts @ (values - (codes - zero) * step) ** 2)
+    scale, zero = float(grid.scale), grid.zero
+    codes = np.clip(np.rint(values / scale) + zero, grid.minimum, grid.maximum)
+    return float(counts @ (values - (codes - zero) * scale) ** 2)
 
-
-# The range after which the distribution has changed least.
 
 FloatArray = npt.NDArray[np.float64]
-#: A wider type has more codes than can be counted one by one.
+#: The widest type for which the divergence is computed: it counts every code.
 MOST_BITS = 16
 
 
 @dataclass
 class EntropyObserver(HistogramObserver):
-    """The range with the least Kullback-Leibler divergence.
+    """Observer of the range with the least Kullback-Leibler divergence.
 
     argmin over t in (0, 1] of  sum p · log(p / q)
 
-    p: shares of the values in cells, those outside of the range in its end cells;
-    q: the same where values of one code spread evenly over the cells of that code.
-    The cell at 0 is left out: zeros, of which a relu makes many, have a code anyway.
+    p: the distribution of the values over cells, values outside the range in the end
+    cells; q: the same, but the values of each code are spread evenly over the cells of
+    this code. The cell at 0 is omitted: a relu makes many zeros, and 0 always has a
+    code.
 
-    It weighs how often values are wrong, not how far: saturating a few large ones
-    costs next to nothing. So it loses to min-max where they matter (outliers, heavy
-    tails at 8 bits), and gains where steps are large (4 bits). Where a step is
-    narrower than a cell the divergence sees no rounding.
+    The divergence measures how often values are wrong, not by how much: saturating a
+    few large values costs almost nothing. So this observer is worse than min-max if
+    these matter (outliers, heavy tails at 8 bits), and better if the scale is large
+    (4 bits). If the scale is smaller than a cell, the divergence does not include
+    rounding.
 
     Example:
         >>> observer = EntropyObserver()
@@ -151,27 +154,29 @@ class EntropyObserver(HistogramObserver):
     """
 
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        low, high = self._limited(**limits)
+        low, high = self._range_within(**limits)
         centres, counts = self._histogram(low, high)
+        # The cell that starts at 0 has its centre half a cell from 0.
         beyond = centres != np.ldexp(0.5, self.exponent)
         centres, counts = centres[beyond], counts[beyond]
         grids = candidates(low, high, dtype)
         if grids[0].dtype.bits > MOST_BITS:
-            problem = f"the divergence counts every code, of {dtype} too many"
+            problem = f"{dtype} has too many codes to count for the divergence"
             raise OptionError(problem, "Use MinMaxObserver or MSEObserver")
         found = [_divergence(centres, counts, grid) for grid in grids]
         return grids[int(np.argmin(found))]
 
 
 def _divergence(values: FloatArray, counts: FloatArray, grid: QParams) -> float:
-    """sum p · log(p / q) over the cells within the grid."""
+    """Return sum p · log(p / q) over the cells within the grid."""
     codes = np.rint(values / float(grid.scale)).astype(np.int64) + grid.zero
     inside = (codes >= grid.minimum) & (codes <= grid.maximum)
     if not inside.any():
         return np.inf
-    kept = counts[inside]
-    joint = _spread(codes[inside] - grid.minimum, kept)
-    real = kept.copy()
+    covered = counts[inside]
+    joint = _spread(codes[inside] - grid.minimum, covered)
+    real = covered.copy()
+    # Saturated values count for p at the ends but not for q: that is their cost.
     real[0] += counts[codes < grid.minimum].sum()
     real[-1] += counts[codes > grid.maximum].sum()
     real, joint = real / real.sum(), joint / joint.sum()
@@ -179,29 +184,27 @@ def _divergence(values: FloatArray, counts: FloatArray, grid: QParams) -> float:
 
 
 def _spread(codes: npt.NDArray[np.int64], counts: FloatArray) -> FloatArray:
-    """The counts of each code, spread evenly over its cells; no cell is empty."""
+    """Spread the counts of each code evenly over its cells, so that none is empty."""
     means: FloatArray = np.bincount(codes, counts) / np.bincount(codes).clip(1)
     return means[codes]
 
 
-# The range that a given share of the values lies in.
-
-
 @dataclass
 class PercentileObserver(HistogramObserver):
-    """The range of `percentile` % of the values: on either side (100 - percentile) / 2
-    saturate.
+    """Observer of the range of `percentile` % of the values.
+
+    On each side (100 - percentile) / 2 % of the values saturate.
 
     Args:
         percentile: above 0, at most 100; 100 is min-max.
 
     Raises:
-        OptionError: another percentile.
+        OptionError: the percentile is out of range.
 
-    The ends are found within cells by straight lines, of which the largest magnitude
-    fills over 1024. It loses where the few values that it cuts carry the energy: with
-    outliers of 60 times the rest, one in ten thousand, 5 dB of SQNR at 8 bits. At 4
-    bits, where steps are large, cutting more of the tail gains.
+    Within a cell the ends are interpolated linearly; the largest magnitude is more than
+    1024 cells from 0. It is worse than min-max if the few values that saturate have the
+    energy: with outliers 60 times as large as the rest, one in ten thousand, by 5 dB of
+    SQNR at 8 bits. At 4 bits, where the scale is large, cutting more of the tail helps.
 
     Example:
         >>> observer = PercentileObserver(percentile=98)
@@ -227,14 +230,14 @@ class PercentileObserver(HistogramObserver):
         return (self.percentile,)
 
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        low, high = self._limited(**limits)
+        low, high = self._range_within(**limits)
         cut = (100 - self.percentile) / 200
         bottom, top = self._quantile(cut), self._quantile(1 - cut)
         ends = np.clip([bottom, top], low, high)
         return grid_of(*map(float, ends), dtype=dtype)
 
     def _quantile(self, share: float) -> float:
-        """The number that a share of the values lies below."""
+        """Return the number below which a share of the values lies."""
         cells = np.array(sorted(self.counts), np.float64)
         counts = np.array([self.counts[int(c)] for c in cells], np.float64)
         below = np.cumsum(counts)

@@ -1,4 +1,4 @@
-"""Weights as codes: algorithms that choose grids and codes of a layer by itself.
+"""Weight quantization: algorithms that choose grids and codes for single layers.
 
     from mdtensor import quant
 
@@ -9,13 +9,14 @@
     mse        range of least squared error          Banner et al. 2019
     hqq        half-quadratic, no samples            Badri and Shaji 2023
     awq        scales by mean magnitude of inputs    Lin et al. 2023
-    gptq       second order, error made good         Frantar et al. 2022
+    gptq       second order, errors compensated      Frantar et al. 2022
     smooth     ranges move from inputs to weights    Xiao et al. 2022
     equalize   equal ranges of neighbouring layers   Nagel et al. 2019
     correct    biases without the mean shift         Nagel et al. 2019
 
-An algorithm is a function from a `Layer`, which is weights, a format and the moments
-of the inputs, to codes and grids. All judge by the error of outputs, not of weights.
+An algorithm is a function of a `Layer` (weights, a format and the moments of the
+inputs) and returns codes and grids. Compare algorithms by the error of outputs, not of
+weights.
 """
 
 from mdtensor.quant.weights.format import WeightFormat as WeightFormat

@@ -1,9 +1,9 @@
-"""Which codes weights get, and which of them share a scale."""
+"""The format of quantized weights: codes, and groups that share a scale."""
 
 from dataclasses import dataclass
 from math import inf, isinf
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,29 +20,30 @@ from mdtensor.quant.dtypes import (
     quint8,
 )
 
-#: Types of weights.
+#: Element types of quantized weights.
 CODES = (qint4, quint4, qint8, quint8, qint16)
 KNOWN = ", ".join(map(str, CODES))
-#: What sizes and counts stay below, those of NumPy among them.
+#: The largest size or count: NumPy's indices are int64.
 MOST = 2**63 - 1
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """Which codes weights get, and which of them share a scale.
+    """The format of quantized weights: codes, and groups that share a scale.
 
     Args:
-        dtype: type of the codes.
-        bits: use only so many of the type's bits; None for all.
-        axis: 0 for a scale for each output, None for one.
-        block_size: a scale for so many inputs of one output; the last block of an
-            output may have fewer.
+        dtype: element type of the codes.
+        bits: use only this many of the type's bits; None for all.
+        axis: 0 for a scale for each output, None for one scale.
+        block_size: how many inputs of an output share a scale; the last block of an
+            output may be shorter.
         symmetric: zero point 0, and as many codes below 0 as above.
 
     Raises:
-        OptionError: a type without that many bits, or without signs where symmetric;
-            another axis; a block size that is no positive integer.
+        OptionError: the type does not have so many bits, or is unsigned although
+            `symmetric` is true; the axis is not 0 or None; or the block size is not a
+            positive integer.
     """
 
     dtype: DType = qint8
@@ -65,22 +66,22 @@ class WeightFormat:
         check_count("block_size", self.block_size, 1)
         if self.axis is None:
             raise OptionError(
-                "blocks have scales of their own, axis=None wants one",
-                "Leave out one of both",
+                "blocks have a scale each, but axis=None means one scale",
+                "Omit one of the two options",
             )
 
     def _check_codes(self) -> None:
         if self.dtype not in CODES:
             known = codes_like(self.dtype) or KNOWN
-            raise OptionError(f"{self.dtype} is no type of weights", f"Use {known}")
+            raise OptionError(f"{self.dtype} is not a type of weights", f"Use {known}")
         if self.symmetric and int(self.dtype.minimum) == 0:
             raise OptionError(
-                f"symmetric weights need codes with signs, {self.dtype} has none",
+                f"symmetric weights need signed codes, and {self.dtype} is unsigned",
                 f"Use {written('symmetric', False)} or a signed type",
             )
         if not self.symmetric and self.dtype in SYMMETRIC:
             raise OptionError(
-                f"{self.dtype} has zero point 0, weights around another need one",
+                f"{self.dtype} has zero point 0, but symmetric=False needs another",
                 f"Use {written('symmetric', True)} or a narrower type",
             )
         most = self.dtype.bits
@@ -89,7 +90,11 @@ class WeightFormat:
             raise OptionError(f"bits is {shown(bits)}", f"Use 2 to {most}")
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise unless weights of this shape have such groups."""
+        """Check that weights of this shape can have the groups of this format.
+
+        Raises:
+            ShapeError: the format has blocks, and the weights more than two axes.
+        """
         if self.block_size is not None and len(shape) > 2:
             raise ShapeError(
                 f"blocks in weights of shape {shape}",
@@ -98,109 +103,113 @@ class WeightFormat:
 
     @property
     def width(self) -> int:
-        """Bits of a code."""
+        """Return the bits of a code."""
         return self.bits or self.dtype.bits
 
     @property
     def low(self) -> int:
-        """The smallest code."""
+        """Return the smallest code."""
         if int(self.dtype.minimum) == 0:
             return 0
+        # TFLite excludes the smallest code of symmetric weights (decision 0020).
         return self.symmetric - (1 << (self.width - 1))
 
     @property
     def high(self) -> int:
-        """The largest code."""
+        """Return the largest code."""
         signed = int(self.dtype.minimum) < 0
         return int(2 ** (self.width - signed)) - 1
 
     @property
     def name(self) -> str:
-        """`qint8`, or `4 bits of qint8`."""
+        """Return a name such as `qint8`, or `4 bits of qint8`."""
         if self.bits is None:
             return str(self.dtype)
         return f"{self.bits} bits of {self.dtype}"
 
 
-def type_of_codes(name: str, given: Any) -> DType:
-    """The element type of an option.
+def type_of_codes(name: str, given: object) -> DType:
+    """Return the element type that an option names.
 
     Raises:
-        OptionError: there is none like it, or it is None, float64 to NumPy.
+        OptionError: the type is unknown, or the option is None.
     """
+    # NumPy takes None for float64, which nobody means here.
     if given is None:
         raise OptionError(f"{written(name)} is None", f"Use {KNOWN}")
     return find_dtype(given)
 
 
 class Groups:
-    """Which weights share a scale: a row, a block of a row, or all.
+    """Groups of weights that share a scale: a row, a block of a row, or all weights.
 
     Args:
         shape: outputs and inputs.
-        format: its granularity.
+        format: the format, with its axis and block size.
     """
 
     def __init__(self, shape: tuple[int, int], format: WeightFormat) -> None:
         self.shape = shape
         self.is_one = format.axis is None
+        # At least 1, because `arange` does not accept a distance of 0.
         self.block_size = format.block_size or max(shape[1], 1)
         self.starts = np.arange(0, shape[1], self.block_size)
         self.sizes = np.diff([*self.starts, shape[1]])
 
     def reduce(self, ufunc: np.ufunc, values: FloatArray) -> FloatArray:
-        """`ufunc` over the weights of each group: [outputs, groups]."""
+        """Reduce the weights of each group by `ufunc`: [outputs, groups]."""
         found: FloatArray = ufunc.reduceat(values, self.starts, axis=1)
         return ufunc.reduce(found, axis=0, keepdims=True) if self.is_one else found
 
     def spread(self, values: FloatArray) -> FloatArray:
-        """One value a group as one a weight."""
+        """Repeat the value of each group for each of its weights."""
         wide: FloatArray = np.repeat(values, self.sizes, axis=1)
         return np.broadcast_to(wide, self.shape)
 
 
 def check_number(name: str, given: Any, least: float, most: float = inf) -> None:
-    """Raise unless an option is a number in a range, and finite.
+    """Check that an option is a finite number in a range.
 
     Raises:
-        OptionError: with the range.
+        OptionError: it is not; the error names the range.
     """
+    # In Python a bool is a number, but True as a damping is a mistake.
     is_number = isinstance(given, Real) and not isinstance(given, bool)
     if not is_number or not least <= given <= most or isinf(given):
         ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
         raise OptionError(f"{written(name)} is {shown(given)}", f"Use a number {ends}")
 
 
-def check_count(name: str, given: Any, least: int) -> None:
-    """Raise unless an option is an integer from `least`.
+def check_count(name: str, given: object, least: int) -> None:
+    """Check that an option is an integer of at least `least`.
 
     Raises:
-        OptionError: with the range.
+        OptionError: it is not; the error names the range.
     """
     if not _is_whole(given) or not least <= given <= MOST:
         problem = f"{written(name)} is {shown(given)}"
         raise OptionError(problem, f"Use an integer from {least}")
 
 
-def _is_whole(given: Any) -> bool:
+def _is_whole(given: object) -> TypeGuard[int]:
     return isinstance(given, int) and not isinstance(given, bool)
 
 
-def check_flag(name: str, given: Any) -> None:
-    """Raise unless an option is True or False.
+def check_flag(name: str, given: object) -> None:
+    """Check that an option is True or False.
 
     Raises:
-        OptionError: it is not.
+        OptionError: the option is something else, such as 1.
     """
     if not isinstance(given, bool):
         raise OptionError(f"{written(name)} is {shown(given)}", "Use True or False")
 
 
 def matrix(weights: Any) -> FloatArray:
-    """Weights as [outputs, inputs]; the axes behind the first are inputs.
+    """Return weights as float64 [outputs, inputs]; all axes after the first are inputs.
 
     Raises:
-        ShapeError: fewer than two axes, or no weights.
+        ShapeError: the weights are empty or have fewer than two axes.
     """
     if weights.ndim < 2 or not weights.size:
         raise ShapeError(

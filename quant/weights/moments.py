@@ -1,10 +1,10 @@
-"""What algorithms need to know about the inputs of a layer, in bounded memory.
+"""Moments of the inputs of a layer: all that algorithms need, in bounded memory.
 
 The squared error of a layer's outputs is a quadratic form in the error of its weights:
 
     sum over samples of |(W' - W) x|² = trace((W' - W) G (W' - W)ᵀ),  G = sum of x xᵀ
 
-so G, the means and the peaks tell all that the samples would, however many there are.
+so G, the means and the peaks replace the samples, however many there are.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from mdtensor.quant.observers.minmax import numbers
 from mdtensor.spec.windows import Window, padding4, pair
 
 FloatArray = npt.NDArray[np.float64]
-#: Of each input by itself.
+#: The moments with one number for each input.
 SUMMED = ("sums", "magnitudes", "peaks")
 
 
@@ -28,16 +28,16 @@ SUMMED = ("sums", "magnitudes", "peaks")
 # (decision 0020).
 @dataclass(eq=False)
 class InputMoments:
-    """Sums over samples of what a layer reads.
+    """Sums over samples of the inputs of a layer.
 
     Args:
-        inputs: how many numbers a sample has.
+        inputs: the number of inputs of the layer.
 
     Raises:
-        OptionError: less than one.
+        OptionError: `inputs` is less than 1.
 
-    Sums are in float64: how samples are split into batches changes them by rounding
-    only, which is not so for the peaks and the count: those are exact.
+    Sums are float64, and how you split samples into batches changes them by rounding
+    only. The peaks and the count are exact.
 
     Example:
         >>> moments = InputMoments(2)
@@ -59,6 +59,8 @@ class InputMoments:
         is_whole = isinstance(self.inputs, int) and not isinstance(self.inputs, bool)
         if not is_whole or self.inputs < 1:
             raise OptionError(f"inputs is {shown(self.inputs)}", "Use 1 or more")
+        # The matrix of products grows with the square of the inputs, so it is what can
+        # exceed the memory; NumPy raises ValueError for sizes beyond its indices.
         try:
             self.gram = np.zeros((self.inputs, self.inputs))
         except (MemoryError, ValueError):
@@ -68,18 +70,20 @@ class InputMoments:
             ) from None
         self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
 
-    def observe(self, samples: Any) -> None:
-        """Take in a batch: [..., inputs].
+    def observe(self, samples: object) -> None:
+        """Add a batch of samples, [..., inputs].
 
         Raises:
-            ShapeError: another last axis.
-            DataError: no numbers; a NaN or an infinity; numbers whose squares leave
-                float64.
+            ShapeError: the last axis has another size.
+            DataError: the samples are not numbers, or one is NaN, infinite, or so large
+                that its square exceeds float64.
         """
         self._add(self._rows(samples))
 
     def _add(self, rows: FloatArray) -> None:
-        """Take in [..., samples, inputs]."""
+        """Add samples [..., samples, inputs]."""
+        # One check of the product finds NaN, infinity and overflow, before any sum
+        # changes.
         with np.errstate(over="ignore", invalid="ignore"):
             gram = rows.swapaxes(-1, -2) @ rows
         if not np.isfinite(gram).all():
@@ -94,7 +98,7 @@ class InputMoments:
         self.peaks = np.maximum(self.peaks, sizes.max(axis=-2, initial=0))
         self.gram += gram
 
-    def _rows(self, samples: Any) -> FloatArray:
+    def _rows(self, samples: object) -> FloatArray:
         found = numbers(samples).astype(np.float64, copy=False)
         if found.ndim == 0 or found.shape[-1] != self.inputs:
             raise ShapeError(
@@ -104,10 +108,11 @@ class InputMoments:
         return found.reshape(-1, self.inputs)
 
     def merge(self, other: Self) -> None:
-        """Take in what `other` saw.
+        """Add the samples that `other` observed.
 
         Raises:
-            ShapeError: it is about another number of inputs.
+            OptionError: `other` is not an `InputMoments`.
+            ShapeError: `other` has another number of inputs.
         """
         if not isinstance(other, InputMoments):
             raise OptionError(f"other is {shown(other)}", "Merge InputMoments")
@@ -120,10 +125,10 @@ class InputMoments:
         self.gram += other.gram
 
     def reordered(self, order: npt.NDArray[np.int64]) -> "InputMoments":
-        """The moments of the inputs in another order.
+        """Return the moments of the inputs in another order.
 
         Raises:
-            OptionError: `order` does not have each of them once.
+            OptionError: `order` is not a permutation of the inputs.
         """
         order = np.asarray(order)
         whole = np.arange(self.inputs)
@@ -133,7 +138,8 @@ class InputMoments:
             or not (np.sort(order) == whole).all()
         ):
             raise OptionError(
-                f"order has not each of {self.inputs} inputs once", "Pass a permutation"
+                f"order is not a permutation of {self.inputs} inputs",
+                "Give each index once",
             )
         found = InputMoments(self.inputs, self.count)
         for name in SUMMED:
@@ -143,12 +149,12 @@ class InputMoments:
 
     @property
     def mean(self) -> FloatArray:
-        """E[x]"""
+        """Return E[x]."""
         return self.sums / self._some()
 
     @property
     def mean_magnitude(self) -> FloatArray:
-        """E[|x|]"""
+        """Return E[|x|]."""
         return self.magnitudes / self._some()
 
     def _some(self) -> int:
@@ -157,29 +163,31 @@ class InputMoments:
         return self.count
 
     def energy(self, weights: FloatArray) -> float:
-        """sum over samples of |W x|²
+        """Return the sum of |W x|² over all samples.
 
         Raises:
             ShapeError: `weights` is not [outputs, inputs].
-            DataError: it holds no numbers.
+            DataError: `weights` are not numbers.
         """
         weights = self._matrix(weights)
+        # trace(W G Wᵀ) without the matrix [outputs, outputs]: only its diagonal counts.
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.einsum("ij,ij->", weights @ self.gram, weights))
 
     def error(self, found: FloatArray, wanted: FloatArray) -> float:
-        """|W' x - W x| / |W x| over all samples; 0 for 0 / 0."""
+        """Return |W' x - W x| / |W x| over all samples; 0 for 0 / 0."""
         self._some()
         found, wanted = self._matrix(found), self._matrix(wanted)
         if found.shape != wanted.shape:
             raise ShapeError(f"weights of {wanted.shape} compared with {found.shape}")
+        # Rounding can make a tiny energy negative.
         wrong = max(self.energy(found - wanted), 0.0)
         right = self.energy(wanted)
         if right <= 0:
             return 0.0 if wrong == 0 else float("inf")
         return float(np.sqrt(wrong / right))
 
-    def _matrix(self, weights: Any) -> FloatArray:
+    def _matrix(self, weights: object) -> FloatArray:
         found = numbers(weights).astype(np.float64, copy=False)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             raise ShapeError(
@@ -190,11 +198,11 @@ class InputMoments:
 
 
 class GroupedMoments(InputMoments):
-    """Moments of groups of inputs, which are seen together and do not mix.
+    """Moments of several groups of inputs, observed together but not mixed.
 
     Args:
-        groups: how many.
-        inputs: of each.
+        groups: the number of groups.
+        inputs: the number of inputs of each group.
     """
 
     def __init__(self, groups: int, inputs: int) -> None:
@@ -202,12 +210,12 @@ class GroupedMoments(InputMoments):
         for name in (*SUMMED, "gram"):
             setattr(self, name, np.array([getattr(self, name)] * groups))
 
-    def observe(self, samples: Any) -> None:
-        """Take in [groups, samples, inputs]."""
+    def observe(self, samples: object) -> None:
+        """Add samples [groups, samples, inputs]."""
         self._add(np.asarray(samples).astype(np.float64, copy=False))
 
     def split(self) -> list[InputMoments]:
-        """The moments of each group."""
+        """Return the moments of each group."""
         found = [InputMoments(self.inputs, self.count) for _ in self.sums]
         for name in (*SUMMED, "gram"):
             for group, values in zip(found, getattr(self, name), strict=True):
@@ -215,16 +223,16 @@ class GroupedMoments(InputMoments):
         return found
 
 
-def moments_of(samples: Any, inputs: int) -> InputMoments:
-    """The moments of samples.
+def moments_of(samples: object, inputs: int) -> InputMoments:
+    """Compute the moments of samples.
 
     Args:
-        samples: an array or tensor [..., inputs], an iterable of such, or moments.
-        inputs: of the layer.
+        samples: an array or tensor [..., inputs], an iterable of them, or moments.
+        inputs: the number of inputs of the layer.
 
     Raises:
-        DataError: no samples, or bad ones.
-        ShapeError: samples or moments of another number of inputs.
+        DataError: `samples` is empty, or one contains a NaN or an infinity.
+        ShapeError: samples or moments have another number of inputs.
     """
     found = InputMoments(inputs)
     if isinstance(samples, InputMoments):
@@ -234,19 +242,16 @@ def moments_of(samples: Any, inputs: int) -> InputMoments:
             found.observe(batch)
     else:
         found.observe(samples)
-    found.mean  # noqa: B018 - refuses no samples
+    found.mean  # noqa: B018 - raises without samples
     return found
 
 
-def _is_array(given: Any) -> bool:
+def _is_array(given: object) -> bool:
     return isinstance(given, np.ndarray | Tensor) or hasattr(given, "__array__")
 
 
-# What the weights of a convolution are multiplied by, as rows of a matrix.
-
-
 def patches(
-    x: Any,
+    x: object,
     /,
     kernel_size: Any,
     *,
@@ -255,23 +260,23 @@ def patches(
     dilation: Any = 1,
     groups: int = 1,
 ) -> npt.NDArray[Any]:
-    """The windows of a convolution over images: samples for its weights.
+    """Return the windows of a convolution over images: samples for its weights.
 
     conv2d(x, w) at position p, output o  =  sum of patch_p · w_o
 
     Args:
-        x: [n, c, h, w], an array or a tensor; continued with zeros.
+        x: [n, c, h, w], an array or a tensor; padded with zeros.
         kernel_size: one integer or (height, width).
-        stride, padding, dilation, groups: as of `conv2d`.
+        stride, padding, dilation, groups: as for `conv2d`.
 
     Returns:
         [groups, positions, c / groups · height · width], elements in the order of
         weights [outputs, c / groups, height, width].
 
     Raises:
-        ShapeError: `x` has no four axes, or the window does not fit.
-        OptionError: options that `conv2d` does not take.
-        DataError: `x` holds no numbers.
+        ShapeError: `x` does not have four axes, or the window does not fit.
+        OptionError: `conv2d` does not accept the options.
+        DataError: `x` does not contain numbers.
 
     Example:
         >>> patches(np.arange(6.0).reshape(1, 1, 2, 3), 2).tolist()
@@ -303,11 +308,13 @@ def _check(shape: tuple[int, ...], window: Window, groups: Any) -> None:
 
 
 def _windows(x: npt.NDArray[Any], window: Window) -> npt.NDArray[Any]:
-    """[n, c, positions down, positions across, height, width], a view."""
+    """Return a view [n, c, positions down, positions across, height, width]."""
     top, left, bottom, right = window.padding
     (rows, columns), (down, across) = window.kernel, window.dilation
     wide = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     reach = (down * (rows - 1) + 1, across * (columns - 1) + 1)
+    # Windows of all pixels that the kernel spans; the steps below apply stride and
+    # dilation without copying.
     found = np.lib.stride_tricks.sliding_window_view(wide, reach, (2, 3))
-    step = window.stride
-    return found[:, :, :: step[0], :: step[1], ::down, ::across]
+    stride = window.stride
+    return found[:, :, :: stride[0], :: stride[1], ::down, ::across]

@@ -1,4 +1,4 @@
-"""The front door: float weights in, codes on a grid and their error out."""
+"""The public function `quantize_weights`, and the algorithms by name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
 from mdtensor.quant.weights.layer import Layer, QuantizedWeights, Rounded, real_weights
 from mdtensor.quant.weights.moments import moments_of
 
-#: The algorithms by name.
+#: The algorithms by name; each is a function of a `Layer` and its own options.
 METHODS: dict[str, Callable[..., Rounded]] = {
     "rtn": rtn,
     "mse": mse,
@@ -25,10 +25,10 @@ METHODS: dict[str, Callable[..., Rounded]] = {
 
 
 def quantize_weights(
-    weights: Any,
+    weights: object,
     *,
     method: str = "rtn",
-    samples: Any = None,
+    samples: object = None,
     dtype: DType = qint8,
     bits: int | None = None,
     axis: int | None = 0,
@@ -36,41 +36,42 @@ def quantize_weights(
     symmetric: bool = True,
     **options: Any,
 ) -> QuantizedWeights:
-    """Weights of a layer as codes on a grid, by a named algorithm.
+    """Quantize the weights of a layer by a named algorithm.
 
-        rtn    round to nearest                            needs no samples
-        mse    the range with the least squared error      needs no samples
-        hqq    grids that outliers move little             needs no samples
-        awq    finer steps where inputs are large          samples; scales the inputs
-        gptq   later weights make good what rounding did   samples
+        rtn    round to nearest                                without samples
+        mse    the range with the least squared error          without samples
+        hqq    grids that outliers change little               without samples
+        awq    finer weights where inputs are large            samples; scales inputs
+        gptq   later weights compensate for earlier rounding   samples
 
     Args:
-        weights: [outputs, inputs] of `linear`, or [outputs, inputs, height, width] of
-            `conv2d`, whose axes behind the first count as inputs.
-        method: one of those above.
-        samples: what the layer reads: an array or tensor [..., inputs], an iterable of
-            such, which is read once and not kept, or `InputMoments`. For `conv2d`, its
-            `patches`; a group of channels is a layer of its own.
-        dtype: type of the codes: qint4, quint4, qint8, quint8 or qint16.
-        bits: use only so many of the type's bits: 3 of qint4, 7 of qint8.
-        axis: 0 for a scale for each output, None for one.
-        block_size: a scale for so many inputs of one output; weights of two axes.
-        symmetric: zero point 0, as many codes below as above: -127 to 127. Otherwise
-            the range of the weights, widened to hold 0, takes all codes.
-        options: of the method: `damping` and `act_order` of gptq, `candidates` of awq,
-            `norm`, `beta`, `growth` and `steps` of hqq.
+        weights: [outputs, inputs] for `linear`, or [outputs, inputs, height, width] for
+            `conv2d`, where all axes after the first count as inputs.
+        method: one of the names above.
+        samples: inputs of the layer: an array or tensor [..., inputs], an iterable of
+            them, which is read once and not stored, or `InputMoments`. For `conv2d`,
+            pass its `patches`; quantize each group of channels as a layer of its own.
+        dtype: element type of the codes: qint4, quint4, qint8, quint8 or qint16.
+        bits: use only this many of the type's bits: 3 of qint4, 7 of qint8.
+        axis: 0 for a scale for each output, None for one scale.
+        block_size: how many inputs of an output share a scale; only for weights with
+            two axes.
+        symmetric: zero point 0, and as many codes below as above: -127 to 127.
+            Otherwise all codes cover the range of the weights, widened to include 0.
+        options: options of the method: `damping` and `act_order` of gptq, `candidates`
+            of awq, `norm`, `beta`, `growth` and `steps` of hqq.
 
     Returns:
-        The quantized tensor, what the inputs are to be divided by, if anything, and
-        the relative errors of weights and, with samples, of outputs.
+        The quantized tensor, the scale by which you must divide the inputs if the
+        method is awq, and the relative errors of weights and, with samples, of outputs.
 
     Raises:
-        OptionError: an unknown method or option; a method without the samples it
-            needs; codes or scales that there are not.
-        ShapeError: fewer than two axes, or none of a size; blocks for more than two;
-            samples of another number of inputs.
-        DataError: a NaN or an infinity, or no samples.
-        LinAlgError: samples that do not determine what gptq asks of them.
+        OptionError: the method or an option is unknown; samples are missing; or the
+            format of the codes does not exist.
+        ShapeError: the weights are empty or have fewer than two axes; blocks for more
+            than two axes; or the samples have another number of inputs.
+        DataError: a NaN or an infinity, or `samples` is empty.
+        LinAlgError: the samples are too few or too similar for gptq.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -84,12 +85,14 @@ def quantize_weights(
 
     Source: the papers that `mdtensor.quant.weights` names for each algorithm.
     """
+    # Check all options before the samples are read, which may take long.
     chosen = _method(method)
     check_options(quantize_weights, method, options)
     form = WeightFormat(dtype, bits, axis, block_size, symmetric)
     real = real_weights(weights)
     flat = matrix(real)
     form.check_shape(real.shape)
+    # `rtn` does not need samples, but they give the error of the outputs.
     inputs = None if samples is None else moments_of(samples, flat.shape[1])
     found = chosen(Layer(flat, form, inputs), **options)
     scale = found.input_scale
@@ -107,31 +110,33 @@ def _relative(found: FloatArray, wanted: FloatArray) -> float:
     return float(np.linalg.norm(found - wanted)) / right if right else 0.0
 
 
-def _method(name: Any) -> Callable[..., Rounded]:
-    """The algorithm.
+def _method(name: object) -> Callable[..., Rounded]:
+    """Return the algorithm of this name.
 
     Raises:
-        OptionError: there is none.
+        OptionError: the name is unknown; the error lists all names.
     """
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
-        raise OptionError(f"no method {shown(name)}", f"There are {known}")
+        raise OptionError(f"method is {shown(name)}", f"Use one of {known}")
     return METHODS[name]
 
 
 def check_options(
     call: Callable[..., Any], method: str, options: Mapping[str, Any]
 ) -> None:
-    """Raise unless a method takes these options.
+    """Check that a method accepts these options.
 
     Args:
-        call: what was called, with options of its own besides.
+        call: the public function, whose keywords the error lists too.
         method: one of `METHODS`.
-        options: by name.
+        options: the options by name.
 
     Raises:
-        OptionError: with all that there are.
+        OptionError: an option is unknown; the error lists all options.
     """
+    # Read from the signature, so that a new algorithm cannot forget to list an option;
+    # the first parameter is the layer.
     own = [*inspect.signature(METHODS[method]).parameters][1:]
     for option in options:
         if option not in own:

@@ -1,4 +1,9 @@
-"""Cross-layer equalization: neighbours share the burden of uneven channels."""
+"""Transforms of weights that keep the function of a network.
+
+smooth         ranges move from the inputs of a layer to its weights
+equalize       neighbouring layers get equal ranges of channels
+correct_bias   biases compensate for the mean error of rounded weights
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,37 +20,40 @@ from mdtensor.quant.weights.format import (
     check_number,
     matrix,
 )
-from mdtensor.quant.weights.layer import alike, real_weights
+from mdtensor.quant.weights.layer import cast_like, real_weights
 from mdtensor.quant.weights.moments import moments_of
-
-# SmoothQuant: what is hard to quantize in the inputs moves into the weights.
 
 
 def smooth(
-    weights: Any, samples: Any, *, strength: float = 0.5, powers_of_two: bool = False
+    weights: object,
+    samples: object,
+    *,
+    strength: float = 0.5,
+    powers_of_two: bool = False,
 ) -> tuple[Any, Any]:
-    """Weights for inputs that are divided by s, and s.
+    """Return the scale s of SmoothQuant, and weights for inputs divided by s.
 
     s_j = max|x_j|ᵃ / max|W_j|¹⁻ᵃ;    (W diag(s)) (x / s) = W x
 
-    Channels with large inputs give a part of their range to the weights, so that one
-    grid for all inputs has finer steps. The function stays what it was, to the rounding
-    of floats. A channel that is 0 in all inputs or in all weights has s = 1.
+    Channels with large inputs move a part of their range to the weights, so one grid
+    for all inputs has a smaller scale. The function changes only by the rounding of
+    floats. A channel that is 0 in all inputs or in all weights has s = 1.
 
     Args:
         weights: W, [outputs, inputs, ...].
-        samples: x, as `quantize_weights` takes them.
-        strength: a, from 0 (the ranges of weights become equal) to 1 (those of inputs).
-        powers_of_two: round s to powers of two, so that the function stays the same to
-            the last bit; ranges are then equal to a factor of sqrt(2).
+        samples: x, as for `quantize_weights`.
+        strength: a, from 0 (the ranges of the weights become equal) to 1 (the ranges of
+            the inputs become equal).
+        powers_of_two: round s to powers of two: the function stays the same to the last
+            bit, and ranges become equal up to a factor of sqrt(2).
 
     Returns:
-        The new weights, and s, which the layer before absorbs or the inputs are
-        divided by; of the type of `weights`.
+        The new weights and s, both of the type of `weights`. You must divide the inputs
+        by s, or let the layer before do it.
 
     Raises:
-        OptionError: another strength.
-        ShapeError, DataError: as of `quantize_weights`.
+        OptionError: `strength` is out of range.
+        ShapeError, DataError: as for `quantize_weights`.
 
     Example:
         >>> w, s = smooth(np.array([[1.0, 1.0]]), np.array([[16.0, 1.0]]))
@@ -64,26 +72,29 @@ def smooth(
             "Smooth weights of two axes",
         )
     peaks = moments_of(samples, flat.shape[1]).peaks
-    scale = share(peaks, np.abs(flat).max(axis=0), strength)
+    scale = smoothing_scale(peaks, np.abs(flat).max(axis=0), strength)
     if powers_of_two:
-        scale = rounded_to_powers(scale)
-    return alike(flat * scale, weights), alike(scale, weights)
+        scale = round_to_powers(scale)
+    return cast_like(flat * scale, weights), cast_like(scale, weights)
 
 
-def share(inputs: FloatArray, weights: FloatArray, strength: float) -> FloatArray:
-    """What inputs with these largest magnitudes are divided by; 1 where one is 0."""
+def smoothing_scale(
+    inputs: FloatArray, weights: FloatArray, strength: float
+) -> FloatArray:
+    """Return s of SmoothQuant from the largest magnitudes; 1 where one is 0."""
+    # 0 on one side would make the scale 0 or infinite.
     found = np.ones_like(inputs)
     both = (inputs > 0) & (weights > 0)
     found[both] = inputs[both] ** strength / weights[both] ** (1 - strength)
     return found
 
 
-def rounded_to_powers(scale: FloatArray) -> FloatArray:
-    """The nearest powers of two, by their logarithms."""
+def round_to_powers(scale: FloatArray) -> FloatArray:
+    """Return the nearest powers of two, by their logarithms."""
     return np.exp2(np.rint(np.log2(scale)))
 
 
-#: Sweeps end when no channel is to be scaled by more than this part.
+#: Sweeps end when no scale differs from 1 by more than this.
 SETTLED = 1e-6
 
 
@@ -94,32 +105,31 @@ def equalize(
     sweeps: int = 20,
     powers_of_two: bool = False,
 ) -> tuple[list[Any], list[Any]]:
-    """The same function by layers whose channels have equal ranges.
+    """Return layers of the same function whose channels have equal ranges.
 
-    for each layer, the one after it, and each channel i between them:
+    For each layer, the layer after it, and each channel i between them:
     s_i = max|W1_i| / sqrt(max|W1_i| · max|W2_i|)
     W1_i ← W1_i / s_i,    b1_i ← b1_i / s_i,    W2_i ← W2_i · s_i
 
-    f(s x) = s f(x) for s > 0 must hold for what is between two layers: nothing, relu,
-    leaky relu, max pool; not relu6, whose 6 moves, nor hardswish. Then one scale for a
-    whole layer is as good as one for each channel nearly.
+    The operation between two layers must satisfy f(s x) = s f(x) for s > 0: nothing,
+    relu, leaky relu, max pool; not relu6, whose limit would change, nor hardswish. Then
+    one scale for a whole layer is almost as good as one for each channel.
 
     Args:
-        weights: of layers in a row, [outputs, inputs, ...]; [channels, 1, ...] behind
-            as many outputs is depthwise.
-        biases: of each layer, or None for one without; None for no biases at all.
-        sweeps: how often to go through the row at most; with two layers the first is
-            enough.
-        powers_of_two: round s to powers of two: the function stays the same to the
-            last bit; ranges are then equal to a factor of 2.
+        weights: the weights of consecutive layers, [outputs, inputs, ...]. Weights
+            [channels, 1, ...] after a layer with as many outputs are depthwise.
+        biases: the bias of each layer, None for a layer without; None for no biases.
+        sweeps: the maximal number of passes over the layers; two layers need only one.
+        powers_of_two: round s to powers of two: the function stays the same to the last
+            bit, and ranges become equal up to a factor of 2.
 
     Returns:
-        The weights and the biases, of the types of those given.
+        The weights and the biases, of the types of the arguments.
 
     Raises:
-        ShapeError: layers that do not follow each other.
-        OptionError: fewer than two layers, or fewer than one sweep.
-        DataError: a NaN or an infinity.
+        ShapeError: the shapes of consecutive layers do not fit.
+        OptionError: there are fewer than two layers, or `sweeps` is less than 1.
+        DataError: a weight or bias is NaN or infinite.
 
     Example:
         >>> first, second = np.array([[8.0], [0.5]]), np.array([[0.5, 8.0]])
@@ -132,24 +142,27 @@ def equalize(
     """
     _check_rows(weights, biases)
     given = [None] * len(weights) if biases is None else list(biases)
+    # Copies, because scales are applied in place and float64 arrays are not converted.
     layers = [real_weights(w).copy() for w in weights]
     offsets = [None if b is None else real_weights(b).copy() for b in given]
     check_count("sweeps", sweeps, 1)
     check_flag("powers_of_two", powers_of_two)
     _check(layers, offsets)
     for _ in range(sweeps):
+        # A middle layer takes part in two pairs, so the second pair disturbs the first.
         moved = 0.0
         for at in range(len(layers) - 1):
             scale = _scale(layers[at], layers[at + 1])
-            scale = rounded_to_powers(scale) if powers_of_two else scale
+            scale = round_to_powers(scale) if powers_of_two else scale
             _apply(layers, offsets, at, scale)
             moved = max(moved, float(np.abs(scale - 1).max()))
         if moved < SETTLED:
             break
-    return _all_alike(layers, weights), _all_alike(offsets, given)
+    return _cast_all(layers, weights), _cast_all(offsets, given)
 
 
-def _check_rows(weights: Any, biases: Any) -> None:
+def _check_rows(weights: object, biases: object) -> None:
+    # A single array is iterable too, and its rows would pass for layers.
     for name, given in (
         ("weights", weights),
         ("biases", () if biases is None else biases),
@@ -158,13 +171,14 @@ def _check_rows(weights: Any, biases: Any) -> None:
             raise OptionError(f"{name} is {shown(given)}", "Give a list, of each layer")
 
 
-def _all_alike(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+def _cast_all(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     pairs = zip(found, given, strict=True)
-    return [None if one is None else alike(one, like) for one, like in pairs]
+    return [None if one is None else cast_like(one, like) for one, like in pairs]
 
 
 def _inputs(weights: FloatArray, channels: int) -> FloatArray:
-    """Weights with the axis of inputs first; a view."""
+    """Return a view of weights with the axis of the inputs first."""
+    # Depthwise: each output reads one input, so the outputs are the inputs.
     if weights.shape[1] == 1 and weights.shape[0] == channels:
         return weights
     return np.moveaxis(weights, 1, 0)
@@ -176,12 +190,13 @@ def _peaks(weights: FloatArray) -> FloatArray:
 
 
 def _scale(first: FloatArray, second: FloatArray) -> FloatArray:
-    """What the outputs of the first are divided by."""
-    return balance(_peaks(first), _peaks(_inputs(second, len(first))))
+    """Return the scale that the outputs of the first layer are divided by."""
+    return balancing_scale(_peaks(first), _peaks(_inputs(second, len(first))))
 
 
-def balance(ours: FloatArray, theirs: FloatArray) -> FloatArray:
-    """What makes two largest magnitudes one; 1 where either is 0."""
+def balancing_scale(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+    """Return the s with ours / s = theirs · s; 1 where either is 0."""
+    # 0 on one side would make the scale 0 or infinite.
     scale = np.ones_like(ours)
     both = (ours > 0) & (theirs > 0)
     scale[both] = np.sqrt(ours[both] / theirs[both])
@@ -194,6 +209,7 @@ def _apply(
     at: int,
     scale: FloatArray,
 ) -> None:
+    """Divide layer `at` and its bias by `scale`, and multiply the next, in place."""
     layers[at] /= _column(scale, layers[at].ndim)
     bias = offsets[at]
     if bias is not None:
@@ -229,27 +245,24 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
             )
 
 
-# Bias correction: what rounding weights adds to every output, taken off its bias.
-
-
-def correct_bias(bias: Any, weights: Any, found: Any, samples: Any) -> Any:
-    """The bias with which the mean of each output is that of the float layer.
+def correct_bias(bias: object, weights: object, found: object, samples: object) -> Any:
+    """Return the bias that gives each output the mean of the float layer.
 
     b' = b - (E[W' x] - E[W x]) = b - (W' - W) E[x]
 
     Args:
         bias: b, [outputs]; None for zeros.
         weights: W, [outputs, inputs, ...].
-        found: W', of the same shape: what `quantize_weights` gave, a quantized tensor,
-            or numbers.
-        samples: x, as `quantize_weights` takes them.
+        found: W', of the same shape: a result of `quantize_weights`, a quantized
+            tensor, or numbers.
+        samples: x, as for `quantize_weights`.
 
     Returns:
-        b', of the type of `bias`; of that of `weights` for None.
+        b', of the type of `bias`, or of `weights` if `bias` is None.
 
     Raises:
-        ShapeError: shapes that do not fit.
-        DataError: no samples; a NaN or an infinity.
+        ShapeError: the shapes do not fit.
+        DataError: `samples` is empty, or one contains a NaN or an infinity.
 
     Example:
         >>> w, x = np.array([[1.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 1.0]])
@@ -265,4 +278,4 @@ def correct_bias(bias: Any, weights: Any, found: Any, samples: Any) -> Any:
     if offset.shape != (len(wanted),):
         raise ShapeError(f"a bias of shape {offset.shape} for {len(wanted)} outputs")
     mean = moments_of(samples, wanted.shape[1]).mean
-    return alike(offset - (real - wanted) @ mean, weights if bias is None else bias)
+    return cast_like(offset - (real - wanted) @ mean, weights if bias is None else bias)

@@ -154,7 +154,7 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
     )
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
-    words = "--keep-float names 'convv', no node of this graph. The nearest is 'conv'."
+    words = "--keep-float names 'convv', which no node has. The nearest is 'conv'."
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "Z")
     words = "Its 6 nodes are in `mdtensor run --plan`, as 'conv' and 'soft'."
@@ -169,10 +169,10 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
 
 WEIGHTS = [
     ("--method=gptq", "--method gptq needs samples. Pass them as --data."),
-    ("--data=samples.npy", "--method rtn needs no samples. Leave --data away."),
+    ("--data=samples.npy", "--method rtn does not need samples. Omit --data."),
     ("--method=best", "--method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
     ("--weight-dtype=int4", "no element type int4. Use qint4. Known are bool,"),
-    ("--weight-dtype=quint4", "quint4 has none. Use --asymmetric or a signed type."),
+    ("--weight-dtype=quint4", "quint4 is unsigned. Use --asymmetric or a signed type."),
     ("--block-size=0", "--block-size is 0. Use an integer from 1."),
 ]
 
@@ -215,7 +215,7 @@ def test_arguments_are_written_as_options(
 
 def test_names_of_users_stay(call: Call, untouched: Path) -> None:
     ended = quantize(call, "net.onnx", "weight_dtype", "--keep-float", "block_size")
-    refused(ended, "--keep-float names 'block_size', no node of this graph.")
+    refused(ended, "--keep-float names 'block_size', which no node has.")
     refused(quantize(call, "net.onnx", "weight_dtype.npy"), "weight_dtype.npy: No such")
 
 

@@ -1,7 +1,7 @@
-"""Constants behind a layer become its weights and its bias, so that it is one step.
+"""Constants that follow a layer, folded into its weights and its bias.
 
-A layer is rewritten only if nothing else reads what it writes. Its new weights are
-computed in float64 and rounded once to their type.
+A layer is rewritten only if nothing else reads its result. The new weights are computed
+in float64 and rounded once to their type.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 
-#: Layers with weights and a bias.
+#: Layers with weights and a bias, into which constants can be folded.
 BIASED = (*WEIGHTED, md.conv_transpose2d)
 
 
 def fold_batch_norms(graph: Graph) -> Graph:
-    """A normalization behind a convolution becomes part of its weights.
+    """Fold a batch norm into the weights of the convolution before it.
 
-    Behind a linear layer too, where the outputs are the channels: the second axis.
+    Also into a linear layer, if its outputs are the channels, that is the second axis.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -34,7 +34,7 @@ def fold_batch_norms(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.operation is not md.batch_norm:
             continue
-        before = _weighted_before(graph, node, node.inputs[0], BIASED)
+        before = _layer_before(graph, node, node.inputs[0], BIASED)
         if before is None or not _are_constants(graph, node.inputs[1:]):
             continue
         if not _takes_channels(before, specs):
@@ -45,6 +45,7 @@ def fold_batch_norms(graph: Graph) -> Graph:
         known[0] = _outputs_first(before, known[0])
         folded, bias = md.fold_batch_norm(*known, **node.options)
         made = _outputs_first(before, folded), bias
+        # A large factor can overflow the type of the weights; then leave both nodes.
         if not _are_finite(made):
             continue
         constants |= dict(zip(names, made, strict=True))
@@ -55,12 +56,13 @@ def fold_batch_norms(graph: Graph) -> Graph:
 
 
 def _takes_channels(layer: Node, specs: Mapping[str, TensorSpec]) -> bool:
-    """Whether the first axis of its weights, as floats, is the second of its result."""
+    """Return whether the outputs of float weights are the second axis of the result."""
     if layer.operation is md.linear and specs[layer.output].ndim != 2:
         return False
     if _is_transposed(layer) and layer.options.get("groups", 1) != 1:
         return False
-    return specs[layer.inputs[1]].qparams is None  # codes stay as they are
+    # Codes that a file stores are not rounded again.
+    return specs[layer.inputs[1]].qparams is None
 
 
 def _is_transposed(layer: Node) -> bool:
@@ -68,14 +70,14 @@ def _is_transposed(layer: Node) -> bool:
 
 
 def _outputs_first(layer: Node, w: Any) -> Any:
-    """Weights [out, ...] of a layer without groups; twice, and they are as before."""
+    """Move the outputs of weights without groups to axis 0; its own inverse."""
     return md.moveaxis(w, 0, 1) if _is_transposed(layer) else w
 
 
-def _weighted_before(
+def _layer_before(
     graph: Graph, node: Node, value: str, kinds: tuple[Any, ...] = WEIGHTED
 ) -> Node | None:
-    """The layer with constant weights that writes `value` for `node` alone."""
+    """Return the layer with constant weights whose result only `node` reads."""
     before = graph.producers.get(value)
     if before is None or before.operation not in kinds:
         return None
@@ -89,9 +91,9 @@ def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
 
 
 def fold_stored_biases(graph: Graph) -> Graph:
-    """Dequantized numbers, added behind a linear layer of such, become its bias.
+    """Fold a dequantized constant, added to the result of a linear layer, as its bias.
 
-    So a file has the bias of a quantized layer of more than two axes.
+    Files write the bias of a quantized linear layer with more than two axes this way.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -99,7 +101,7 @@ def fold_stored_biases(graph: Graph) -> Graph:
         if node.operation is not md.add:
             continue
         for value, bias in (node.inputs, node.inputs[::-1]):
-            before = _unbiased_before(graph, node, value)
+            before = _linear_before(graph, node, value)
             if before is None or not _is_dequantized(graph, bias, of_constant=True):
                 continue
             if specs[bias].shape == specs[value].shape[-1:]:
@@ -109,8 +111,8 @@ def fold_stored_biases(graph: Graph) -> Graph:
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _unbiased_before(graph: Graph, node: Node, value: Any) -> Node | None:
-    """The linear layer of dequantized values that writes `value` for `node` alone."""
+def _linear_before(graph: Graph, node: Node, value: Any) -> Node | None:
+    """Return the linear layer of dequantized values whose result only `node` reads."""
     before = graph.producers.get(value)
     if before is None or before.operation is not md.linear:
         return None
@@ -131,15 +133,19 @@ def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> b
 # A constant factor joins the weights, so that it costs no operation and no rounding
 # (decision 0038).
 def fold_factors(graph: Graph) -> Graph:
-    """A constant for each channel, or for all, multiplied behind a layer, is folded."""
+    """Fold a constant that multiplies the result of a layer into its weights.
+
+    The constant is one number, or one for each channel.
+    """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node, before, factors in _constants_behind(graph, md.mul):
-        if specs[before.inputs[1]].qparams is not None:  # codes stay as they are
+        # Codes that a file stores are not rounded again.
+        if specs[before.inputs[1]].qparams is not None:
             continue
         w, b = (x if x is None else graph.constants[x] for x in before.inputs[1:])
-        made = _scaled(before, w, b, factors)
+        made = _multiply_channels(before, w, b, factors)
         names = [graph.fresh(f"{node.output}.{letter}") for letter in "wb"]
         if made is None or not _are_finite(made):
             continue
@@ -155,7 +161,9 @@ def _are_finite(tensors: tuple[Any, ...]) -> bool:
     return all(x is None or np.isfinite(np.asarray(x)).all() for x in tensors)
 
 
-def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any] | None:
+def _multiply_channels(
+    layer: Node, w: Any, b: Any, factors: Any
+) -> tuple[Any, Any] | None:
     """Weights and bias of a layer whose channels are multiplied by `factors`.
 
     None if the largest weight of a channel is too small to keep its digits.
@@ -166,6 +174,7 @@ def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any] | None
         shape = (groups, len(wide) // groups, w.shape[1], prod(w.shape[2:]))
     else:
         shape = (1, 1, w.shape[0], prod(w.shape[1:]))
+    # Overflow is not an error here: the caller rejects weights that are not finite.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scaled = wide.reshape(shape) * scale.reshape(groups, 1, -1, 1)
         weights = w.wrap(scaled.reshape(w.shape).astype(w.dtype.storage))
@@ -176,7 +185,10 @@ def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any] | None
 
 
 def fold_biases(graph: Graph) -> Graph:
-    """A constant for each channel, or for all, added behind a layer, is its bias."""
+    """Fold a constant that is added to the result of a layer into its bias.
+
+    The constant is one number, or one for each channel.
+    """
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node, before, bias in _constants_behind(graph, md.add):
@@ -187,14 +199,20 @@ def fold_biases(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _constants_behind(graph: Graph, operation: Any) -> Iterator[tuple[Node, Node, Any]]:
-    """Calls of `operation` on what a layer writes and a constant of each channel."""
+def _constants_behind(
+    graph: Graph, operation: object
+) -> Iterator[tuple[Node, Node, Any]]:
+    """Yield calls of `operation` on the result of a layer and a constant per channel.
+
+    Each with the layer and the constant, [channels].
+    """
     specs = graph.specs()
     for node in graph.nodes:
         if node.operation is not operation:
             continue
         for value, other in (node.inputs, node.inputs[::-1]):
-            before = _weighted_before(graph, node, value, BIASED)
+            before = _layer_before(graph, node, value, BIASED)
+            # A constant that makes the result larger is not one per channel.
             if before is None or specs[node.output] != specs[value]:
                 continue
             numbers = _by_channel(graph, before, other, specs[value])
@@ -204,12 +222,13 @@ def _constants_behind(graph: Graph, operation: Any) -> Iterator[tuple[Node, Node
 
 
 def _by_channel(graph: Graph, layer: Node, value: Any, result: TensorSpec) -> Any:
-    """The constant `value` as a number for each channel that `layer` writes, [c]."""
+    """Return the constant `value` as one number for each channel, or None."""
     if value not in graph.constants or result.qparams is not None:
         return None
     given = graph.constants[value]
     trailing = 0 if layer.operation is md.linear else 2
     channels = result.shape[-1 - trailing]
+    # Align from the right, as broadcasting does.
     aligned = (1,) * (1 + trailing - given.ndim) + given.shape
     fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
     if given.dtype is not result.dtype or given.size not in (1, channels):

@@ -1,6 +1,6 @@
-"""A graph whose results are rounded by one rule: it stands in every node's grid.
+"""One rounding rule for a whole graph, stored in the grid of every node.
 
-A model runs by its own rule, whatever the context of a call says.
+A model uses its own rule; `rounding(...)` contexts around a call do not change it.
 """
 
 from __future__ import annotations
@@ -16,58 +16,71 @@ from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT, check_rule
 
-#: Nodes whose reason an error tells.
+#: How many unsupported nodes an error lists with their reasons.
 SHOWN = 5
 
 
-def ruled(graph: Graph, rule: str) -> Graph:
-    """The graph with every result rounded by `rule`.
+def apply_rule(graph: Graph, rule: str) -> Graph:
+    """Return the graph with every result rounded by `rule`.
 
     Raises:
-        OptionError: no rule has this name, or it has none for an operation here; the
-            error names the nodes.
+        OptionError: the rule is unknown, or does not support an operation of the
+            graph; the error names the nodes.
     """
     if check_rule(rule) == graph.rounding:
         return graph
-    if told := refused(graph, rule):
-        way = f"Quantize the float model by it, {written('rounding', rule)}"
-        raise _unruled(rule, told, f"{way}, which says what to keep float")
-    nodes = tuple(_stamped(node, rule) for node in graph.nodes)
+    if unsupported := unsupported_nodes(graph, rule):
+        way = f"Quantize the float model with {written('rounding', rule)}"
+        raise _rule_error(rule, unsupported, f"{way}, which lists what to keep float")
+    nodes = tuple(_with_rule(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
 
 
-def refusal(rule: str, told: Mapping[str, str], keep_float: list[str]) -> OptionError:
-    """What to raise for the nodes that `refused` tells, and what to keep float."""
-    return _unruled(rule, told, f"Keep them float, {written('keep_float', keep_float)}")
+def keep_float_error(
+    rule: str, unsupported: Mapping[str, str], keep_float: list[str]
+) -> OptionError:
+    """Return the error for unsupported nodes; it says what to keep float.
+
+    Args:
+        rule: the rounding rule.
+        unsupported: the result of `unsupported_nodes`.
+        keep_float: the names of all nodes that must stay float for the rule to work.
+    """
+    return _rule_error(
+        rule, unsupported, f"Keep them float, {written('keep_float', keep_float)}"
+    )
 
 
-def _unruled(rule: str, told: Mapping[str, str], way: str) -> OptionError:
-    lines = [f"{name!r} ({why})" for name, why in told.items()]
+def _rule_error(rule: str, unsupported: Mapping[str, str], way: str) -> OptionError:
+    lines = [f"{name!r} ({why})" for name, why in unsupported.items()]
     more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     ours, theirs = written("rounding", EXACT), written("rounding", rule)
     problem = f"{theirs} does not compute {', '.join(lines[:SHOWN])}{more}"
     return OptionError(problem, f"{way}, or use {ours}")
 
 
-def settled(graph: Graph) -> Graph:
-    """The graph with its own rule in every grid, after nodes were rewritten."""
-    return ruled(replace(graph, rounding=EXACT), graph.rounding)
+def reapply_rule(graph: Graph) -> Graph:
+    """Store the rule of the graph in every grid again, after nodes were rewritten."""
+    # `apply_rule` returns early if the rule of the graph does not change.
+    return apply_rule(replace(graph, rounding=EXACT), graph.rounding)
 
 
-def refused(graph: Graph, rule: str) -> dict[str, str]:
-    """By name the nodes that a rule has no answer for, and why."""
+def unsupported_nodes(graph: Graph, rule: str) -> dict[str, str]:
+    """Return the nodes that `rule` does not support: the reason by name of the node."""
     if rule == EXACT:
         return {}
     specs = graph.specs()
     found: dict[str, str] = {}
     for node in graph.nodes:
         grids = [v for v in node.options.values() if isinstance(v, QParams)]
+        # Without a grid of its own a node does not round, so every rule supports it.
         if not grids:
             continue
         name = node.operation.__name__
         try:
             _check(node, rule, specs, grids[0])
         except MdtensorError as error:
+            # The error already starts with the rule.
             problem = error.problem.removeprefix(f"{written('rounding', rule)}: ")
             found[node.name] = f"{name}: {problem}"
     return found
@@ -78,12 +91,12 @@ def _check(
 ) -> None:
     call = TABLE[rule].get(node.operation.__name__)
     if call is None:
-        raise OptionError("it has no rule for it")
+        raise OptionError("the rule does not define it")
     groups = {k: v for k, v in node.options.items() if k == "groups"}
     call.allow(*node.arguments(specs), grid, **groups)
 
 
-def _stamped(node: Node, rule: str) -> Node:
+def _with_rule(node: Node, rule: str) -> Node:
     def stamp(value: Any) -> Any:
         if not isinstance(value, QParams):
             return value

@@ -1,8 +1,9 @@
-"""Plain numbers between quantized values, as codes that are exactly these numbers.
+"""Float constants next to quantized values, replaced by quantized constants.
 
-A file may say `dequantize, divide by 6, quantize`. The number is one step of a grid of
-that scale, so nothing is rounded, and the operation is one on codes. A product with a
-number that several read is such codes again, on a grid of its own.
+A file may contain `dequantize, divide by 6, quantize`. The code 1 on a grid with scale
+6 is exactly the number 6, so the constant becomes a code without rounding, and the
+division becomes an operation on codes. If several nodes read such a product, it keeps
+its codes, on a grid with another scale.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from mdtensor.quant.model.quantize.weights import LARGEST, SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
-#: Operations of two arguments that become tables where one is a number.
+#: Operations of two arguments that become lookup tables if one is a constant number.
 SCALAR = (md.add, md.mul, md.div)
 
 
 def code_numbers(graph: Graph) -> Graph:
-    """Numbers beside dequantized values, where the result is quantized, as codes."""
+    """Replace a constant number by a code if its operation reads and writes codes.
+
+    That is: the other argument is dequantized, and the result is quantized.
+    """
     nodes: list[Node] = []
     constants = dict(graph.constants)
     for node in graph.nodes:
@@ -45,12 +49,14 @@ def code_numbers(graph: Graph) -> Graph:
 
 
 def scale_codes(graph: Graph) -> Graph:
-    """A product of codes with a number that several read, once for each that is codes.
+    """Copy a product of codes with a number for each reader that needs only codes.
 
-    One that a quantize reads is a table then. One that a mean reads, whose result is
-    quantized, is the codes as they are, on a grid of that many times the step, which is
-    rounded to float32 as each number would be.
+    A copy that a quantize reads becomes a lookup table. A copy that a mean reads, whose
+    result is quantized, keeps the codes unchanged; the scale of their grid is
+    multiplied by the number and rounded to float32, as each product would be.
     """
+    # One copy for each reader: without it the product stays a float operation, because
+    # it has float readers too (decision 0039).
     before: dict[str, list[Node]] = {}
     readers: dict[str, Node] = {}
     for node in graph.nodes:
@@ -59,7 +65,7 @@ def scale_codes(graph: Graph) -> Graph:
             own = graph.fresh(f"{node.output}.{reader.output}")
             made = [replace(node, name=name, output=own)]
             if reader.operation is not quantize:
-                grid = _scaled(graph, node)
+                grid = _product_grid(graph, node)
                 if grid is None:
                     continue
                 codes, real = graph.fresh(f"{own}.q"), graph.fresh(f"{own}.dq")
@@ -75,15 +81,18 @@ def scale_codes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes)).pruned()
 
 
-#: Of one operand; their results change as it does, and by no more.
+#: Means of one operand: if all elements are multiplied by a number, so is the result.
 MEANS = (md.global_avg_pool2d,)
 
 
 def _readers_of_codes(graph: Graph, node: Node) -> list[Node]:
-    """Who reads a product with a number and becomes codes; not the only quantize."""
+    """Return the readers of a product with a number that need only its codes.
+
+    Empty if the only reader is a quantize: `code_numbers` handles that.
+    """
     if node.operation not in (md.mul, md.div):
         return []
-    if _number_beside_codes(graph, node) is None:
+    if _number_next_to_codes(graph, node) is None:
         return []
     only = graph.only_consumer(node.output)
     if only is not None and only.operation is quantize:
@@ -97,9 +106,12 @@ def _becomes_codes(graph: Graph, reader: Node) -> bool:
     return reader.operation is quantize or (reader.operation in MEANS and is_quantized)
 
 
-def _scaled(graph: Graph, node: Node) -> QParams | None:
-    """The grid on which a product of 8 bits with a number keeps its codes."""
-    at = _number_beside_codes(graph, node)
+def _product_grid(graph: Graph, node: Node) -> QParams | None:
+    """Return the grid on which the product of 8-bit codes and a number keeps its codes.
+
+    None if there is not one: several scales, other bits, or a scale beyond float32.
+    """
+    at = _number_next_to_codes(graph, node)
     assert at is not None, "it has a number"
     number = float(np.asarray(graph.constants[node.inputs[at]]).reshape(()))
     codes = graph.producers[node.inputs[1 - at]].inputs[0]
@@ -111,35 +123,37 @@ def _scaled(graph: Graph, node: Node) -> QParams | None:
 
 
 def _number_of(graph: Graph, node: Node) -> int | None:
-    """The place of a number that becomes codes; None if there is none."""
+    """Return the position of a number that can become a code, or None."""
     reader = graph.only_consumer(node.output)
     if node.operation not in SCALAR or reader is None:
         return None
-    return _number_beside_codes(graph, node) if reader.operation is quantize else None
+    return _number_next_to_codes(graph, node) if reader.operation is quantize else None
 
 
-def _number_beside_codes(graph: Graph, node: Node) -> int | None:
-    """The place of a number beside dequantized values; None if there is none."""
+def _number_next_to_codes(graph: Graph, node: Node) -> int | None:
+    """Return the position of a number whose other argument is dequantized, or None."""
     if len(node.values) != 2:
         return None
     for at, other in ((1, 0), (0, 1)):
+        # number / codes is undefined for the code of 0.
         if at == 0 and node.operation is md.div:
             return None
         before = graph.producers.get(node.inputs[other])
         is_coded = before is not None and before.operation is dequantize
-        if is_coded and _is_step(graph.constants.get(node.inputs[at])):
+        if is_coded and _is_scale(graph.constants.get(node.inputs[at])):
             return at
     return None
 
 
-def _is_step(tensor: Any) -> bool:
-    """Whether it is one number that can be a scale, or its negative."""
+def _is_scale(tensor: Any) -> bool:
+    """Return whether it is one number whose magnitude is a valid scale."""
     if tensor is None or tensor.size != 1 or tensor.dtype is not md.float32:
         return False
     return SMALLEST <= abs(float(np.asarray(tensor).reshape(()))) <= LARGEST
 
 
 def _codes(tensor: Any) -> Any:
+    """Return a number as the code 1 or -1 on a grid whose scale is its magnitude."""
     number = np.asarray(tensor, np.float32)
     grid = QParams(float(np.abs(number).reshape(())), dtype=qint8)
     return quantized(np.sign(number).astype(np.int8), grid)

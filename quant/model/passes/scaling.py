@@ -1,9 +1,10 @@
-"""Scales moved between the layers of a graph, which computes what it did.
+"""Scales of channels that move between the layers of a graph.
 
-    equalize   both sides of a link get the same range             Nagel et al. 2019
-    smooth     channels with large numbers leave some to weights   Xiao et al. 2022
+    equalize   both sides of a link get the same range           Nagel et al. 2019
+    smooth     ranges move from large inputs to the weights      Xiao et al. 2022
 
-One grid for all channels is finer then for most of them.
+The graph computes the same function, and its channels have more equal ranges. So one
+grid for all channels has a smaller scale, which is finer for most of them.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.calibrate import watch
 from mdtensor.quant.model.quantize.float_nodes import check_float
 from mdtensor.quant.weights.format import check_count, check_flag, check_number
-from mdtensor.quant.weights.transforms import SETTLED, balance, rounded_to_powers, share
+from mdtensor.quant.weights.transforms import (
+    SETTLED,
+    balancing_scale,
+    round_to_powers,
+    smoothing_scale,
+)
 
-# Links: layers between which the scale of a channel can move.
-#
 #     f(x / s) · (W · s) = f(x) · W    for f(s x) = s f(x), s > 0
 #
-# A link is what writes channels, and all layers that read them, with nothing between but
-# operations that a positive factor passes through. The weights are divided by s on one
-# side and multiplied on the other, and compute what they did.
+# A scale s can move from the writer of a channel to its readers only if all operations
+# between them commute with a positive factor. Such a writer with its readers is a link.
 
 FloatArray = npt.NDArray[np.float64]
-#: What gives each channel a factor: the places of its weights and of its bias.
+#: Operations that can divide each channel they write: the positions of their weights
+#: and of their bias.
 WRITERS = {
     md.conv2d: (1, 2),
     md.linear: (1, 2),
@@ -41,22 +45,22 @@ WRITERS = {
     md.rms_norm: (1, None),
     md.batch_norm: (3, 4),
 }
-#: Operations that a positive factor of a channel passes through.
+#: Operations that commute with a positive factor, f(s x) = s f(x).
 ELEMENTWISE = (md.relu, md.leaky_relu)
-#: The same, of images.
+#: The same for images.
 POOLS = (md.max_pool2d, md.avg_pool2d, md.global_avg_pool2d)
-#: The same, where they make a vector of an image of one pixel.
+#: The same, if they turn an image of one pixel into a vector.
 VIEWS = (md.reshape, md.squeeze)
 
 
 @dataclass(frozen=True)
 class Link:
-    """What writes channels, and what reads them.
+    """A node that writes channels, and all layers that read them.
 
     Args:
         writer: a layer or a normalization.
         readers: layers.
-        values: the names of the channels, from the writer to the readers.
+        values: the names of all values from the writer to the readers.
     """
 
     writer: Node
@@ -65,19 +69,19 @@ class Link:
 
 
 def links(graph: Graph) -> Iterator[Link]:
-    """The links of a float graph, in the order of their writers."""
+    """Yield the links of a float graph, in the order of their writers."""
     specs = graph.specs()
     for node in graph.nodes:
         if node.operation in WRITERS and _has_weights(graph, node):
             is_first = node.operation in (md.conv2d, md.batch_norm)
             axis = 1 if is_first else specs[node.output].ndim - 1
-            readers, values = _Walk(graph, specs, axis).behind(node.output)
+            readers, values = _ReaderSearch(graph, specs, axis).behind(node.output)
             if readers:
                 yield Link(node, readers, values)
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:
-    """Whether it has weights of each channel, and a bias or none, float constants."""
+    """Return whether weights and bias, if any, are float32 constants per channel."""
     weights, bias = WRITERS[node.operation]
     first = graph.constants.get(node.inputs[weights])
     if first is None or (node.operation not in WEIGHTED and first.ndim != 1):
@@ -88,15 +92,18 @@ def _has_weights(graph: Graph, node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class _Walk:
-    """From a value to the layers that read it; its channels lie along `axis`."""
+class _ReaderSearch:
+    """A search from a value to the layers that read it; its channels are on `axis`."""
 
     graph: Graph
     specs: Mapping[str, TensorSpec]
     axis: int
 
     def behind(self, value: str) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-        """The layers, and the values up to them; nothing if anything else sees one."""
+        """Return all layers that read `value`, and the values between.
+
+        Both are empty if any other operation or an output sees a scaled value.
+        """
         if value in self.graph.outputs:
             return (), ()
         readers: tuple[Node, ...] = ()
@@ -105,6 +112,7 @@ class _Walk:
             if self._is_reader(node, value):
                 readers += (node,)
                 continue
+            # One reader that cannot multiply the scale back makes the link impossible.
             found = self.behind(node.output) if self._passes(node, value) else ((), ())
             if not found[0]:
                 return (), ()
@@ -130,25 +138,27 @@ class _Walk:
 
 
 def columns(weights: FloatArray, groups: int) -> FloatArray:
-    """A view [groups, outputs, inputs, taps] of the weights of a layer."""
+    """Return the weights of a layer as a view [groups, outputs, inputs, taps]."""
     outputs, inputs = weights.shape[:2]
     return weights.reshape(groups, outputs // groups, inputs, -1)
 
 
 class Weights:
-    """The weights of a graph while scales move, as float64.
+    """The weights of a graph as float64, while scales move between them.
 
     Args:
-        graph: float.
+        graph: a float graph.
     """
 
+    # float64, because float32 would round the weights for each link and each sweep.
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._arrays: dict[tuple[str, int], FloatArray] = {}
         self._values: set[str] = set()
 
     def _array(self, node: Node, at: int) -> FloatArray:
-        """Input `at` of a node, which no other node shares."""
+        """Return input `at` of a node as an array of its own."""
+        # Nodes may share a constant, but each of them gets other scales.
         if (node.name, at) not in self._arrays:
             real = np.asarray(self.graph.constants[node.inputs[at]])
             self._arrays[node.name, at] = real.astype(np.float64)
@@ -157,20 +167,20 @@ class Weights:
     def _columns(self, node: Node) -> FloatArray:
         return columns(self._array(node, 1), node.options.get("groups", 1))
 
-    def written(self, link: Link) -> FloatArray:
-        """The largest weight of each channel, where it is written."""
+    def writer_peaks(self, link: Link) -> FloatArray:
+        """Return the largest weight of each channel in the node that writes it."""
         w = self._array(link.writer, WRITERS[link.writer.operation][0])
         peaks: FloatArray = np.abs(w.reshape(len(w), -1)).max(axis=1)
         return peaks
 
-    def read(self, link: Link) -> FloatArray:
-        """The largest weight of each channel, where it is read."""
+    def reader_peaks(self, link: Link) -> FloatArray:
+        """Return the largest weight of each channel in the nodes that read it."""
         read = (np.abs(self._columns(node)) for node in link.readers)
         peaks: FloatArray = np.max([w.max(axis=(1, 3)).ravel() for w in read], 0)
         return peaks
 
     def move(self, link: Link, scale: FloatArray) -> None:
-        """Divide channels by `scale` where they are written, multiply where read."""
+        """Divide the writer of a link by `scale`, and multiply its readers."""
         writer = link.writer
         for at in WRITERS[writer.operation]:
             if at is not None and writer.inputs[at] is not None:
@@ -181,15 +191,15 @@ class Weights:
         self._values.update(link.values)
 
     def multiply(self, node: Node, scale: FloatArray) -> None:
-        """Multiply the weights that read each channel."""
+        """Multiply the weights that read each channel by its scale, in place."""
         read = self._columns(node)
         read *= scale.reshape(len(read), 1, -1, 1)
 
-    def graph_of_them(self) -> Graph:
-        """The graph with these weights.
+    def scaled_graph(self) -> Graph:
+        """Return the graph with these weights, rounded to float32.
 
-        Channels that were scaled have other names, so that nobody takes what was seen
-        of the old ones for them.
+        Values that were scaled get new names, so a calibration of the old values raises
+        instead of giving wrong ranges.
         """
         taken = {*self.graph.inputs, *self.graph.constants, *self.graph.producers}
         names: dict[Any, str] = {}
@@ -201,13 +211,17 @@ class Weights:
             names[key]: md.asarray(array.astype(np.float32))
             for key, array in self._arrays.items()
         }
-        nodes = tuple(_renamed(node, names) for node in self.graph.nodes)
+        nodes = tuple(_rename_values(node, names) for node in self.graph.nodes)
         joint = {**self.graph.constants, **constants}
         return replace(self.graph, nodes=nodes, constants=joint).pruned()
 
 
-def _renamed(node: Node, names: Mapping[Any, str]) -> Node:
-    """A node with other names for some values, and for some of its inputs by place."""
+def _rename_values(node: Node, names: Mapping[Any, str]) -> Node:
+    """Return a node with other names for some values.
+
+    Args:
+        names: new names, by the old name, or by (node, position) for an input.
+    """
     inputs = [
         names.get((node.name, at), names.get(x, x) if isinstance(x, str) else x)
         for at, x in enumerate(node.inputs)
@@ -217,31 +231,36 @@ def _renamed(node: Node, names: Mapping[Any, str]) -> Node:
 
 
 def equalize(graph: Graph, sweeps: int = 20, powers_of_two: bool = False) -> Graph:
-    """The graph with equal ranges on both sides of each link between layers.
+    """Return the graph with equal ranges on both sides of each link between layers.
 
     Args:
         graph: float, simplified.
-        sweeps: how often to go through the links at most.
-        powers_of_two: scales are powers of two, so that no float rounds differently.
+        sweeps: the maximal number of passes over all links.
+        powers_of_two: use powers of two as scales, so no float rounds differently.
 
     Raises:
-        OptionError: fewer than one sweep, or the graph is quantized already.
+        OptionError: `sweeps` is less than 1, or the graph is quantized already.
     """
     check_float(graph, ())
     check_count("sweeps", sweeps, 1)
     check_flag("powers_of_two", powers_of_two)
+    # Only layers: the paper equalizes the weights of two layers. `smooth` measures the
+    # channels themselves, so there a normalization may write them too.
     found = [link for link in links(graph) if link.writer.operation in WEIGHTED]
     weights = Weights(graph)
     for _ in range(sweeps):
+        # A layer in the middle belongs to two links, so each sweep disturbs the other.
         moved = 0.0
         for link in found:
-            scale = balance(weights.written(link), weights.read(link))
-            scale = rounded_to_powers(scale) if powers_of_two else scale
+            scale = balancing_scale(
+                weights.writer_peaks(link), weights.reader_peaks(link)
+            )
+            scale = round_to_powers(scale) if powers_of_two else scale
             weights.move(link, scale)
             moved = max(moved, float(np.abs(scale - 1).max(initial=0)))
         if moved < SETTLED:
             break
-    return weights.graph_of_them()
+    return weights.scaled_graph()
 
 
 def smooth(
@@ -250,17 +269,18 @@ def smooth(
     strength: float = 0.5,
     powers_of_two: bool = False,
 ) -> Graph:
-    """The graph whose layers read channels of more equal ranges.
+    """Return the graph whose layers read channels with more equal ranges.
 
     Args:
         graph: float, simplified.
-        samples: as `calibrate` takes them.
-        strength: from 0 (the ranges of weights become equal) to 1 (those of inputs).
-        powers_of_two: scales are powers of two, so that no float rounds differently.
+        samples: inputs, as for `calibrate`.
+        strength: from 0 (the ranges of the weights become equal) to 1 (the ranges of
+            the inputs become equal).
+        powers_of_two: use powers of two as scales, so no float rounds differently.
 
     Raises:
-        OptionError: another strength, or the graph is quantized already.
-        DataError: bad samples, or none.
+        OptionError: `strength` is out of range, or the graph is quantized already.
+        DataError: the samples do not fit the graph, or there are none.
     """
     check_float(graph, ())
     check_number("strength", strength, 0, 1)
@@ -268,18 +288,19 @@ def smooth(
     found = list(links(graph))
     peaks = _peaks(graph, found, samples)
     weights = Weights(graph)
-    before = [weights.read(link) for link in found]
+    # Read all peaks before any scale moves: a layer may belong to two links.
+    before = [weights.reader_peaks(link) for link in found]
     for link, w in zip(found, before, strict=True):
         seen = np.max([peaks[node.inputs[0]] for node in link.readers], axis=0)
-        scale = share(seen, w, strength)
-        weights.move(link, rounded_to_powers(scale) if powers_of_two else scale)
-    return weights.graph_of_them()
+        scale = smoothing_scale(seen, w, strength)
+        weights.move(link, round_to_powers(scale) if powers_of_two else scale)
+    return weights.scaled_graph()
 
 
 def _peaks(
     graph: Graph, found: list[Link], samples: Iterable[Any]
 ) -> dict[str, FloatArray]:
-    """The largest magnitude of each channel that a link reads."""
+    """Return the largest magnitude of each channel, by value that a link reads."""
     readers = {node.inputs[0]: node for link in found for node in link.readers}
     peaks: dict[str, FloatArray] = {}
 

@@ -1,8 +1,8 @@
-"""Rewrites: each takes a graph and returns one that computes the same.
+"""Rewrites: each takes a graph and returns a simpler one of the same function.
 
-A pass looks for a pattern at its last node and puts a new node in that place. What
-nothing reads any more falls away by itself, so a pattern whose middle has other readers
-is rewritten too, except where that would do the work of a convolution twice.
+A pass finds a pattern at its last node and replaces only that node. Nodes that nothing
+reads any more are then removed, so a pattern whose inner values have other readers is
+rewritten too, except where a convolution would be computed twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdtensor.quant.model.passes.fold import (
 )
 from mdtensor.quant.model.passes.patterns import (
     name_layer_norms,
-    transposed_as_products,
+    replace_conv_transposes,
 )
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 
@@ -35,17 +35,22 @@ Rewrite = Callable[[Graph], Graph]
 
 
 def simplify(graph: Graph) -> Graph:
-    """All rewrites, until none finds anything more; then, layers as products."""
+    """Repeat all rewrites until none changes the graph.
+
+    At the end, replace the transposed convolutions that are products.
+    """
+    # One rewrite makes patterns for another: a folded constant is a bias. Transposed
+    # convolutions come last, because batch norms and factors fold into them first.
     while True:
         before = [(n.operation, n.inputs) for n in graph.nodes]
         for rewrite in PASSES:
             graph = rewrite(graph)
         if [(n.operation, n.inputs) for n in graph.nodes] == before:
-            return transposed_as_products(graph)
+            return replace_conv_transposes(graph)
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Run every node whose arguments are all constants, once and for all.
+    """Compute the nodes whose arguments are all constants.
 
     A dequantize stays: its result is four times as large as its argument.
     """
@@ -60,7 +65,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def move_constant_codes(graph: Graph) -> Graph:
-    """What moves dequantized constants moves their codes instead, once and for all."""
+    """Apply moves of dequantized constants to their codes, now."""
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node in graph.nodes:
@@ -72,7 +77,7 @@ def move_constant_codes(graph: Graph) -> Graph:
             or before.inputs[0] not in graph.constants
         ):
             continue
-        moved = _moved(node, graph.constants[before.inputs[0]])
+        moved = _move_codes(node, graph.constants[before.inputs[0]])
         if moved is not None:
             name = graph.fresh(f"{node.output}.codes")
             constants[name] = _contiguous(moved)
@@ -83,15 +88,17 @@ def move_constant_codes(graph: Graph) -> Graph:
 MOVES = (md.permute_dims, md.reshape, md.squeeze, md.expand_dims)
 
 
-def _moved(node: Node, codes: Any) -> Any:
+def _move_codes(node: Node, codes: Any) -> Any:
+    """Return the moved codes; None if their grid does not allow the move."""
     try:
         return node(codes)
-    except GridError:  # scales along an axis that would be torn apart
+    except GridError:
+        # The codes have a scale per channel, and the move would split a channel.
         return None
 
 
 def drop_identities(graph: Graph) -> Graph:
-    """Remove casts to the type that is there; Identity and Dropout are read as such."""
+    """Remove casts to the same type, which is how Identity and Dropout are read."""
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     renames: dict[str, str] = {}
@@ -104,14 +111,14 @@ def drop_identities(graph: Graph) -> Graph:
         if node.output not in graph.outputs:
             renames[node.output], nodes[node.output] = source, None
         elif source in graph.producers and source not in (*graph.outputs, *nodes):
-            # The name of an output is kept: the node before writes it instead.
+            # The names of outputs are public, so the node before writes it instead.
             nodes[source] = graph.producers[source].rewired(output=node.output)
             renames[source], nodes[node.output] = node.output, None
     return graph.rewritten(nodes, renames=renames) if nodes else graph
 
 
 def name_linear(graph: Graph) -> Graph:
-    """A product with a constant matrix is a linear layer, with weights [out, in]."""
+    """Replace a product with a constant matrix by a linear layer, weights [out, in]."""
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node in graph.nodes:
@@ -131,7 +138,10 @@ def name_linear(graph: Graph) -> Graph:
 
 
 def _constant_matrix(graph: Graph, node: Node) -> str | None:
-    """The constant on the right of a product, dequantized for it alone or float."""
+    """Return the name of the constant matrix on the right of a product, or None.
+
+    The constant is float, or codes whose dequantized values only this product reads.
+    """
     if node.operation is not md.matmul:
         return None
     name = node.inputs[1]
@@ -143,37 +153,44 @@ def _constant_matrix(graph: Graph, node: Node) -> str | None:
 
 
 def _contiguous(tensor: Any) -> Any:
-    """A tensor that nobody else has, with its buffer in row-major order."""
+    """Copy the buffer of a new tensor to row-major order if it is a strided view."""
     tensor.buffer = np.asarray(tensor.buffer, order="C")
     return tensor
 
 
 def name_activations(graph: Graph) -> Graph:
-    """clip(0, none) is relu, clip(0, 6) is relu6, clip(x + 3, 0, 6) / 6 hardsigmoid."""
+    """Replace clips by the activations that they compute.
+
+    clip(x, 0, None)          relu
+    clip(x, 0, 6)             relu6
+    clip(x + 3, 0, 6) / 6     hardsigmoid
+    """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
-        named = _named_clip(node, specs) or _named_gate(graph, node)
+        named = _match_clip(node, specs) or _match_hardsigmoid(graph, node)
+        # A constant of another shape or type can change the spec of the result.
         if named and specs[named.inputs[0]] == specs[node.output]:
             nodes[node.output] = named
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _named_clip(node: Node, specs: Mapping[str, TensorSpec]) -> Node | None:
+def _match_clip(node: Node, specs: Mapping[str, TensorSpec]) -> Node | None:
     if node.operation is not md.clip or node.options["min"] != 0:
         return None
     high = node.options["max"]
     if high == 6:
         return replace(node, operation=md.relu6, options={})
     dtype = specs[node.inputs[0]].dtype
+    # A limit at or above the largest float does not cut anything.
     if high is None or (dtype.is_floating and high >= dtype.maximum):
         return replace(node, operation=md.relu, options={})
     return None
 
 
-def _named_gate(graph: Graph, node: Node) -> Node | None:
-    shifted = _sixth_of(graph, node)
-    x = _ramp(graph, shifted) if shifted else None
+def _match_hardsigmoid(graph: Graph, node: Node) -> Node | None:
+    shifted = _match_sixth(graph, node)
+    x = _match_ramp(graph, shifted) if shifted else None
     if x is None:
         return None
     options = {"alpha": 1 / 6, "beta": 0.5}
@@ -181,11 +198,13 @@ def _named_gate(graph: Graph, node: Node) -> Node | None:
 
 
 def name_hardswish(graph: Graph) -> Graph:
-    """x · hardsigmoid(x) of floats, in each order in which exporters spell it out."""
+    """Replace x · hardsigmoid(x) of floats by hardswish, in any order of operations."""
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
-        x = _swished(graph, node)
+        x = _match_hardswish(graph, node)
+        # In a quantized file each of the operations rounds to a grid of its own, so one
+        # operation would give other codes.
         if x is None or specs[x].qparams is not None:
             continue
         if specs[x] == specs[node.output]:
@@ -195,16 +214,16 @@ def name_hardswish(graph: Graph) -> Graph:
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _swished(graph: Graph, node: Node) -> str | None:
-    """The x of x · hardsigmoid(x), or of x · clip(x + 3, 0, 6) / 6."""
+def _match_hardswish(graph: Graph, node: Node) -> str | None:
+    """Return x of x · hardsigmoid(x) or x · clip(x + 3, 0, 6) / 6, or None."""
     if node.operation is md.mul:
         for x, gate in (node.inputs, node.inputs[::-1]):
             if _is_gate(graph.producers.get(gate), x):
                 return str(x)
-    product = graph.producers.get(_sixth_of(graph, node) or "")
+    product = graph.producers.get(_match_sixth(graph, node) or "")
     if product is not None and product.operation is md.mul:
         for x, ramp in (product.inputs, product.inputs[::-1]):
-            if _ramp(graph, ramp) == x:
+            if _match_ramp(graph, ramp) == x:
                 return str(x)
     return None
 
@@ -213,11 +232,12 @@ def _is_gate(node: Node | None, x: str) -> bool:
     if node is None or node.operation is not md.hardsigmoid or node.inputs != (x,):
         return False
     alpha, beta = node.options["alpha"], node.options["beta"]
+    # Files store alpha as float32, which is not exactly 1 / 6.
     return bool(beta == 0.5 and abs(alpha - 1 / 6) < 1e-7)
 
 
-def _sixth_of(graph: Graph, node: Node) -> str | None:
-    """The v of v / 6 or v · (1 / 6)."""
+def _match_sixth(graph: Graph, node: Node) -> str | None:
+    """Return v of v / 6 or v · (1 / 6), or None."""
     if node.operation is md.div and scalar(graph, node.inputs[1]) == 6:
         return str(node.inputs[0])
     if node.operation is md.mul:
@@ -228,8 +248,8 @@ def _sixth_of(graph: Graph, node: Node) -> str | None:
     return None
 
 
-def _ramp(graph: Graph, value: str) -> str | None:
-    """The x of clip(x + 3, 0, 6)."""
+def _match_ramp(graph: Graph, value: str) -> str | None:
+    """Return x of clip(x + 3, 0, 6), or None."""
     clipped = graph.producers.get(value)
     if clipped is None or clipped.operation is not md.relu6:
         return None
@@ -242,14 +262,16 @@ def _ramp(graph: Graph, value: str) -> str | None:
     return None
 
 
-def scalar(graph: Graph, value: Any) -> float | None:
-    """The number in a constant of one element; None for anything else."""
+def scalar(graph: Graph, value: object) -> float | None:
+    """Return the number in a float constant of one element; otherwise None."""
     tensor = graph.constants.get(value) if isinstance(value, str) else None
     if tensor is None or tensor.size != 1 or spec_of(tensor).qparams:
         return None
     return float(np.asarray(tensor).reshape(()))
 
 
+# Constants are folded first, because the other passes look for constants; grids come
+# last, after every pass that looks for float operations.
 PASSES: tuple[Rewrite, ...] = (
     fold_constants,
     move_constant_codes,

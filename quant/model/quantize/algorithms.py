@@ -1,12 +1,12 @@
-"""Codes for the weights of layers, by a named algorithm.
+"""Named algorithms that quantize the weights of the layers of a graph.
 
-    rtn    the grid covers the weights                     the default
+    rtn    the grid covers the weights                          the default
     mse    the grid with the least squared error
-    hqq    the grid that outliers move least
-    gptq   later weights make good what rounding did       needs samples
-    awq    as rtn, once `awq` has moved scales             needs samples
+    hqq    the grid that outliers change least
+    gptq   later weights compensate for earlier rounding        needs samples
+    awq    like rtn, after `awq` moved scales                   needs samples
 
-Where a layer has channels in groups, each group reads other inputs and is a layer of
+In a grouped convolution each group reads other inputs, so each is treated as a layer of
 its own.
 """
 
@@ -18,6 +18,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import DType
 from mdtensor.errors import OptionError, shown, written
@@ -25,7 +26,7 @@ from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.calibrate import input_moments
 from mdtensor.quant.tensor import quantized
-from mdtensor.quant.weights.algorithms import compensated, least_squares
+from mdtensor.quant.weights.algorithms import compensate, least_squares
 from mdtensor.quant.weights.format import (
     WeightFormat,
     check_flag,
@@ -37,26 +38,27 @@ from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.quantize import METHODS
 from mdtensor.quant.weights.transforms import correct_bias
 
-#: Those for layers that read codes: awq would move ranges that grids are chosen for.
+#: Algorithms for layers that read codes. Not awq: it changes the ranges of activations,
+#: for which the grids are chosen.
 ALGORITHMS = ("rtn", "mse", "hqq", "gptq")
-#: Those for weights alone.
+#: Algorithms for weights alone, next to float activations.
 WEIGHTS_ALONE = (*ALGORITHMS, "awq")
-#: Those that look at what layers read.
+#: Algorithms that need samples of the inputs of layers.
 SAMPLED = ("gptq", "awq")
 
 
 @dataclass(frozen=True)
 class WeightAlgorithm:
-    """How weights become codes.
+    """An algorithm that turns weights into codes, with its data and options.
 
     Args:
-        name: of the algorithm.
-        inputs: moments of the inputs of each layer, a group after another, by the name
-            of its node; none for algorithms that need none.
-        corrects_bias: whether biases make up for what rounding adds to the mean of each
-            output.
-        format: which codes weights get.
-        options: of the algorithm.
+        name: the name of the algorithm.
+        inputs: by the name of a layer, the moments of the inputs of each of its groups;
+            empty for algorithms that do not need samples.
+        corrects_bias: whether biases are corrected for the shift that rounding adds to
+            the mean of each output.
+        format: the format of the codes.
+        options: options of the algorithm.
     """
 
     name: str = "rtn"
@@ -68,50 +70,52 @@ class WeightAlgorithm:
     def codes(
         self, node: Node, weights: Any, axis: int | None = 0, floor: Any = 0.0
     ) -> Any:
-        """The weights of `node` as a quantized tensor.
+        """Quantize the weights of `node`.
 
-        Blocks are of neighbouring channels: in a convolution, of each place of the
-        window by itself.
+        A block consists of neighbouring channels; in a convolution, each position of
+        the window has blocks of its own.
 
         Args:
             node: the layer.
             weights: float, output channels first.
-            axis: None where all weights share a scale, 0 where the format says.
-            floor: scales are at least this large.
+            axis: None if all weights share a scale, 0 to use the axis of the format.
+            floor: the smallest allowed scale.
         """
+        # A layer on single vectors may have one scale for all weights (decision 0005).
         format = self.format if axis == 0 else replace(self.format, axis=axis)
         order = _order(weights.shape, format)
         rows = matrix(np.asarray(weights))[:, order]
         layer = Layer(rows, format, floor=floor)
         if self.name == "gptq":
             inputs = [group.reordered(order) for group in self.inputs[node.name]]
-            found = _compensated(layer, inputs, self.options)
+            found = _run_gptq(layer, inputs, self.options)
         else:
             found = [METHODS[self.name](layer, **self.options)]
         return _tensor(found, weights.shape, order)
 
     def bias(self, node: Node, bias: Any, weights: Any, found: Any) -> Any:
-        """The bias of `node`, as float64.
+        """Return the bias of `node`, corrected if the algorithm says so, as float64.
 
         Args:
             node: the layer.
-            bias: float, one number an output.
-            weights: float, output channels first.
-            found: what they have become.
+            bias: float, one number for each output.
+            weights: the float weights, output channels first.
+            found: the quantized weights.
         """
         values = np.asarray(bias).astype(np.float64)
         groups = self.inputs.get(node.name, [])
         if not self.corrects_bias or not groups:
             return values
         parts = (np.split(real_weights(x), len(groups)) for x in (weights, found))
-        shares = zip(np.split(values, len(groups)), *parts, groups, strict=True)
-        return np.concatenate([correct_bias(*share) for share in shares])
+        layers = zip(np.split(values, len(groups)), *parts, groups, strict=True)
+        return np.concatenate([correct_bias(*layer) for layer in layers])
 
 
-def _compensated(
+def _run_gptq(
     layer: Layer, groups: list[InputMoments], options: Mapping[str, Any]
 ) -> list[Rounded]:
-    """Each group of outputs by GPTQ, on grids that are found for all at once."""
+    """Quantize each group of outputs by GPTQ; the grids are found for all at once."""
+    # Grids first, for all groups: with axis=None all outputs share one scale.
     grids = least_squares(layer, layer.weights)
     found: list[Rounded] = []
     places = np.split(np.arange(len(layer.weights)), len(groups))
@@ -119,19 +123,21 @@ def _compensated(
         part = replace(layer, weights=layer.weights[rows], inputs=inputs)
         at = slice(None) if layer.format.axis is None else rows
         own = Grids(grids.scale[at], grids.zero[at], part.groups, layer.format)
-        found.append(compensated(part, own, **options))
+        found.append(compensate(part, own, **options))
     return found
 
 
 def _order(shape: tuple[int, ...], format: WeightFormat) -> Any:
-    """The inputs of an output as blocks need them: channels last."""
+    """Return the order of the inputs of an output in which blocks are contiguous."""
+    # Blocks hold neighbouring channels of one position, so channels must be last.
     places = np.arange(prod(shape[1:])).reshape(shape[1:])
     return (places if format.block_size is None else np.moveaxis(places, 0, -1)).ravel()
 
 
 def _tensor(found: list[Rounded], shape: tuple[int, ...], order: Any) -> Any:
-    """Groups of outputs as one tensor, whose grid does not say that it is narrow."""
+    """Join groups of outputs to one quantized tensor."""
     grids = [part.grids.qparams() for part in found]
+    # ONNX files do not store narrow_range: without it a loaded model has equal grids.
     grid = grids[0].replace(narrow_range=False)
     if grid.axis is not None:
         scale = np.concatenate([grid.scale for grid in grids])
@@ -144,16 +150,18 @@ def _tensor(found: list[Rounded], shape: tuple[int, ...], order: Any) -> Any:
     return quantized(codes.reshape(shape), grid)
 
 
-def _channels_first(blocks: Any, shape: tuple[int, ...]) -> Any:
-    """Blocks [outputs, ...], those of a place together, as weights lie."""
+def _channels_first(
+    blocks: npt.NDArray[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Reorder blocks from positions first to channels first, the layout of weights."""
     return np.moveaxis(blocks.reshape(shape[0], *shape[2:], -1), -1, 1)
 
 
 def format_of(dtype: DType | str) -> WeightFormat:
-    """A scale for each output, and codes that products of codes take.
+    """Return the weight format of layers that read codes: one scale for each output.
 
     Raises:
-        OptionError: they take none of this type.
+        OptionError: quantized products do not accept weights of this type.
     """
     found = type_of_codes("weight_dtype", dtype)
     if found not in (qint8, qint4):
@@ -161,11 +169,11 @@ def format_of(dtype: DType | str) -> WeightFormat:
     return WeightFormat(found)
 
 
-def check_method(name: Any, known: Sequence[str]) -> None:
-    """Raise unless `name` is one of those `known`.
+def check_method(name: object, known: Sequence[str]) -> None:
+    """Check that `name` is a known method.
 
     Raises:
-        OptionError: it is not.
+        OptionError: `name` is not in `known`.
     """
     if isinstance(name, str) and name in known:
         return
@@ -176,7 +184,7 @@ def check_method(name: Any, known: Sequence[str]) -> None:
     raise OptionError(f"{written('method')} is {shown(name)}", fix)
 
 
-def algorithm(
+def choose_algorithm(
     graph: Graph,
     name: str,
     samples: Iterable[Any] | None = None,
@@ -185,30 +193,30 @@ def algorithm(
     options: Mapping[str, Any] | None = None,
     layers: Collection[str] | None = None,
 ) -> WeightAlgorithm:
-    """The algorithm `name` for the layers of a float graph.
+    """Return the algorithm `name` for a float graph, with the data that it needs.
 
     Args:
         graph: float.
         name: one of `WEIGHTS_ALONE`.
-        samples: as `calibrate` takes them; for those that need them, which run the
-            graph once more.
+        samples: inputs, as for `calibrate`, if the algorithm needs them; the graph runs
+            on them once.
         corrects_bias: whether biases are corrected, which needs samples too.
-        format: which codes weights get; None for 8 bits, a scale for each output.
-        options: of the algorithm; those that there are.
-        layers: names of those whose weights become codes; None for all.
+        format: the format of the codes; None for 8 bits, a scale for each output.
+        options: options of the algorithm; they must be known ones.
+        layers: the names of the layers to quantize; None for all.
 
     Raises:
-        OptionError: samples are needed and there are none, or there are some and none
-            are needed.
-        DataError: bad samples.
+        OptionError: samples are needed but missing, or given but not needed.
+        DataError: the samples do not fit the graph, or there are none.
     """
     check_flag("correct_bias", corrects_bias)
+    # Samples that are not needed raise too: the caller expects them to have an effect.
     if (name in SAMPLED or corrects_bias) != (samples is not None):
-        asked = ("correct_bias", True) if corrects_bias else ("method", name)
-        what, given = written(*asked), written("samples")
+        option = ("correct_bias", True) if corrects_bias else ("method", name)
+        what, given = written(*option), written("samples")
         if samples is None:
             raise OptionError(f"{what} needs samples", f"Pass them as {given}")
-        raise OptionError(f"{what} needs no samples", f"Leave {given} away")
+        raise OptionError(f"{what} does not need samples", f"Omit {given}")
     form = format or WeightFormat()
     found = WeightAlgorithm(name, format=form, options=options or {})
     if samples is None:

@@ -1,10 +1,11 @@
-"""Finer steps where inputs are large, for the layers of a whole graph.
+"""AWQ for the layers of a whole graph: finer weights where inputs are large.
 
     W x = (W diag(s)) (x / s),    s = E[|x|]ᵃ for each channel, a by search
 
-Who divides by s: what writes the channels, if a link says that it can, or else a
-multiplication of its own before the layers, where that is worth it. Beside float16 and
-bfloat16 it is always the latter, and s are powers of two: nothing is rounded by them.
+The node that writes the channels divides them by s, if it is the writer of a link.
+Otherwise a multiplication is inserted before the layers, if it reduces the error by
+enough. float16 and bfloat16 channels always get a multiplication by powers of two,
+which does not round them.
 """
 
 from __future__ import annotations
@@ -28,26 +29,27 @@ from mdtensor.quant.model.passes.scaling import FloatArray, Weights, columns, li
 from mdtensor.quant.weights.algorithms import scales
 from mdtensor.quant.weights.layer import real_weights
 from mdtensor.quant.weights.moments import InputMoments
-from mdtensor.quant.weights.transforms import rounded_to_powers
+from mdtensor.quant.weights.transforms import round_to_powers
 
-#: The part of the squared error that a multiplication may leave at most.
+#: A multiplication is inserted if it leaves at most this part of the squared error.
 WORTH = 0.9
-#: What layers read that are multiplied for, and of these what has few digits.
+#: Types of inputs that may get a multiplication, and the ones with few digits.
 FLOATS = (md.float32, md.float16, md.bfloat16)
 NARROW = (md.float16, md.bfloat16)
-#: The largest that seen inputs of few digits are enlarged to: float16 ends at 65504.
+#: Inputs with few digits are scaled up to at most this number: float16 ends at 65504,
+#: and inputs may be larger than in the samples.
 LARGE = 4096.0
 
 
 @dataclass(frozen=True)
 class Search:
-    """Looks for scales of channels.
+    """A search for the scales of channels with the least error.
 
     Args:
         graph: float, simplified.
-        inputs: moments of what each layer reads, a group after another, by its name.
-        rounded: the codes of a layer's weights.
-        candidates: how many a are tried, from 0 to below 1.
+        inputs: by the name of a layer, the moments of the inputs of each group.
+        rounded: a function that quantizes the weights of a layer.
+        candidates: how many exponents a are tried, from 0 to below 1.
     """
 
     graph: Graph
@@ -58,13 +60,14 @@ class Search:
     def best(
         self, readers: Sequence[Node], is_narrow: bool = False
     ) -> tuple[FloatArray, float]:
-        """s with the least error of all that read the channels, and what it leaves.
+        """Return the s with the least error, and the part of the error that it leaves.
 
-        That is in parts of the squared error with s = 1, which is tried too.
+        The errors of all readers are added, and compared with the error for s = 1,
+        which is one of the candidates.
 
         Args:
             readers: layers that read the same channels.
-            is_narrow: whether these are numbers of few digits.
+            is_narrow: whether the channels are float16 or bfloat16.
         """
         magnitude = np.mean([self._magnitude(node) for node in readers], axis=0)
         tried = scales(magnitude, self.candidates)
@@ -75,25 +78,27 @@ class Search:
         return tried[found], errors[found] / errors[0] if errors[0] else 1.0
 
     def _powers(self, scale: FloatArray, node: Node) -> FloatArray:
-        """The nearest powers of two that make no input larger than `LARGE`."""
+        """Return the nearest powers of two that keep inputs at or below `LARGE`."""
         peaks = np.maximum(self._of_channels(node, "peaks").max(axis=1), 1.0)
         least = np.exp2(np.ceil(np.log2(peaks / LARGE)))
-        found: FloatArray = np.maximum(rounded_to_powers(scale), np.minimum(least, 1.0))
+        found: FloatArray = np.maximum(round_to_powers(scale), np.minimum(least, 1.0))
         return found
 
     def _magnitude(self, node: Node) -> FloatArray:
-        """E[|x|] of each channel that a layer reads."""
+        """Return E[|x|] of each channel that a layer reads."""
+        # One scale for a channel: a convolution reads it at all positions of a window.
         found: FloatArray = self._of_channels(node, "mean_magnitude").mean(axis=1)
         return found
 
     def _of_channels(self, node: Node, moment: str) -> FloatArray:
-        """A moment of what a layer reads, [channels, taps]."""
+        """Return a moment of the inputs of a layer, [channels, taps]."""
         size = self.graph.constants[node.inputs[1]].shape[1]
         seen = [getattr(x, moment).reshape(size, -1) for x in self.inputs[node.name]]
         return np.concatenate(seen)
 
     def _error(self, node: Node, scale: FloatArray) -> float:
-        """|round(W diag(s)) (x / s) - W x|² / |W x|², over the samples."""
+        """Return |round(W diag(s)) (x / s) - W x|² / |W x|² over all samples."""
+        # Relative, so that readers with large outputs do not decide alone.
         wanted = real_weights(self.graph.constants[node.inputs[1]])
         groups = len(self.inputs[node.name])
         factor = scale.reshape(groups, 1, -1, 1)
@@ -104,19 +109,23 @@ class Search:
         return self._energy(node, wrong) / right if right else 0.0
 
     def _energy(self, node: Node, weights: FloatArray) -> float:
-        """sum over samples of |W x|², of weights [groups, outputs, inputs, taps]."""
+        """Return Σ |W x|² over samples; W is [groups, outputs, inputs, taps]."""
         groups = zip(self.inputs[node.name], weights, strict=True)
         return sum(seen.energy(w.reshape(len(w), -1)) for seen, w in groups)
 
 
-def scaled(search: Search, names: Collection[str]) -> Graph:
-    """The same function, by weights that are rounded where it costs least.
+def scale_channels(search: Search, names: Collection[str]) -> Graph:
+    """Scale the weights of layers such that rounding them costs least.
 
     Args:
-        search: for the scales of its graph.
-        names: of the layers whose weights are to be rounded.
+        search: the search for the scales; has the graph.
+        names: the names of the layers whose weights are to be rounded.
+
+    Returns:
+        A graph of the same function.
     """
     graph, weights = search.graph, Weights(search.graph)
+    # Links first: there the scale is free. Layers that are left get a multiplication.
     left = {node.name: node for node in graph.nodes if node.name in names}
     for link in links(graph):
         readers = [left.pop(node.name) for node in link.readers if node.name in left]
@@ -126,17 +135,18 @@ def scaled(search: Search, names: Collection[str]) -> Graph:
     for dtype, readers in _together(graph, left.values()):
         scale, error = search.best(readers, dtype in NARROW)
         if error <= WORTH:
+            # Weights are scaled by the rounded factor that the inputs will meet.
             factor = (1 / scale).astype(np.float32)
             for node in readers:
                 weights.multiply(node, 1 / factor.astype(np.float64))
                 factors[node.name] = md.astype(md.asarray(factor), dtype)
-    return _with_factors(weights.graph_of_them(), factors)
+    return _with_factors(weights.scaled_graph(), factors)
 
 
 def _together(
     graph: Graph, nodes: Iterable[Node]
 ) -> Iterator[tuple[md.DType, list[Node]]]:
-    """Layers in groups that read the same channels, and the type of these."""
+    """Yield groups of layers that read the same channels, and the type of these."""
     specs = graph.specs()
     found: dict[Any, list[Node]] = {}
     for node in nodes:
@@ -147,12 +157,12 @@ def _together(
 
 
 def _channels(node: Node) -> tuple[str, bool]:
-    """What a layer reads, and whether channels are its second axis, not the last."""
+    """Return the input of a layer, and whether channels are axis 1 (else the last)."""
     return node.inputs[0], node.operation is md.conv2d
 
 
 def _with_factors(graph: Graph, factors: Mapping[str, Any]) -> Graph:
-    """The graph with a product before layers by their names, one for the same."""
+    """Insert a multiplication before layers; layers of the same channels share one."""
     nodes: list[Node] = []
     constants = dict(graph.constants)
     values = {*graph.inputs, *constants, *graph.producers}

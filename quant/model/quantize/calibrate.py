@@ -1,4 +1,4 @@
-"""Which values a graph computes, seen on samples: what its grids are chosen from."""
+"""Calibration: the ranges of all values of a graph on samples, to choose grids from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError, OptionError, shown
@@ -22,16 +23,17 @@ from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments, patches
 from mdtensor.spec.options import place
 
+#: Observers by the class name that a calibration file stores.
 KINDS = {kind.__name__: kind for kind in OBSERVERS.values()}
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """An observer for each value of a graph.
+    """The observers of all values of a graph.
 
     Args:
         observers: by the name of the value.
-        samples: how many samples they have seen.
+        samples: the number of samples that they observed.
     """
 
     observers: Mapping[str, MinMaxObserver]
@@ -43,15 +45,15 @@ class Calibration:
         return f"Calibration({', '.join([seen, *kinds])})"
 
     def range(self, value: str) -> tuple[float, float]:
-        """The smallest and the largest number that `value` took."""
+        """Return the smallest and the largest number that `value` took."""
         observer = self.observer(value)
         return observer.low, observer.high
 
     def observer(self, value: str) -> MinMaxObserver:
-        """The observer of `value`.
+        """Return the observer of `value`.
 
         Raises:
-            DataError: the calibration is of another graph.
+            DataError: the calibration belongs to another graph.
         """
         if not isinstance(value, str) or value not in self.observers:
             raise DataError(
@@ -61,30 +63,33 @@ class Calibration:
         return self.observers[value]
 
     def merged(self, other: Calibration) -> Calibration:
-        """What one calibration on the samples of both would have seen.
+        """Return the calibration that the samples of both together would give.
 
         Raises:
-            DataError: they observe other values, or in another way.
+            DataError: the two observe different values, or use different observers.
             OptionError: their observers depend on the order of samples.
         """
         if not isinstance(other, Calibration):
-            raise DataError(f"{shown(other)} is no calibration", "Give a Calibration")
+            raise DataError(
+                f"{shown(other)} is not a calibration", "Give a Calibration"
+            )
         if _kinds(self.observers) != _kinds(other.observers):
             raise DataError(
                 "the two calibrations observe different values",
                 "Calibrate one graph with one observer",
             )
+        # Merge into copies: neither of the two calibrations may change.
         joint = {}
         for name, observer in self.observers.items():
-            joint[name] = copied(observer)
+            joint[name] = copy_observer(observer)
             joint[name].merge(other.observers[name])
         return Calibration(joint, self.samples + other.samples)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file.
+        """Write the calibration to a JSON file.
 
         Raises:
-            ModelError: the place cannot be written.
+            ModelError: the path is not writable.
         """
         content = {
             "samples": self.samples,
@@ -97,10 +102,10 @@ class Calibration:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Calibration:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
-            ModelError: there is no such file, or it holds something else.
+            ModelError: the file does not exist, or is not a calibration.
         """
         found = place(path, "path")
         try:
@@ -114,7 +119,7 @@ class Calibration:
             raise ModelError(f"{path}: {reason}", "Check the path") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ModelError(
-                f"{path} holds no calibration", "Calibrate again"
+                f"{path} does not hold a calibration", "Calibrate again"
             ) from None
 
 
@@ -123,7 +128,9 @@ def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, tuple[Any, ...]
 
 
 def _observer(state: dict[str, Any]) -> MinMaxObserver:
+    """Make an observer from the JSON object that `save` wrote."""
     kind = KINDS[state.pop("kind")]
+    # JSON turns the integer keys of a dict into strings.
     if "counts" in state:
         state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
     settings = {f.name: state.pop(f.name) for f in fields(kind) if f.init}
@@ -131,14 +138,16 @@ def _observer(state: dict[str, Any]) -> MinMaxObserver:
     for field in fields(kind):
         if not field.init:
             setattr(made, field.name, state.pop(field.name))
+    # A file with unknown fields comes from another version; do not guess.
     if state:
         raise KeyError(*state)
     return made
 
 
-def copied(observer: MinMaxObserver) -> MinMaxObserver:
-    """An observer that has seen the same and can be merged into."""
+def copy_observer(observer: MinMaxObserver) -> MinMaxObserver:
+    """Return a copy that can observe more without changing the original."""
     new = copy(observer)
+    # `copy` shares the dict of a histogram, which observing changes in place.
     if isinstance(new, HistogramObserver):
         new.counts = dict(new.counts)
     return new
@@ -149,28 +158,30 @@ def calibrate(
     samples: Iterable[Any],
     observer: Callable[[], MinMaxObserver] = MSEObserver,
 ) -> Calibration:
-    """Run the graph on samples and observe every value; samples are not kept.
+    """Run the graph on samples and observe every value; samples are not stored.
 
     Args:
         graph: float.
-        samples: each a tensor or array for the only input, or one for each input by
-            name. How they are split into batches changes nothing but the rounding of
-            float sums, whose order in a matrix product may depend on the batch.
-        observer: makes an observer: a class of `mdtensor.quant`, or one with settings,
-            `functools.partial(PercentileObserver, percentile=99.9)`.
+        samples: an iterable. Each sample is a tensor or array for the only input, or a
+            mapping from the name of each input to one. How you split samples into
+            batches changes only the rounding of float sums, because the order of a sum
+            in a matrix product may depend on the batch.
+        observer: a callable that returns an observer: a class of `mdtensor.quant`, or
+            one with settings, `functools.partial(PercentileObserver, percentile=99.9)`.
 
     Raises:
-        DataError: no samples; a sample of another shape or type, or with a NaN or an
-            infinity.
-        OptionError: `observer` makes none.
+        DataError: `samples` is empty; or a sample has a wrong shape or type, or
+            contains a NaN or an infinity.
+        OptionError: `observer` is not callable.
     """
     if not callable(observer):
-        problem = f"observer is {shown(observer)}, which makes none"
+        problem = f"observer is {shown(observer)}, which cannot be called"
         raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
     observers: dict[str, MinMaxObserver] = {}
     count = 0
 
     def observe(name: str, tensor: Any) -> None:
+        # Indices and masks are never quantized.
         if not tensor.dtype.is_floating:
             return
         values = np.asarray(tensor)
@@ -182,18 +193,22 @@ def calibrate(
         observers.setdefault(name, observer()).observe(values)
 
     for count, sample in enumerate(each(samples), start=1):
-        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
+        graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
     return Calibration(observers, count)
 
 
-def checked_sample(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
-    """A tensor for each input; `sample` is for the only one, or all by name.
+def sample_feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
+    """Return a tensor for each input.
+
+    Args:
+        graph: the graph that has the inputs.
+        sample: an array for the only input, or a mapping by name.
+        where: names the sample in errors.
 
     Raises:
-        DataError: it does not fit the inputs, or holds a NaN or an infinity; `where`
-            says which sample it is.
+        DataError: the sample does not fit the inputs, or contains a NaN or an infinity.
     """
     feeds = _feeds(graph, sample, where)
     for name, tensor in feeds.items():
@@ -205,30 +220,27 @@ def checked_sample(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
     return feeds
 
 
-def _feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+def _feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
     try:
         return fed(graph.inputs, sample)
     except DataError as error:
         raise DataError(f"{where}: {error.problem}", error.fix) from None
 
 
-# What the layers of a graph read, seen on samples.
-
-
 def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
-    """Run the graph on samples, which are not kept.
+    """Run the graph on samples, which are not stored.
 
     Args:
         graph: float.
-        samples: as `calibrate` takes them.
-        observe: is called with each value, see `Graph.run`.
+        samples: inputs, as for `calibrate`.
+        observe: called with each value, see `Graph.run`.
 
     Raises:
-        DataError: samples that the graph does not take, or none.
+        DataError: the samples do not fit the graph, or there are none.
     """
     count = 0
     for count, sample in enumerate(each(samples), start=1):
-        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
+        graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples", "Give at least one")
 
@@ -236,18 +248,18 @@ def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
 def input_moments(
     graph: Graph, samples: Iterable[Any], names: Collection[str] | None = None
 ) -> dict[str, list[InputMoments]]:
-    """What layers with constant weights read, summed up; samples are not kept.
+    """Sum up the inputs of layers with constant weights; samples are not stored.
 
     Args:
         graph: float.
-        samples: as `calibrate` takes them.
-        names: of the layers; None for all.
+        samples: inputs, as for `calibrate`.
+        names: the names of the layers; None for all.
 
     Returns:
-        For each node by name: moments for each of its groups.
+        By the name of the node, the moments of each of its groups.
 
     Raises:
-        DataError: samples that the graph does not take, or none.
+        DataError: the samples do not fit the graph, or there are none.
     """
     readers: dict[str, list[Node]] = {}
     found: dict[str, GroupedMoments] = {}
@@ -271,8 +283,8 @@ def _is_layer(graph: Graph, node: Node) -> bool:
     return node.operation in WEIGHTED and node.inputs[1] in graph.constants
 
 
-def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
-    """What one output is a product of: [groups, positions, inputs of a group]."""
+def _rows(node: Node, x: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the inputs of a layer as rows: [groups, positions, inputs per group]."""
     if node.operation is md.linear:
         return x.reshape(1, -1, x.shape[-1])
     names = ("stride", "padding", "dilation", "groups")

@@ -1,4 +1,4 @@
-"""What stays float in a quantized graph, and why."""
+"""The nodes that stay float in a quantized graph, each with the reason."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
-#: A grid without symmetry, whose only common number is 0.
+#: A grid that no operation chooses: a result on it has the grid of its argument.
 PROBE = QParams(SMALLEST, 3, dtype=quint8)
+#: Functions that are undefined for some numbers.
 PARTIAL = (
     *(md.reciprocal, md.sqrt, md.log, md.log2, md.log10, md.log1p),
     *(md.asin, md.acos, md.acosh, md.atanh),
 )
+#: Functions with jumps: a small error before a jump is a large one after it.
 JUMPING = (md.sign, md.floor, md.ceil, md.trunc, md.round)
+#: Functions that are so steep that neighbouring codes give distant results.
 STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 #: Operations that have quantized methods and stay float all the same.
 STAY_FLOAT: dict[Any, str] = {
     md.softmax: "probabilities stay float",
     md.div: "its divisor could become the code of 0",
-    **dict.fromkeys(PARTIAL, "a code could have no value"),
+    **dict.fromkeys(PARTIAL, "it is undefined for some codes"),
     **dict.fromkeys(JUMPING, "it jumps between codes"),
-    **dict.fromkeys(STEEP, "it is steeper than codes are fine"),
+    **dict.fromkeys(STEEP, "it is too steep for the distance of codes"),
 }
 
 
 def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
-    """For each node that stays float, why.
+    """Return the reason for each node that stays float, by the name of the node.
 
     Args:
         graph: float.
-        kept: reasons for nodes that stay float whatever they are.
+        kept: reasons for nodes that stay float in any case.
     """
     specs = graph.specs()
     found: dict[str, str] = {}
@@ -52,20 +55,20 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
 
 
 def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
-    """A type besides float32 that a node reads or writes; empty if there is none."""
-    types = [specs[name].type for name in (*carried(node), node.output)]
+    """Return a type other than float32 that a node reads or writes, or ""."""
+    types = [specs[name].type for name in (*data_inputs(node), node.output)]
     return next((str(t.dtype) for t in types if t is not md.Float32Tensor), "")
 
 
-def carried(node: Node) -> tuple[str, ...]:
-    """The values that a node reads as numbers, not as places to take them from."""
+def data_inputs(node: Node) -> tuple[str, ...]:
+    """Return the values that a node reads as numbers, without its indices."""
     return node.values[:1] if node.operation is md.take else node.values
 
 
 def _reason(
     graph: Graph, node: Node, found: dict[str, str], specs: Mapping[str, TensorSpec]
 ) -> str:
-    """Why a node stays float; empty if it does not."""
+    """Return why a node stays float; empty if it is quantized."""
     name = node.operation.__name__
     if other := other_type(node, specs):
         return f"only float32 is quantized, and this is {other}"
@@ -81,6 +84,7 @@ def _reason(
         return ""
     if not _is_kept(node, specs):
         return f"{name} does not keep its grid"
+    # Quantizing only to move data is useless: it rounds and saves no arithmetic.
     before = graph.producers.get(node.values[0])
     if before is None or before.name in found:
         return f"{name} keeps its grid, and there is none before it"
@@ -88,10 +92,11 @@ def _reason(
 
 
 def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
-    """Whether the result has the grid of the arguments, whichever it is."""
+    """Return whether the result has the grid of the arguments, for any grid."""
+    # Infer with an unusual grid: if it comes out unchanged, the operation only moves.
     moving = {
         name: replace(specs[name], type=QUInt8Tensor, qparams=PROBE)
-        for name in carried(node)
+        for name in data_inputs(node)
     }
     given = node.arguments({**specs, **moving})
     try:
@@ -101,7 +106,7 @@ def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
 
 
 def _types(node: Node) -> list[Any]:
-    """The types that the arguments of a node would have."""
+    """Return the types that the arguments of a node have once it is quantized."""
     kinds: list[Any] = [QUInt8Tensor] * len(node.inputs)
     if node.operation in WEIGHTED:
         kinds[1:] = [QInt8Tensor, QInt32Tensor]
@@ -112,23 +117,20 @@ def _types(node: Node) -> list[Any]:
 
 
 def keeps_grid(node: Node) -> bool:
-    """Whether a quantized node has no grid of its own to round to."""
+    """Return whether a quantized node takes over the grid of its argument."""
     return not rounds(node, node.operation.select(*_types(node)).method)
 
 
-# A graph that may be quantized: it is float, and has the nodes that callers name.
-
-
 def is_quantized(graph: Graph) -> bool:
-    """Whether any of its values is."""
+    """Return whether any value of the graph is quantized."""
     return any(spec.qparams is not None for spec in graph.specs().values())
 
 
 def check_float(graph: Graph, keep_float: Collection[str]) -> None:
-    """Refuse a graph that is quantized, and names that no node has.
+    """Check that a graph is float and has the nodes that the caller names.
 
     Raises:
-        OptionError: it is, or there are.
+        OptionError: the graph is quantized, or no node has one of the names.
     """
     if is_quantized(graph):
         raise OptionError("the graph is quantized already", "Quantize the float one")
@@ -138,14 +140,15 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
     names = [node.name for node in graph.nodes]
     for name in keep_float:
         if name not in names:
+            # Cut long names: the search for near ones takes quadratic time.
             near = difflib.get_close_matches(f"{name}"[:99], names, n=1)
             raise OptionError(
-                f"{written('keep_float')} names {shown(name)}, no node of this graph",
-                f"The nearest is {near[0]!r}" if near else _named(names),
+                f"{written('keep_float')} names {shown(name)}, which no node has",
+                f"The nearest is {near[0]!r}" if near else _names_hint(names),
             )
 
 
-def _named(names: list[str]) -> str:
-    """How nodes are called: the first, the last and where all are."""
+def _names_hint(names: list[str]) -> str:
+    """Return a hint with the first and the last name, and where to find all."""
     few = " and ".join(map(repr, dict.fromkeys((*names[:1], *names[-1:]))))
     return f"Its {len(names)} nodes are in {written('model.graph.nodes')}, as {few}"

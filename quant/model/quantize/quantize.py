@@ -1,15 +1,15 @@
-"""From a float graph and a calibration to a quantized graph.
+"""Quantization of a float graph with the grids of a calibration.
 
-Every value that an integer operation reads or writes gets a grid, by a pair of
-quantize and dequantize around it, which is what an ONNX file holds too; `fold_grids`
-then turns both into the same graph. The choices made here:
+Every value that an integer operation reads or writes is put on a grid by a pair of
+quantize and dequantize, as in an ONNX file in QDQ form; `fold_grids` then turns both
+kinds of graphs into quantized calls. The grids:
 
-    activations   QUInt8, asymmetric, one grid a tensor, from the calibration; with a
-                  constant on the same grid, that too
-    weights       QInt8, -127 to 127, one scale an output channel; one a tensor where
-                  the layer works on single vectors, as TFLite has fully connected ones.
-                  If asked for, QInt4, -7 to 7, always with one an output channel
-    biases        QInt32, scale of x times scale of w
+    activations   QUInt8, asymmetric, one grid per tensor, from the calibration; it also
+                  covers the constants that share it
+    weights       QInt8, -127 to 127, one scale per output channel; one per tensor if
+                  the layer works on single vectors, like fully connected layers in
+                  TFLite. Optionally QInt4, -7 to 7, one scale per output channel
+    biases        QInt32, the scale of x times the scale of w
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
-from mdtensor.quant.model.quantize.calibrate import Calibration, copied
+from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
 from mdtensor.quant.model.quantize.float_nodes import (
-    carried,
     check_float,
+    data_inputs,
     float_nodes,
     keeps_grid,
     other_type,
@@ -48,7 +48,7 @@ from mdtensor.quant.qparams import QParams, grid_of
 from mdtensor.quant.rules import EXACT
 from mdtensor.quant.tensor import QInt32Tensor
 
-#: Each weight to the nearest code of a grid that covers them.
+#: Rounds each weight to the nearest code of a grid that covers all of them.
 NEAREST = WeightAlgorithm()
 
 
@@ -59,23 +59,24 @@ def quantize_graph(
     weights: WeightAlgorithm = NEAREST,
     rule: str = EXACT,
 ) -> Graph:
-    """The quantized graph of a simplified float graph.
+    """Quantize a simplified float graph.
 
     Args:
         graph: float, its weights constants.
-        calibration: of this graph.
+        calibration: the calibration of this graph.
         keep_float: names of nodes that stay float.
-        weights: how they become codes.
-        rule: of rounding, by which results are to be; it may fix grids.
+        weights: the algorithm that quantizes weights.
+        rule: the rounding rule of the results; some rules fix the grids of some
+            operations.
 
     Returns:
-        A graph with the inputs and outputs of `graph`. Its notes say why a node
-        stayed float.
+        A graph with the inputs and outputs of `graph`. Its notes give the reason for
+        each node that stays float.
 
     Raises:
-        OptionError: `keep_float` names a node that is not there, or the graph is
-            quantized already.
-        DataError: the calibration is of another graph.
+        OptionError: `keep_float` names an unknown node, or the graph is quantized
+            already.
+        DataError: the calibration belongs to another graph.
     """
     if not isinstance(calibration, Calibration):
         problem = f"calibration is {type(calibration).__name__}, not Calibration"
@@ -83,22 +84,28 @@ def quantize_graph(
     check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
     kept = dict.fromkeys(keep_float, "kept float")
+    # A layer without a valid bias scale stays float, which changes the grids around it,
+    # so choose all grids again until every layer has one.
     while True:
         notes = float_nodes(graph, kept)
         placed = _values_on_grids(graph, notes)
         grids = _grids(graph, placed, notes, calibration, rule)
-        unfit = _unfit(graph, grids, notes, weights.format.high)
+        unfit = _layers_without_bias_scale(graph, grids, notes, weights.format.high)
         if not unfit:
             break
-        kept |= dict.fromkeys(unfit, "the scale of its bias leaves float32")
+        kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
     return replace(fold_grids(explicit), notes=notes)
 
 
-def _unfit(
+def _layers_without_bias_scale(
     graph: Graph, grids: dict[str, QParams], notes: dict[str, str], high: int
 ) -> list[str]:
-    """Layers whose bias has no scale; `high` is the largest code of a weight."""
+    """Return the layers whose bias would need a scale that is not a normal float32.
+
+    Args:
+        high: the largest code of a weight.
+    """
     found: list[str] = []
     for node in graph.nodes:
         if node.name in notes or node.operation not in WEIGHTED:
@@ -113,11 +120,11 @@ def _unfit(
 
 
 def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
-    """For each node that stays float, why.
+    """Return the reason for each node that would stay float, by name.
 
     Raises:
-        OptionError: `keep_float` names a node that is not there, or the graph is
-            quantized already.
+        OptionError: `keep_float` names an unknown node, or the graph is quantized
+            already.
     """
     check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
@@ -125,9 +132,9 @@ def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
 
 
 def _with_reciprocals(graph: Graph, keep_float: Collection[str]) -> Graph:
-    """The graph with products in place of quotients by constants.
+    """Replace divisions by constants by products with their reciprocals.
 
-    A grid has a code for 0, and a small divisor would be rounded to it.
+    Every grid has a code for 0, and small divisors would be rounded to it.
     """
     specs, constants = graph.specs(), dict(graph.constants)
     nodes: list[Node] = []
@@ -143,7 +150,7 @@ def _with_reciprocals(graph: Graph, keep_float: Collection[str]) -> Graph:
 
 
 def _reciprocal(graph: Graph, node: Node, specs: Mapping[str, TensorSpec]) -> Any:
-    """What to multiply by in place of a constant divisor; None if there is none."""
+    """Return the reciprocal of a constant divisor, or None."""
     if node.operation is not md.div or other_type(node, specs):
         return None
     divisor = graph.constants.get(node.inputs[1])
@@ -151,17 +158,22 @@ def _reciprocal(graph: Graph, node: Node, specs: Mapping[str, TensorSpec]) -> An
         return None
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         factor = np.float32(1) / np.asarray(divisor)
+    # A subnormal or infinite reciprocal has lost digits of the divisor.
     normal = np.isfinite(factor) & (np.abs(factor) >= SMALLEST)
     return md.asarray(factor) if normal.all() else None
 
 
 def _activations(node: Node) -> tuple[str, ...]:
-    """What a node reads, less weights, bias and indices."""
-    return node.values[:1] if node.operation in WEIGHTED else carried(node)
+    """Return the values a node reads, without weights, bias and indices."""
+    return node.values[:1] if node.operation in WEIGHTED else data_inputs(node)
 
 
 def _values_on_grids(graph: Graph, notes: dict[str, str]) -> list[str]:
-    """Values that an integer node reads or writes, less those a relu cuts at once."""
+    """Return the values that get a grid: integer nodes read or write them.
+
+    Not those that only go into a relu that is part of the layer before it.
+    """
+    # A dict as an ordered set: the order of the nodes keeps names reproducible.
     found: dict[str, None] = {}
     for node in graph.nodes:
         if node.name not in notes:
@@ -171,7 +183,7 @@ def _values_on_grids(graph: Graph, notes: dict[str, str]) -> list[str]:
 
 
 def _is_cut(graph: Graph, value: str, notes: dict[str, str]) -> bool:
-    """Whether a relu behind `value` is absorbed by the node that writes it."""
+    """Return whether the node that writes `value` absorbs the relu that reads it."""
     reader, writer = graph.only_consumer(value), graph.producers.get(value)
     if reader is None or writer is None or reader.operation not in CUTS:
         return False
@@ -185,32 +197,36 @@ def _grids(
     calibration: Calibration,
     rule: str,
 ) -> dict[str, QParams]:
-    """The grid of each value; one for all that a grid-keeping operation connects."""
-    shared = _connected(graph, placed, notes)
+    """Choose the grid of each value.
+
+    Values that a grid-keeping operation connects share one grid.
+    """
+    shared = _groups_of_equal_grid(graph, placed, notes)
     found: dict[str, QParams] = {}
     for group in shared:
-        grid = _fixed(graph, group, rule) or _grid(graph, group, calibration)
+        grid = _grid_of_rule(graph, group, rule) or _grid(graph, group, calibration)
         found |= dict.fromkeys(group, grid)
     return found
 
 
-def _connected(
+def _groups_of_equal_grid(
     graph: Graph, placed: list[str], notes: dict[str, str]
 ) -> list[list[str]]:
-    """Values in groups of equal grids."""
+    """Group the values that must have equal grids."""
     group = {name: [name] for name in placed}
     for node in graph.nodes:
         if node.name in notes or node.output not in group or not keeps_grid(node):
             continue
-        for name in carried(node):
+        for name in data_inputs(node):
+            # Join two groups: all members point to the list that stays.
             if group[name] is not group[node.output]:
                 group[node.output].extend(group[name])
                 group |= dict.fromkeys(group[name], group[node.output])
     return list({id(members): members for members in group.values()}.values())
 
 
-def _fixed(graph: Graph, group: list[str], rule: str) -> QParams | None:
-    """The grid that the rule fixes for what writes one of these values."""
+def _grid_of_rule(graph: Graph, group: list[str], rule: str) -> QParams | None:
+    """Return the grid that `rule` fixes for an operation that writes one of these."""
     for writer in filter(None, map(graph.producers.get, group)):
         if grid := fixed_grid(rule, writer.operation.__name__, quint8):
             return grid
@@ -218,15 +234,17 @@ def _fixed(graph: Graph, group: list[str], rule: str) -> QParams | None:
 
 
 def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
+    """Choose the grid of a group of values from what the calibration observed."""
     constants = [graph.constants[name] for name in group if name in graph.constants]
     seen = [calibration.observer(x) for x in group if x not in graph.constants]
     if not seen:
-        return _covering(constants)
-    joint = copied(seen[0])
+        return _grid_with_constants(constants)
+    joint = copy_observer(seen[0])
     for other in seen[1:]:
         joint.join(other)
     if constants:
-        return _covering(constants, joint.qparams(quint8).range)
+        return _grid_with_constants(constants, joint.qparams(quint8).range)
+    # Limits of the only reader do not hold for the other values of the group.
     if len(group) > 1:
         return joint.qparams(quint8)
     if _is_full_gate(graph, group[0], joint):
@@ -234,8 +252,11 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
     return joint.qparams(quint8, **_limits(graph, group[0]))
 
 
-def _covering(constants: list[Any], seen: tuple[float, float] = (0.0, 0.0)) -> QParams:
-    """The grid of what was seen and of all that constants hold."""
+def _grid_with_constants(
+    constants: list[Any], seen: tuple[float, float] = (0.0, 0.0)
+) -> QParams:
+    """Return the grid that covers the observed range and all constants."""
+    # A constant is known exactly, so unlike activations it never saturates.
     ends = [*seen]
     for values in map(np.asarray, constants):
         ends += [float(values.min(initial=0.0)), float(values.max(initial=0.0))]
@@ -243,10 +264,10 @@ def _covering(constants: list[Any], seen: tuple[float, float] = (0.0, 0.0)) -> Q
 
 
 def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
-    """Whether `value` is a hardsigmoid that reaches 1.
+    """Return whether `value` is a hardsigmoid that reaches 1.
 
-    Its 1 is the code 254 then, so that 1/2 is a code too. On a grid of 255 steps the
-    steps of its argument fall on ties, every one of them.
+    Such a value gets a grid on which 1 is the code 254, so 1/2 is a code too. If 1 were
+    the code 255, every code of its argument would fall on a tie.
     """
     writer = graph.producers.get(value)
     return (
@@ -255,7 +276,8 @@ def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
 
 
 def _limits(graph: Graph, value: str) -> dict[str, float]:
-    """Beyond which the only operation that reads `value` is flat."""
+    """Return the limits beyond which the only reader of `value` is constant."""
+    # Codes beyond these limits would be wasted: they all give the same result.
     reader = graph.only_consumer(value)
     if reader is not None and reader.operation is md.hardswish:
         return {"low": -3.0}
@@ -263,7 +285,7 @@ def _limits(graph: Graph, value: str) -> dict[str, float]:
         alpha, beta = reader.options["alpha"], reader.options["beta"]
         if alpha == 0:
             return {}
-        # 254 steps from end to end and one beyond: see `_is_full_gate`.
+        # 254 codes from end to end and one beyond: see `_is_full_gate`.
         low, high = sorted((-beta / alpha, (1 - beta) / alpha))
         return {"low": low, "high": high + (high - low) / 254}
     return {}
@@ -275,7 +297,7 @@ def _with_grids(
     notes: dict[str, str],
     weights: WeightAlgorithm,
 ) -> Graph:
-    """The graph with quantize and dequantize written out."""
+    """Insert quantize and dequantize around every value that has a grid."""
     explicit = _Explicit(graph, grids, notes, weights)
     for name in graph.inputs:
         explicit.pair(name)
@@ -286,7 +308,7 @@ def _with_grids(
 
 
 class _Explicit:
-    """The graph as it is written out, node by node."""
+    """A builder of the graph with quantize and dequantize, node by node."""
 
     def __init__(
         self,
@@ -303,13 +325,14 @@ class _Explicit:
         self.names = {node.name for node in graph.nodes}
 
     def add(self, node: Node) -> None:
+        """Add a node that reads values from their grids."""
         given = [self._source(node, at) for at in range(len(node.inputs))]
         output = self._real(node.output)
         self.nodes.append(node.rewired(tuple(given), output))
         self.pair(node.output)
 
     def pair(self, value: str) -> None:
-        """Quantize and dequantize behind `value`, if it has a grid."""
+        """Add quantize and dequantize after `value`, if it has a grid."""
         if value in self.grids:
             options = {"qparams": self.grids[value]}
             self._call(quantize, self._real(value), f"{value}.q", options)
@@ -319,13 +342,14 @@ class _Explicit:
         return value in self.graph.outputs and value in self.graph.producers
 
     def _real(self, value: str) -> str:
-        """The name of `value` before it is put on its grid."""
+        """Return the name of `value` before it is rounded to its grid."""
+        # The name of an output stays with the last node, after its grid.
         if value in self.grids and self._is_output(value):
             return f"{value}.real"
         return value
 
     def _back(self, value: str) -> str:
-        """The name of `value` behind its grid; an output keeps its own."""
+        """Return the name of `value` after its grid; an output keeps its name."""
         return value if self._is_output(value) else f"{value}.dq"
 
     def _call(self, operation: Any, source: str, output: str, options: Any) -> None:
@@ -334,19 +358,20 @@ class _Explicit:
         self.nodes.append(Node(name, operation, (source,), output, options))
 
     def _source(self, node: Node, at: int) -> Any:
-        """What a node reads in place of its input number `at`."""
+        """Return the name or value that a node reads in place of its input `at`."""
         value = node.inputs[at]
         if at == 2 and value is None and self._gets_bias(node):
             return self._constant(f"{node.name}.b", self._bias(node))
         if not isinstance(value, str):
             return value
+        # A float node reads the rounded value too, as it would from an ONNX file.
         if node.name in self.notes:
             return self._back(value) if value in self.grids else value
         if node.operation in WEIGHTED and at == 1:
             return self._constant(f"{node.name}.w", self._weights(node))
         if node.operation in WEIGHTED and at == 2:
             return self._constant(f"{node.name}.b", self._bias(node))
-        if value in self.graph.constants and value in carried(node):
+        if value in self.graph.constants and value in data_inputs(node):
             codes = quantize(self.graph.constants[value], self.grids[value])
             return self._constant(f"{node.name}.{at}", codes)
         return self._back(value) if value in self.grids else value
@@ -361,14 +386,16 @@ class _Explicit:
         tensor = self.graph.constants[node.inputs[1]]
         is_wide = self.algorithm.format.dtype is qint8
         shared = is_wide and is_on_vectors(node, self.shapes[node.inputs[0]])
-        step = float(self.grids[node.inputs[0]].scale)
-        floor = floor_of(tensor, self.graph.constants.get(node.inputs[2]), step)
+        input_scale = float(self.grids[node.inputs[0]].scale)
+        bias = self.graph.constants.get(node.inputs[2])
+        floor = floor_of(tensor, bias, input_scale)
         return self.algorithm.codes(node, tensor, None if shared else 0, floor)
 
     def _gets_bias(self, node: Node) -> bool:
-        """Whether a layer without a bias is given one, to correct it."""
+        """Return whether a layer without a bias gets one, to be corrected."""
         if not self.algorithm.corrects_bias or node.name in self.notes:
             return False
+        # A new bias must have a scale that is a normal float32, as any bias.
         is_layer = node.operation in WEIGHTED
         return is_layer and bool((self._bias_scale(node) >= SMALLEST).all())
 
@@ -384,11 +411,13 @@ class _Explicit:
         scale = self._bias_scale(node)
         grid = QParams(scale, dtype=qint32, axis=found.qparams.axis)
         codes = np.rint(values / scale)
+        # Without correction `floor_of` makes every bias fit; a correction can be larger
+        # than the bias itself.
         largest = float(np.abs(codes).max(initial=0))
         if not largest < 2.0**31:
             raise DataError(
-                f"layer {node.name!r}: a corrected bias is {largest:.3g} steps, and "
-                "int32 holds 2147483647",
+                f"layer {node.name!r}: a corrected bias has the code {largest:.3g}, "
+                "and int32 holds 2147483647",
                 "Use samples of the range that was calibrated",
             )
         return QInt32Tensor(codes.astype(np.int32), grid)

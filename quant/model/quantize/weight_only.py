@@ -1,9 +1,10 @@
-"""Weights as codes in a graph that stays float otherwise.
+"""Quantized weights in a graph that otherwise stays float.
 
-A layer reads codes in place of numbers, and no value gets a grid. Which layers:
+A layer reads codes in place of float weights; activations do not get grids. The layers:
 
-    linear, conv2d   float32, float16 or bfloat16 weights that are constants, but not
-                     one channel a group: these are few, and no product
+    linear, conv2d   with constant weights of float32, float16 or bfloat16, except for
+                     convolutions with one channel per group: these have few weights
+                     and are not matrix products
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
-from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, algorithm
-from mdtensor.quant.model.quantize.awq import Search, scaled
+from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, choose_algorithm
+from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.float_nodes import check_float
 from mdtensor.quant.ops.weight_only import is_product
 from mdtensor.quant.weights.format import WeightFormat
@@ -31,29 +32,30 @@ def quantize_weights(
     keep_float: Collection[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph with codes in place of weights; its notes say what stays float.
+    """Return the graph with quantized weights; its notes say which stay float.
 
     Args:
         graph: float, its weights constants.
-        method: how weights become codes, one of `WEIGHTS_ALONE`.
-        format: which codes; blocks are of channels, and in windows of more than one
-            place they have to be whole: other layers have a scale for each output.
-        samples: for gptq and awq.
+        method: the algorithm, one of `WEIGHTS_ALONE`.
+        format: the format of the codes. Blocks consist of channels; a convolution with
+            larger windows whose channels do not fill whole blocks gets one scale for
+            each output instead.
+        samples: inputs for gptq and awq.
         keep_float: names of nodes that stay float.
-        options: of the method.
+        options: options of the method.
 
     Raises:
         OptionError: see `Model.quantize_weights`.
-        DataError: bad samples.
+        DataError: the samples do not fit the graph, or there are none.
     """
     check_float(graph, keep_float)
     whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
     notes = {name: why for name, why in whys.items() if why}
     names = [n.name for n in graph.nodes if n.operation in WEIGHTED]
     names = [name for name in names if name not in notes]
-    chosen = algorithm(graph, method, samples, False, format, options, names)
+    chosen = choose_algorithm(graph, method, samples, False, format, options, names)
     if method == "awq":
-        graph, chosen = _scaled(graph, chosen, names)
+        graph, chosen = _scale_for_awq(graph, chosen, names)
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -67,17 +69,18 @@ def quantize_weights(
     return made.pruned()
 
 
-def _scaled(
+def _scale_for_awq(
     graph: Graph, chosen: WeightAlgorithm, names: list[str]
 ) -> tuple[Graph, WeightAlgorithm]:
-    """The graph whose layers of these names are to be rounded to nearest, by that."""
+    """Return the graph with channels scaled by AWQ, and the algorithm for rounding."""
+    # Once the scales have moved, AWQ is rounding to nearest.
     nearest = replace(chosen, name="rtn", options={})
     search = Search(graph, chosen.inputs, partial(_codes, nearest), **chosen.options)
-    return scaled(search, names), nearest
+    return scale_channels(search, names), nearest
 
 
 def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:
-    """The weights of a layer, in blocks where its kernels have such."""
+    """Quantize the weights of a layer, in blocks if its kernels support them."""
     size, taps = chosen.format.block_size, weights.shape[2:]
     if size and any(tap != 1 for tap in taps) and weights.shape[1] % size:
         chosen = replace(chosen, format=replace(chosen.format, block_size=None))
@@ -85,7 +88,7 @@ def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:
 
 
 def _reason(graph: Graph, node: Node, keep_float: Collection[str]) -> str:
-    """Why the weights of a node stay float; empty if they do not, or there are none."""
+    """Return why the weights of a node stay float; empty if they do not."""
     if node.name in keep_float:
         return "kept float"
     if node.operation not in PRODUCTS:

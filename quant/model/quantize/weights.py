@@ -1,7 +1,7 @@
-"""Scales of weights, and what a bias asks of them.
+"""Scales of weights, and the limits that a bias sets for them.
 
-A bias lies on the grid of the products, whose scale is that of the input times that of
-the weights. Files hold it as a float32 number too, so it has to be a normal one.
+A bias is on the grid of the products, whose scale is the scale of the input times the
+scale of the weights. Files store this scale as float32, so it must be a normal number.
 """
 
 from __future__ import annotations
@@ -13,79 +13,86 @@ import numpy as np
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
+from mdtensor.quant.weights.format import FloatArray
 
-#: The largest bias code: leaves an accumulator half of its 32 bits.
+#: The largest code of a bias: it leaves half of the range of int32 to the sum.
 BIAS_CODES = 2.0**30
-#: Of the largest weight: a scale below it makes weights that nothing depends on.
+#: The smallest useful scale, relative to the largest weight.
 NEGLIGIBLE = 2.0**-27
-#: The normal numbers of float32, less one power of two for rounding upwards.
+#: The normal numbers of float32, without the last power of two: scales round upwards.
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), 2.0**127
 
 
-def fits_float32(weights: Any, bias: Any, step: float, high: int) -> bool:
-    """Whether the largest scale of a bias, and of weights for it, is a normal float32.
+def fits_float32(weights: Any, bias: Any, input_scale: float, high: int) -> bool:
+    """Return whether the largest scales of the bias and the weights are normal float32.
 
-    Scales of single channels are widened where it is: see `floor_of`. Beside the
-    largest, what they lose is nothing.
+    If so, `floor_of` raises the scales of channels that are too small. Compared with
+    the largest channel, the digits that these lose do not matter.
 
     Args:
         weights, bias: float, output channels first.
-        step: the scale of the input.
+        input_scale: the scale of the input.
         high: the largest code of a weight.
     """
-    largest = np.maximum(_peaks(weights) / high, _bias_floor(bias, step)).max()
-    fits = SMALLEST <= largest * step <= LARGEST and largest <= LARGEST
+    largest = np.maximum(_peaks(weights) / high, _bias_floor(bias, input_scale)).max()
+    fits = SMALLEST <= largest * input_scale <= LARGEST and largest <= LARGEST
+    # All weights and the bias are 0: any scale will do.
     return bool(fits or largest == 0)
 
 
-def floor_of(weights: Any, bias: Any, step: float) -> Any:
-    """The smallest weight scales that are of use.
+def floor_of(weights: Any, bias: Any, input_scale: float) -> Any:
+    """Return the smallest useful scale of the weights, for each channel.
 
-    With them a bias and its scale fit. A channel whose weights are as good as none, as
-    training leaves some, gets about a millionth of the largest scale: the results of
-    all channels lie on one grid, and kernels hold no ratio of scales below 2**-40.
+    With this scale the bias fits its codes and the scale of the bias is a normal
+    float32. A channel with almost no weights, as training leaves some, gets about a
+    millionth of the largest scale: all channels have results on the same grid, and
+    kernels cannot represent ratios of scales below 2**-40.
     """
     least = _peaks(weights).max(initial=0) * NEGLIGIBLE
     if bias is None:
         return least
-    return np.maximum(np.maximum(_bias_floor(bias, step), SMALLEST / step), least)
+    return np.maximum(
+        np.maximum(_bias_floor(bias, input_scale), SMALLEST / input_scale), least
+    )
 
 
-def _bias_floor(bias: Any, step: float) -> Any:
-    """The smallest weight scales with which the bias fits its codes."""
-    return np.abs(np.asarray(bias).astype(np.float64)) / (step * BIAS_CODES)
+def _bias_floor(bias: Any, input_scale: float) -> FloatArray:
+    """Return the smallest scales of the weights with which the bias fits its codes."""
+    sizes: FloatArray = np.abs(np.asarray(bias).astype(np.float64))
+    return sizes / (input_scale * BIAS_CODES)
 
 
-def _peaks(tensor: Any) -> Any:
-    """The largest magnitude of each output channel."""
+def _peaks(tensor: Any) -> FloatArray:
+    """Return the largest magnitude of each output channel."""
     others = tuple(range(1, tensor.ndim))
-    peaks = np.abs(np.asarray(tensor)).max(axis=others, initial=0)
-    return peaks.astype(np.float64)
+    largest = np.abs(np.asarray(tensor)).max(axis=others, initial=0)
+    peaks: FloatArray = largest.astype(np.float64)
+    return peaks
 
 
 # One scale suffices here: a scale per channel would add 4 bytes for each of many
 # channels with few weights (decision 0005).
 def is_on_vectors(node: Node, shape: tuple[int, ...]) -> bool:
-    """Whether a layer works on single vectors: a linear one, or on 1 x 1 images."""
+    """Return whether a layer is linear or works on images of 1 x 1 pixel."""
     return node.operation is md.linear or shape[2:] == (1, 1)
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Bytes of the weights of all layers, codes with their scales; no biases."""
+    """Return the bytes of the weights of all layers, with scales, without biases."""
     return sum(graph.constants[name].nbytes for name in _weights(graph))
 
 
 def _weights(graph: Graph) -> set[str]:
-    """The names of the constant weights of layers."""
+    """Return the names of the constant weights of layers."""
     return {n.inputs[1] for n in graph.nodes if n.operation in PRODUCTS} & {
         *graph.constants
     }
 
 
-def described(weights: Any) -> tuple[str, float]:
-    """Which weights these are, and the bits of each, with its share of scales.
+def describe(weights: Any) -> tuple[str, float]:
+    """Return a description of weights, and the bits of each, scales included.
 
-    `qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`.
+    Such as `qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`.
     """
     bits = 8 * weights.nbytes / max(weights.size, 1)
     grid = spec_of(weights).qparams
@@ -95,8 +102,8 @@ def described(weights: Any) -> tuple[str, float]:
     return f"{weights.dtype}, {blocks}axis {grid.axis}", bits
 
 
-def kind(graph: Graph) -> str:
-    """`float`; `float, weights qint4` if no other values are codes; `quantized`."""
+def precision(graph: Graph) -> str:
+    """Return `float`, `quantized`, or `float, weights qint4` if only weights are."""
     quantized = {name for name, spec in graph.specs().items() if spec.qparams}
     if not quantized:
         return "float"

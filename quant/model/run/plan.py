@@ -15,7 +15,7 @@ from typing import Any
 from mdtensor.errors import OptionError, shown
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
-from mdtensor.quant.model.quantize.weights import described
+from mdtensor.quant.model.quantize.weights import describe
 from mdtensor.quant.model.run.inputs import fed
 from mdtensor.quant.model.run.lower import (
     Called,
@@ -277,7 +277,7 @@ class Plan:
         """What a node has as weights, and the bits of each; nothing for most."""
         is_product = node.operation in PRODUCTS
         found = self._graph.constants.get(node.inputs[1]) if is_product else None
-        return ("", 0.0) if found is None else described(found)
+        return ("", 0.0) if found is None else describe(found)
 
     @property
     def float_nodes(self) -> tuple[PlannedNode, ...]:

@@ -16,7 +16,7 @@ from mdtensor.quant import (
 )
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, algorithm
+from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, choose_algorithm
 from mdtensor.quant.model.quantize.calibrate import calibrate, input_moments
 from mdtensor.quant.model.quantize.quantize import quantize_graph
 
@@ -62,7 +62,7 @@ SAMPLES = [images(32)]
 
 def quantized(name: str, samples: Any = None) -> Graph:
     seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
-    return quantize_graph(GRAPH, seen, (), algorithm(GRAPH, name, samples))
+    return quantize_graph(GRAPH, seen, (), choose_algorithm(GRAPH, name, samples))
 
 
 def test_the_moments_are_of_what_products_are_made_of() -> None:
@@ -167,7 +167,7 @@ def test_a_bias_that_needs_large_scales_gets_them() -> None:
     made = Graph({"x": SPEC}, NODES, constants, ("y",))
     seen = calibrate(made, SAMPLES, MinMaxObserver)
     for name in ALGORITHMS:
-        chosen = algorithm(made, name, SAMPLES if name == "gptq" else None)
+        chosen = choose_algorithm(made, name, SAMPLES if name == "gptq" else None)
         found = quantize_graph(made, seen, (), chosen)
         assert np.abs(np.asarray(found.constants["G.b"].codes)).max() <= 2**30
 
@@ -181,8 +181,8 @@ def test_a_grouped_layer_on_single_vectors_shares_its_scale() -> None:
     )
     x = x.astype(np.float32)
     seen = calibrate(made, [x], MinMaxObserver)
-    found = quantize_graph(made, seen, (), algorithm(made, "gptq", [x]))
-    same = quantize_graph(made, seen, (), algorithm(made, "mse"))
+    found = quantize_graph(made, seen, (), choose_algorithm(made, "gptq", [x]))
+    same = quantize_graph(made, seen, (), choose_algorithm(made, "mse"))
     assert found.constants["V.w"].qparams.axis is None
     assert found.constants["V.w"].qparams == same.constants["V.w"].qparams
     wanted = np.asarray(made.constants["v"]).astype(float)
@@ -209,7 +209,7 @@ def test_a_model_runs_with_better_weights() -> None:
 def test_corrected_biases_keep_the_means_of_outputs(name: str) -> None:
     """Of every layer, of groups too, whether it has a bias or gets one."""
     seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
-    chosen = algorithm(GRAPH, name, SAMPLES, True)
+    chosen = choose_algorithm(GRAPH, name, SAMPLES, True)
     found = quantize_graph(GRAPH, seen, (), chosen)
     moments = input_moments(GRAPH, SAMPLES)
     for node in found.nodes:
@@ -231,9 +231,11 @@ def test_corrected_biases_keep_the_means_of_outputs(name: str) -> None:
 def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
     seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
     far = [x * np.float32(1e9) for x in SAMPLES]
-    said = r"layer '\w+': a corrected bias is \S+ steps, and int32 holds 2147483647\. "
+    said = (
+        r"layer '\w+': a corrected bias has the code \S+, and int32 holds 2147483647\. "
+    )
     with pytest.raises(DataError, match=said + "Use samples of the range"):
-        quantize_graph(GRAPH, seen, (), algorithm(GRAPH, "rtn", far, True))
+        quantize_graph(GRAPH, seen, (), choose_algorithm(GRAPH, "rtn", far, True))
 
 
 @pytest.mark.parametrize(
@@ -278,11 +280,11 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         (
             {"method": "mse", "samples": SAMPLES},
             OptionError,
-            "method='mse' needs no samples.",
+            "method='mse' does not need samples.",
         ),
         ({"correct_bias": True}, OptionError, "correct_bias=True needs samples."),
         ({"correct_bias": 1}, OptionError, "correct_bias is 1. Use True or False."),
-        ({"samples": SAMPLES}, OptionError, "method='rtn' needs no samples."),
+        ({"samples": SAMPLES}, OptionError, "method='rtn' does not need samples."),
         (
             {"method": "gptq", "samples": []},
             DataError,

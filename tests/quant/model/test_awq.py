@@ -12,7 +12,7 @@ from mdtensor import OptionError
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
-from mdtensor.quant.model.quantize.awq import Search, scaled
+from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.calibrate import input_moments
 from mdtensor.quant.weights.format import WeightFormat
 
@@ -85,7 +85,7 @@ def searched(model: Model, samples: list[Any]) -> Search:
 @settings(max_examples=8)
 def test_the_function_stays(seed: int, large: float) -> None:
     model, samples = network(seed, large)
-    graph = scaled(searched(model, samples), LAYERS)
+    graph = scale_channels(searched(model, samples), LAYERS)
     for name in ("y", "z"):
         wanted, found = (
             np.asarray(g.run({"x": samples[1]})[name]) for g in (model.graph, graph)

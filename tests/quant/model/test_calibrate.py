@@ -121,7 +121,7 @@ def test_a_saved_calibration_is_the_same(kind: Any, tmp_path: Path) -> None:
 def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
     path = tmp_path / "ranges.json"
     path.write_text(text)
-    with pytest.raises(ModelError, match="holds no calibration"):
+    with pytest.raises(ModelError, match="does not hold a calibration"):
         Calibration.load(path)
 
 
@@ -129,7 +129,7 @@ def test_a_field_that_no_observer_has_is_no_calibration(tmp_path: Path) -> None:
     path = tmp_path / "ranges.json"
     calibrate(GRAPH, [rows(2)]).save(path)
     path.write_text(path.read_text().replace('"low"', '"odd": 1, "low"'))
-    with pytest.raises(ModelError, match="holds no calibration"):
+    with pytest.raises(ModelError, match="does not hold a calibration"):
         Calibration.load(path)
 
 

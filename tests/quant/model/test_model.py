@@ -179,7 +179,7 @@ MISTAKES = {
     "a name for an observer": (
         lambda model, x: model.calibrate([x], "percentile"),
         (
-            "observer is 'percentile', which makes none. Give a class, such as "
+            "observer is 'percentile', which cannot be called. Give a class, such as "
             "quant.PercentileObserver."
         ),
     ),

@@ -180,7 +180,7 @@ def test_keep_float() -> None:
     with pytest.raises(OptionError) as caught:
         quantized(made, keep_float=["c", "z"])
     assert str(caught.value) == (
-        "keep_float names 'z', no node of this graph. "
+        "keep_float names 'z', which no node has. "
         "Its 2 nodes are in model.graph.nodes, as 'c' and 'd'."
     )
 

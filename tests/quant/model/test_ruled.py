@@ -115,8 +115,8 @@ def test_what_a_rule_has_no_answer_for_is_named(image):
     with pytest.raises(OptionError) as caught:
         model.quantize(seen, rounding="ort_cpu")
     assert str(caught.value) == (
-        "rounding='ort_cpu' does not compute 'curve' (erf: it has no rule for it). "
-        "Keep them float, keep_float=['curve'], or use rounding='exact'."
+        "rounding='ort_cpu' does not compute 'curve' (erf: the rule does not define "
+        "it). Keep them float, keep_float=['curve'], or use rounding='exact'."
     )
     with pytest.raises(OptionError, match="rounding is 'nothing'"):
         model.quantize(seen, rounding="nothing")
@@ -135,8 +135,8 @@ def test_what_a_rule_refuses_is_found_before_it_runs(image):
     with pytest.raises(OptionError) as caught:
         model.quantize(seen, rounding="tflite_ref")
     assert str(caught.value) == (
-        "rounding='tflite_ref' does not compute 'gate' (softsign: it has no rule for "
-        "it), 'swish' (silu: it has no rule for it). Keep them float, "
+        "rounding='tflite_ref' does not compute 'gate' (softsign: the rule does not "
+        "define it), 'swish' (silu: the rule does not define it). Keep them float, "
         "keep_float=['gate', 'swish'], or use rounding='exact'."
     )
     kept = model.quantize(seen, keep_float=["gate", "swish"], rounding="tflite_ref")
@@ -180,9 +180,9 @@ def test_a_model_that_is_quantized_is_not_told_to_keep_nodes_float(image):
     with pytest.raises(OptionError) as caught:
         small.rounded("ort_cpu")
     assert str(caught.value) == (
-        "rounding='ort_cpu' does not compute 'curve' (erf: it has no rule for it). "
-        "Quantize the float model by it, rounding='ort_cpu', which says what to keep "
-        "float, or use rounding='exact'."
+        "rounding='ort_cpu' does not compute 'curve' (erf: the rule does not define "
+        "it). Quantize the float model with rounding='ort_cpu', which lists what to "
+        "keep float, or use rounding='exact'."
     )
 
 

@@ -199,10 +199,10 @@ def test_narrow_floats_are_saved(
     [
         ({"method": "best"}, "method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
         ({"method": "gptq"}, "method='gptq' needs samples. Pass them as samples."),
-        ({"samples": [X]}, "method='rtn' needs no samples. Leave samples away."),
-        ({"weight_dtype": "qint32"}, "qint32 is no type of weights. Use"),
-        ({"weight_dtype": "int8"}, "int8 is no type of weights. Use qint8."),
-        ({"weight_dtype": "quint4"}, "symmetric weights need codes with signs"),
+        ({"samples": [X]}, "method='rtn' does not need samples. Omit samples."),
+        ({"weight_dtype": "qint32"}, "qint32 is not a type of weights. Use"),
+        ({"weight_dtype": "int8"}, "int8 is not a type of weights. Use qint8."),
+        ({"weight_dtype": "quint4"}, "symmetric weights need signed codes"),
         (
             {"dtype": "qint4"},
             (
@@ -228,7 +228,10 @@ def test_narrow_floats_are_saved(
             "act_order is 1. Use True or False.",
         ),
         ({"block_size": 0}, "block_size is 0. Use an integer from 1."),
-        ({"keep_float": ["Q"]}, "keep_float names 'Q', no node of this graph."),
+        (
+            {"keep_float": ["Q"]},
+            "keep_float names 'Q', which no node has.",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(options: Any, said: str) -> None:

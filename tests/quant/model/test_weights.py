@@ -88,5 +88,5 @@ def test_scales_of_any_size_are_saved_and_run(
 def test_a_layer_without_a_scale_for_its_bias_stays_float() -> None:
     made = layer(W, B * 1e30)
     found = quantized(made, X * np.float32(1e-30))
-    assert found.notes == {"c": "the scale of its bias leaves float32"}
+    assert found.notes == {"c": "the scale of its bias does not fit float32"}
     assert found.run({"x": X})["c"].tolist() == made.run({"x": X})["c"].tolist()

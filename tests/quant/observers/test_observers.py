@@ -83,14 +83,14 @@ def test_a_moving_average_does_not_merge_but_joins_values_on_one_grid():
     with pytest.raises(OptionError) as raised:
         first.merge(second)
     assert str(raised.value) == (
-        "a moving average depends on the order of samples, so there is no merging."
+        "a moving average depends on the order of samples, so it cannot be merged."
         " Observe all samples with one observer, or use MinMaxObserver."
     )
     first.join(second)
     assert (first.low, first.high) == (-3.0, 1.0)
 
 
-ALIKE = " Observe in one way."
+ALIKE = " Use observers of one kind."
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ ALIKE = " Observe in one way."
         (
             PercentileObserver,
             PERCENTILE,
-            "PercentileObserver(99.99) does not merge PercentileObserver(90)." + ALIKE,
+            "PercentileObserver(99.99) cannot merge PercentileObserver(90)." + ALIKE,
         ),
         (
             MinMaxObserver,
             MSEObserver,
-            "MinMaxObserver() does not merge MSEObserver()." + ALIKE,
+            "MinMaxObserver() cannot merge MSEObserver()." + ALIKE,
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_nan_infinity_and_nothing_are_refused(kind):
         with pytest.raises(DataError, match="NaN or infinite"):
             kind().observe(np.array([1.0, bad]))
     for bad in ("text", [1j], [[1.0], [1.0, 2.0]], None):
-        with pytest.raises(DataError, match="is no array of real numbers"):
+        with pytest.raises(DataError, match="is not an array of real numbers"):
             kind().observe(bad)
     empty = seen(kind, np.zeros((0, 3)), np.zeros((3, 0)))
     with pytest.raises(DataError) as raised:

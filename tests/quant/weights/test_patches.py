@@ -72,7 +72,7 @@ def test_they_are_samples_of_a_convolution():
         ),
         (np.zeros((1, 4, 5, 5)), 0, {}, OptionError, "kernel_size is 0"),
         (np.zeros((1, 4, 5, 5)), 2, {"stride": 0}, OptionError, "stride is 0"),
-        ("text", 2, {}, DataError, "a str is no array of real numbers"),
+        ("text", 2, {}, DataError, "a str is not an array of real numbers"),
     ],
 )
 def test_what_does_not_fit_is_said(x, kernel, options, error, said):

@@ -229,8 +229,12 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"method": "best"}, OptionError, "no method 'best'. There are rtn, mse, hqq,"),
-        ({"method": ["rtn"]}, OptionError, "no method ['rtn']."),
+        (
+            {"method": "best"},
+            OptionError,
+            "method is 'best'. Use one of rtn, mse, hqq,",
+        ),
+        ({"method": ["rtn"]}, OptionError, "method is ['rtn']."),
         (
             {"damping": 1},
             OptionError,
@@ -273,21 +277,33 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         (
             {"block_size": 4, "axis": None},
             OptionError,
-            "axis=None wants one.",
+            "axis=None means one scale.",
         ),
-        ({"dtype": md.int8}, OptionError, "int8 is no type of weights. Use qint8."),
-        ({"dtype": "quint8"}, OptionError, "need codes with signs, quint8 has none."),
-        ({"dtype": "qint32"}, OptionError, "qint32 is no type of weights. Use qint4,"),
-        ({"dtype": "qfloat8_e4m3"}, OptionError, "qfloat8_e4m3 is no type of weights."),
+        ({"dtype": md.int8}, OptionError, "int8 is not a type of weights. Use qint8."),
+        (
+            {"dtype": "quint8"},
+            OptionError,
+            "need signed codes, and quint8 is unsigned.",
+        ),
+        (
+            {"dtype": "qint32"},
+            OptionError,
+            "qint32 is not a type of weights. Use qint4,",
+        ),
+        (
+            {"dtype": "qfloat8_e4m3"},
+            OptionError,
+            "qfloat8_e4m3 is not a type of weights.",
+        ),
         (
             {"dtype": "qint16", "symmetric": False},
             OptionError,
-            "qint16 has zero point 0, weights around another need one.",
+            "qint16 has zero point 0, but symmetric=False needs another.",
         ),
         ({"weights": NAN}, DataError, "a weight is NaN, infinite or beyond float32."),
         ({"weights": HUGE}, DataError, "a weight is NaN, infinite or beyond float32."),
-        ({"weights": "text"}, DataError, "a str is no array of real numbers."),
-        ({"weights": W * 1j}, DataError, "a ndarray is no array of real numbers."),
+        ({"weights": "text"}, DataError, "a str is not an array of real numbers."),
+        ({"weights": W * 1j}, DataError, "a ndarray is not an array of real numbers."),
         (
             {"weights": W[0]},
             ShapeError,
@@ -308,7 +324,7 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         ({"samples": []}, DataError, "there are no samples. Give at least one."),
         ({"samples": X * np.nan}, DataError, "a sample is NaN, infinite or too large"),
         ({"samples": X * 1e200}, DataError, "a sample is NaN, infinite or too large"),
-        ({"samples": ["text"]}, DataError, "a str is no array of real numbers."),
+        ({"samples": ["text"]}, DataError, "a str is not an array of real numbers."),
         ({"samples": 3.0}, ShapeError, "samples of shape () for weights of 20 inputs."),
         (
             {"samples": quant.InputMoments(3)},
