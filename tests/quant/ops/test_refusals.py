@@ -33,15 +33,16 @@ NUMBERS = [int, float, bool]
 Q8, Q32 = QInt8Tensor([[1]], scale=0.5), QInt32Tensor([[1]], scale=0.5)
 SIZES = dict.fromkeys((int, float, bool, complex), "")
 MIXED = (
-    "a grid and a float have no common type. "
+    "quantized and float operands have no common type. "
     "Use dequantize(q), or quantize(x, q.qparams)."
 )
 CODES = (
-    "are these integers codes or numbers. Use q.codes for arithmetic on codes, or "
+    "integers next to codes may be codes or numbers. "
+    "Use q.codes for arithmetic on codes, or "
     "type(q)(codes, q.qparams)."
 )
 WIDE = (
-    "takes codes of 16 bits or fewer, no accumulators. "
+    "takes codes of at most 16 bits, not accumulators. "
     "Use requantize(acc, out=QParams(...)) first."
 )
 
@@ -122,30 +123,33 @@ def test_pairs_are_refused_in_either_order(operation):
         assert results[0] == results[1]
 
 
-NUMBER = "with a Python number has no grid to lie on. Pass out=QParams(...)."
-NO_OUT = "with a Python number has no grid to lie on. Use dequantize(q)."
+NUMBER = "with a Python number does not determine a grid. Pass out=QParams(...)."
+NO_OUT = "with a Python number does not determine a grid. Use dequantize(q)."
 NO_CODE = (
-    "with a Python number has no grid to lie on. "
+    "with a Python number does not determine a grid. "
     "Use quantize(asarray(float(c)), q.qparams), or dequantize(q)."
 )
 FLOAT_BIAS = (
-    "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
+    "the bias is a float, codes need a QInt32Tensor. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
 )
 NO_BIAS = (
-    "the bias is no accumulator. "
+    "the bias is not an accumulator. "
     "Use a QInt32Tensor with the scale of x times the scale of w."
 )
 ONE = md.ones((1, 1))
 SCALED = quantize(ONE, QParams(0.5, dtype=qfloat8_e4m3))
 NUMBERS_ONLY, BESIDE = "Use dequantize(q).", "Use dequantize(q) beside"
-COMPLEX = "a grid and a complex number have no common type. "
-TRUTH = "a truth value is no number. "
-CODES_ONLY = "are these integers codes or numbers. Use q.codes for arithmetic on codes."
+COMPLEX = "quantized and complex operands have no common type. "
+TRUTH = "bools are not numbers. "
+CODES_ONLY = (
+    "integers next to codes may be codes or numbers. "
+    "Use q.codes for arithmetic on codes."
+)
 TEXTS = [
     (md.add, (Q8, ONE), MIXED),
     (md.sub, (ONE, Q8), MIXED),
-    (md.mul, (Q32, ONE), "a grid and a float have no common type. " + NUMBERS_ONLY),
+    (md.mul, (Q32, ONE), MIXED.partition("Use")[0] + NUMBERS_ONLY),
     (md.linear, (Q8, ONE), MIXED),
     (md.add, (Q8, md.astype(ONE, md.complex64)), COMPLEX + NUMBERS_ONLY),
     (md.equal, (1j, Q8), COMPLEX + NUMBERS_ONLY),
@@ -203,10 +207,10 @@ def test_both_grids_are_named():
 def test_numpy_numbers_are_tensors():
     for call in (lambda: Q8 + np.float32(1), lambda: np.float32(1) + Q8):
         with pytest.raises(
-            md.PromotionError, match="a grid and a float have no common"
+            md.PromotionError, match="quantized and float operands have no common"
         ):
             call()
-    with pytest.raises(md.PromotionError, match="are these integers codes or numbers"):
+    with pytest.raises(md.PromotionError, match="may be codes or numbers"):
         np.int8(1) * Q8
 
 
@@ -284,9 +288,9 @@ def test_a_quotient_needs_out():
     with pytest.raises(md.GridError) as raised:
         Q8 / OTHER
     assert str(raised.value) == (
-        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): the result is on no grid exactly; "
+        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): no grid holds the result exactly; "
         "the grids are (scale=0.5, zero_point=0) and (scale=0.25, zero_point=7). "
-        "Pass out=QParams(...), to which it is rounded once."
+        "Pass out=QParams(...); the result is rounded to it, once."
     )
 
 
@@ -394,7 +398,7 @@ def test_products_name_both_grids_and_the_bias_its_own():
         md.linear(one, rows, bias)
     assert str(raised.value) == (
         "linear(QInt8Tensor[2,2], QInt8Tensor[2,2], Int32Tensor[2]): the bias is of "
-        "integers, codes need an accumulator; the grids are (scale=0.5, zero_point=0) "
+        "integers, codes need a QInt32Tensor; the grids are (scale=0.5, zero_point=0) "
         "and (2 scales=0.1..0.2, axis=0). Use QInt32Tensor(b, QParams(x.qparams.scale "
         "* w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
     )
