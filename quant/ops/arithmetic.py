@@ -6,17 +6,13 @@ rounded once.
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
     CastError,
-    ComplexTensor,
-    LogicalTensor,
-    NumericTensor,
-    RealTensor,
     TensorSpec,
     add,
     div,
@@ -44,8 +40,6 @@ from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step
 from mdtensor.quant.ops.errors import (
     check_out,
-    refusal_rule,
-    refuse_operands,
     require_out,
 )
 from mdtensor.quant.ops.kernels import (
@@ -68,11 +62,6 @@ from mdtensor.quant.tensor import (
 )
 from mdtensor.spec.shapes import broadcast_shapes
 
-#: Operands for which an operation raises an error with a fix.
-Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
-#: Operands that have an order; complex numbers do not.
-Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
-Complex = Union[ComplexTensor, complex]
 Array = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
 
@@ -134,13 +123,6 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) ->
     return _sum("add", x1, x2, 1, out)
 
 
-@method(add, deduce=refusal_rule("add"))
-def add(
-    x1: Anything, x2: Anything, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("add", x1, x2)
-
-
 @method(sub, deduce=rounded_sum)
 @bind_once
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
@@ -159,13 +141,6 @@ def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) ->
 def sub(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) -> Run:
     _check("sub", x1, x2, out)
     return _sum("sub", x1, x2, -1, out)
-
-
-@method(sub, deduce=refusal_rule("sub"))
-def sub(
-    x1: Anything, x2: Anything, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("sub", x1, x2)
 
 
 def _check(
@@ -290,13 +265,6 @@ def _product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams | None) -> R
     return run
 
 
-@method(mul, deduce=refusal_rule("mul"))
-def mul(
-    x1: Anything, x2: Anything, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("mul", x1, x2)
-
-
 def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.Lookup:
     """Return the lookup step of a / b for a constant number b other than 0.
 
@@ -363,13 +331,6 @@ def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
     return np.array(values, np.int64)[index.ravel()]
 
 
-@method(div, deduce=refusal_rule("div"))
-def div(
-    x1: Anything, x2: Anything, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("div", x1, x2)
-
-
 @method(minimum, deduce=kept_broadcast)
 @bind_once
 def minimum(
@@ -378,54 +339,12 @@ def minimum(
     return _extreme("minimum", np.minimum, x1, x2, out)
 
 
-@method(minimum, deduce=refusal_rule("minimum"))
-def minimum(
-    x1: Ordered, x2: Ordered, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("minimum", x1, x2)
-
-
-@method(minimum, deduce=refusal_rule("minimum"))
-def minimum(
-    x1: QuantizedTensor, x2: Complex, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("minimum", x1, x2)
-
-
-@method(minimum, deduce=refusal_rule("minimum"))
-def minimum(
-    x1: Complex, x2: QuantizedTensor, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("minimum", x1, x2)
-
-
 @method(maximum, deduce=kept_broadcast)
 @bind_once
 def maximum(
     x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None
 ) -> Run:
     return _extreme("maximum", np.maximum, x1, x2, out)
-
-
-@method(maximum, deduce=refusal_rule("maximum"))
-def maximum(
-    x1: Ordered, x2: Ordered, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("maximum", x1, x2)
-
-
-@method(maximum, deduce=refusal_rule("maximum"))
-def maximum(
-    x1: QuantizedTensor, x2: Complex, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("maximum", x1, x2)
-
-
-@method(maximum, deduce=refusal_rule("maximum"))
-def maximum(
-    x1: Complex, x2: QuantizedTensor, /, *, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("maximum", x1, x2)
 
 
 def _extreme(

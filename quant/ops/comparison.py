@@ -2,17 +2,13 @@
 
 from fractions import Fraction
 from math import floor, isfinite
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
     BoolTensor,
-    ComplexTensor,
-    LogicalTensor,
-    NumericTensor,
-    RealTensor,
     equal,
     greater,
     greater_equal,
@@ -26,15 +22,10 @@ from mdtensor.quant import exact
 from mdtensor.quant.deduction import comparison, with_number
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids.combine import by_pieces
-from mdtensor.quant.ops.errors import refusal_rule, refuse_operands
 from mdtensor.quant.ops.scalars import PythonNumber
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
-Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
-#: Operands that have an order; complex numbers do not.
-Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
-Complex = Union[ComplexTensor, complex]
 Array = npt.NDArray[Any]
 #: Larger than twice any step of a 32-bit code, so a bound can be clipped to it.
 PAST = 2**40
@@ -112,11 +103,6 @@ def equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.equal, x2, x1)
 
 
-@method(equal, deduce=refusal_rule("equal"))
-def equal(x1: Anything, x2: Anything, /) -> BoolTensor:
-    refuse_operands("equal", x1, x2)
-
-
 @method(not_equal, deduce=comparison)
 def not_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("not_equal", np.not_equal, x1, x2)
@@ -130,11 +116,6 @@ def not_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
 @method(not_equal, deduce=with_number)
 def not_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.not_equal, x2, x1)
-
-
-@method(not_equal, deduce=refusal_rule("not_equal"))
-def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
-    refuse_operands("not_equal", x1, x2)
 
 
 @method(less, deduce=comparison)
@@ -152,21 +133,6 @@ def less(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.greater, x2, x1)
 
 
-@method(less, deduce=refusal_rule("less"))
-def less(x1: Ordered, x2: Ordered, /) -> BoolTensor:
-    refuse_operands("less", x1, x2)
-
-
-@method(less, deduce=refusal_rule("less"))
-def less(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
-    refuse_operands("less", x1, x2)
-
-
-@method(less, deduce=refusal_rule("less"))
-def less(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
-    refuse_operands("less", x1, x2)
-
-
 @method(less_equal, deduce=comparison)
 def less_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
@@ -180,21 +146,6 @@ def less_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
 @method(less_equal, deduce=with_number)
 def less_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.greater_equal, x2, x1)
-
-
-@method(less_equal, deduce=refusal_rule("less_equal"))
-def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
-    refuse_operands("less_equal", x1, x2)
-
-
-@method(less_equal, deduce=refusal_rule("less_equal"))
-def less_equal(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
-    refuse_operands("less_equal", x1, x2)
-
-
-@method(less_equal, deduce=refusal_rule("less_equal"))
-def less_equal(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
-    refuse_operands("less_equal", x1, x2)
 
 
 @method(greater, deduce=comparison)
@@ -212,21 +163,6 @@ def greater(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.less, x2, x1)
 
 
-@method(greater, deduce=refusal_rule("greater"))
-def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
-    refuse_operands("greater", x1, x2)
-
-
-@method(greater, deduce=refusal_rule("greater"))
-def greater(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
-    refuse_operands("greater", x1, x2)
-
-
-@method(greater, deduce=refusal_rule("greater"))
-def greater(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
-    refuse_operands("greater", x1, x2)
-
-
 @method(greater_equal, deduce=comparison)
 def greater_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
@@ -240,18 +176,3 @@ def greater_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
 @method(greater_equal, deduce=with_number)
 def greater_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare_number(np.less_equal, x2, x1)
-
-
-@method(greater_equal, deduce=refusal_rule("greater_equal"))
-def greater_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
-    refuse_operands("greater_equal", x1, x2)
-
-
-@method(greater_equal, deduce=refusal_rule("greater_equal"))
-def greater_equal(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
-    refuse_operands("greater_equal", x1, x2)
-
-
-@method(greater_equal, deduce=refusal_rule("greater_equal"))
-def greater_equal(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
-    refuse_operands("greater_equal", x1, x2)

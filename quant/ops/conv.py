@@ -8,8 +8,6 @@ import numpy.typing as npt
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
-    LogicalTensor,
-    NumericTensor,
     Tensor,
     TensorSpec,
     conv2d,
@@ -33,8 +31,6 @@ from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import Run, bind_once, bind_product
 from mdtensor.quant.ops.errors import (
     check_out,
-    refusal_rule,
-    refuse_operands,
     require_per_tensor,
 )
 from mdtensor.quant.ops.kernels import (
@@ -70,7 +66,6 @@ from mdtensor.spec.windows import conv_shape, conv_window
 #: Signed weights of 8 or 4 bits; kernels store both as 8 bits.
 SignedWeights = Union[QInt8Tensor, QInt4Tensor]
 Bias = Union[QInt32Tensor, None]
-AnyBias = Union[NumericTensor, QuantizedTensor, None]
 
 
 def conv2d_step(
@@ -213,48 +208,6 @@ def conv2d(
 ) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(conv2d, x, w, b, **options)
-
-
-@method(conv2d, deduce=refusal_rule("conv2d"))
-def conv2d(
-    x: Union[QuantizedTensor, NumericTensor],
-    w: Union[QuantizedTensor, NumericTensor],
-    b: AnyBias,
-    /,
-    *,
-    stride: object,
-    padding: object,
-    dilation: object,
-    groups: int,
-    out: QParams | None = None,
-) -> Tensor:
-    refuse_operands("conv2d", x, w, b)
-
-
-@method(conv2d, deduce=refusal_rule("conv2d"))
-def conv2d(
-    x: QuantizedTensor,
-    w: LogicalTensor,
-    b: AnyBias,
-    /,
-    *,
-    out: QParams | None = None,
-    **options: Any,
-) -> Tensor:
-    refuse_operands("conv2d", x, w, b)
-
-
-@method(conv2d, deduce=refusal_rule("conv2d"))
-def conv2d(
-    x: LogicalTensor,
-    w: QuantizedTensor,
-    b: AnyBias,
-    /,
-    *,
-    out: QParams | None = None,
-    **options: Any,
-) -> Tensor:
-    refuse_operands("conv2d", x, w, b)
 
 
 def _check(

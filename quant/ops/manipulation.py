@@ -8,9 +8,7 @@ import numpy.typing as npt
 
 from mdtensor import (
     IntegerTensor,
-    LogicalTensor,
     MdtensorError,
-    NumericTensor,
     OptionError,
     Tensor,
     TensorSpec,
@@ -43,7 +41,7 @@ from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.errors import check_out, refusal_rule, refuse_operands
+from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.ops.kernels import NotCompiled, make_step
 from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.presets import ruled
@@ -205,10 +203,6 @@ def squeeze_view(codes: Codes, *, axis: Axes) -> Codes:
 def index_view(codes: Codes, *, key: Any) -> Codes:
     view: Codes = codes[key]
     return view
-
-
-#: Operands for which joining raises an error with a fix.
-Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
 
 
 def move_codes(
@@ -433,21 +427,9 @@ def concat(
     return concat([requantize(x, out=out) for x in arrays], axis=axis)
 
 
-@method(concat, deduce=refusal_rule("concat"))
-def concat(
-    *arrays: Mixed, axis: int | None, out: QParams | None = None
-) -> QuantizedTensor:
-    refuse_operands("concat", *arrays)
-
-
 @method(stack, deduce=_infer_stack)
 def stack(*arrays: QuantizedTensor, axis: int) -> QuantizedTensor:
     return _join("stack", stack, arrays, axis)
-
-
-@method(stack, deduce=refusal_rule("stack"))
-def stack(*arrays: Mixed, axis: int) -> QuantizedTensor:
-    refuse_operands("stack", *arrays)
 
 
 # Codes in another order, repeated, or with a border.

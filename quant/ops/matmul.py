@@ -9,8 +9,6 @@ import numpy as np
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
-    LogicalTensor,
-    NumericTensor,
     Tensor,
     TensorSpec,
     linear,
@@ -34,7 +32,6 @@ from mdtensor.quant.grids import combine
 from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import Run, bind_once, bind_product
 from mdtensor.quant.ops.conv import (
-    AnyBias,
     Bias,
     SignedWeights,
     check_grids,
@@ -43,8 +40,6 @@ from mdtensor.quant.ops.conv import (
 )
 from mdtensor.quant.ops.errors import (
     check_out,
-    refusal_rule,
-    refuse_operands,
     require_per_tensor,
 )
 from mdtensor.quant.ops.kernels import attempt, make_step, reuse_or_make
@@ -139,32 +134,6 @@ def linear(
 ) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(linear, x, w, b)
-
-
-@method(linear, deduce=refusal_rule("linear"))
-def linear(
-    x: Union[QuantizedTensor, NumericTensor],
-    w: Union[QuantizedTensor, NumericTensor],
-    b: AnyBias,
-    /,
-    *,
-    out: QParams | None = None,
-) -> Tensor:
-    refuse_operands("linear", x, w, b)
-
-
-@method(linear, deduce=refusal_rule("linear"))
-def linear(
-    x: QuantizedTensor, w: LogicalTensor, b: AnyBias, /, *, out: QParams | None = None
-) -> Tensor:
-    refuse_operands("linear", x, w, b)
-
-
-@method(linear, deduce=refusal_rule("linear"))
-def linear(
-    x: LogicalTensor, w: QuantizedTensor, b: AnyBias, /, *, out: QParams | None = None
-) -> Tensor:
-    refuse_operands("linear", x, w, b)
 
 
 def _check_shapes(x: Tensor, w: Tensor, b: Tensor | None) -> None:
@@ -265,28 +234,3 @@ def matmul(x1: Weights, x2: FloatingTensor, /) -> Tensor:
 def matmul(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(matmul, x1, x2)
-
-
-@method(matmul, deduce=refusal_rule("matmul"))
-def matmul(
-    x1: Union[QuantizedTensor, NumericTensor],
-    x2: Union[QuantizedTensor, NumericTensor],
-    /,
-    *,
-    out: QParams | None = None,
-) -> Tensor:
-    refuse_operands("matmul", x1, x2)
-
-
-@method(matmul, deduce=refusal_rule("matmul"))
-def matmul(
-    x1: QuantizedTensor, x2: LogicalTensor, /, *, out: QParams | None = None
-) -> Tensor:
-    refuse_operands("matmul", x1, x2)
-
-
-@method(matmul, deduce=refusal_rule("matmul"))
-def matmul(
-    x1: LogicalTensor, x2: QuantizedTensor, /, *, out: QParams | None = None
-) -> Tensor:
-    refuse_operands("matmul", x1, x2)

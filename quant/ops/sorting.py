@@ -4,7 +4,7 @@ This holds on one grid along the axis; scales that differ along it raise.
 """
 
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from mdtensor import (
     Int64Tensor,
     IntegerTensor,
     LogicalTensor,
-    NumericTensor,
     Tensor,
     TensorSpec,
     argmax,
@@ -29,7 +28,6 @@ from mdtensor.generics.indexing import taken_along
 from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.errors import refusal_rule, refuse_operands
 from mdtensor.quant.ops.manipulation import move_codes
 from mdtensor.quant.ops.scalars import PythonNumber, codes_of
 from mdtensor.quant.qparams import QParams
@@ -87,8 +85,6 @@ def take_along_axis(
 
 # Places of extremes, and selection by a condition.
 
-#: Operands for which `where` raises an error with a fix.
-Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
 Operand = QuantizedTensor | float
 
 
@@ -163,8 +159,3 @@ def where(condition: LogicalTensor, x1: QuantizedTensor, x2: PythonNumber, /) ->
 @method(where, deduce=_infer_where)
 def where(condition: LogicalTensor, x1: PythonNumber, x2: QuantizedTensor, /) -> Any:
     return _where(condition, x1, x2)
-
-
-@method(where, deduce=refusal_rule("where"))
-def where(condition: LogicalTensor, x1: Anything, x2: Anything, /) -> QuantizedTensor:
-    refuse_operands("where", condition, x1, x2)

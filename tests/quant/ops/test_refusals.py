@@ -1,7 +1,8 @@
-"""What has no meaning together is refused by an error of ours, in literal words."""
+"""Operands that do not go together raise an error with a fix."""
 
 import itertools
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from mdtensor.quant import (
     qint32,
     quantize,
 )
+from mdtensor.quant.ops import refusals
+from mdtensor.quant.ops.refusals import REFUSALS
 
 BINARY = [
     *(md.add, md.sub, md.mul, md.div, md.minimum, md.maximum),
@@ -405,3 +408,57 @@ def test_products_name_both_grids_and_the_bias_its_own():
     scale, axis = one.qparams.scale * rows.qparams.scale, rows.qparams.axis
     grid = QParams(scale, axis=axis, dtype=qint32)
     assert md.linear(one, rows, QInt32Tensor(bias, grid)).shape == (2, 2)
+
+
+ROWS = [
+    (operation, types)
+    for operations, rows in REFUSALS
+    for operation in operations
+    for types in rows
+]
+
+
+def test_the_table_has_all_methods_of_quantized_operands_that_only_raise():
+    found = [
+        name
+        for name, function in md.operations().items()
+        for method in function.operation.methods
+        if method.is_refusal and method.implementation.__module__ == refusals.__name__
+    ]
+    assert sorted(found) == sorted(operation.__name__ for operation, _ in ROWS)
+    others = [
+        str(method)
+        for function in md.operations().values()
+        for method in function.operation.methods
+        if method.is_refusal and "Quantized" in str(method)
+        if method.implementation.__module__ != refusals.__name__
+    ]
+    assert others == []
+
+
+@pytest.mark.parametrize(("operation", "types"), ROWS)
+def test_each_row_is_a_refusal_of_its_types(operation, types):
+    """`which` reports it, and it is selected with `out=` if the operation has it."""
+    expected = [{*get_args(kind)} or {kind} for kind in types]
+    methods = [
+        method
+        for method in operation.operation.methods
+        if [{*get_args(kind)} or {kind} for kind in signature_types(method)] == expected
+    ]
+    assert len(methods) == 1 and methods[0].is_refusal
+    assert methods[0].rounds == ("out" in operation.operation.options)
+
+
+def signature_types(method):
+    signature = method.signature
+    return [signature.varargs] if signature.has_varargs else signature.types
+
+
+@pytest.mark.parametrize("options", [{}, {"out": QParams(0.5)}])
+def test_a_call_with_out_raises_the_same_error(options):
+    for operation in (md.add, md.matmul, md.maximum):
+        assert md.which(operation, QInt8Tensor, md.Float32Tensor).is_refusal == (
+            operation is not md.matmul
+        )
+        with pytest.raises(md.PromotionError, match="may be codes or numbers"):
+            operation(Q8, Q8.codes, **options)
