@@ -117,7 +117,7 @@ def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
     return bool(np.frexp(step)[0] == 0.5 and size.max(initial=0) < unit * 2.0**53)
 
 
-# Blocks along k have no single scale, so the sum is rounded once to `out` (decision
+# Blocks along k have several scales, so the sum is rounded once to `out` (decision
 # 0045).
 def linear_codes(
     x: QuantizedTensor, w: QuantizedTensor, b: QuantizedTensor | None, out: QParams

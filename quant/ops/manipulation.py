@@ -423,8 +423,11 @@ def concat(
     checked("concat", arrays, lambda: _infer_concat(*specs, axis=axis, out=out))
     check_out("concat", out, *arrays)
     if by_rule := ruled("concat", out):
-        return by_rule(*arrays, out, axis=axis)
-    return concat([requantize(x, out=out) for x in arrays], axis=axis)
+        by_preset: QuantizedTensor = by_rule(*arrays, out, axis=axis)
+        return by_preset
+    rounded = [requantize(x, out=out) for x in arrays]
+    joined: QuantizedTensor = concat(rounded, axis=axis)
+    return joined
 
 
 @method(stack, deduce=_infer_stack)

@@ -106,9 +106,8 @@ def register_refusals() -> None:
 def _make_refusal(operation: Any, types: tuple[Any, ...]) -> Callable[..., NoReturn]:
     """Return a new function that raises, with the signature of a method for `types`."""
     name = operation.__name__
-    kind = Parameter.POSITIONAL_ONLY
-    if operation.operation.sequence:
-        kind = Parameter.VAR_POSITIONAL
+    is_sequence = operation.operation.sequence
+    kind = Parameter.VAR_POSITIONAL if is_sequence else Parameter.POSITIONAL_ONLY
     parameters = [
         Parameter(f"x{at}", kind, annotation=given) for at, given in enumerate(types, 1)
     ]

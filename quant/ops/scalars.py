@@ -67,7 +67,7 @@ def _code(grid: QParams, number: object) -> int:
     """Return the code of `number` on a grid of one scale; the byte of an 8-bit float.
 
     Raises:
-        CastError: there is no such code.
+        CastError: the grid does not have such a code.
     """
     if is_number(number):
         quotient = exactly(number) / grid.fraction
