@@ -58,7 +58,7 @@ def rounded(
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
         if out is None and exact is None:
-            problem = f"the result is on no grid exactly{grids(specs)}"
+            problem = f"no grid holds the result exactly{grids(specs)}"
             raise GridError(problem, "Pass out=QParams(...)")
         if check is not None:
             check(*specs, is_rounded=out is not None)
@@ -157,7 +157,7 @@ def of_something(rule: Rule) -> Rule:
         given = {"axis": axis, **options} if "keepdims" in options else options
         found = rule(x, **given)
         if 0 in (x.shape[at] for at in normalize_axes(axis, x.ndim)):
-            raise ShapeError("the mean of nothing has no code")
+            raise ShapeError("cannot quantize the mean of an empty tensor")
         return found
 
     return deduce
@@ -169,8 +169,8 @@ def _codes_summed(
     """An exact sum, or one rounded to `out`; codes add up to codes."""
     if dtype is not None:
         raise OptionError(
-            "codes add up to codes of qint32, dtype= is for numbers",
-            "Leave dtype= away, or use dequantize(x) first",
+            "codes add up to qint32 codes, dtype= is for numbers",
+            "Omit dtype=, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
     grid = combine.without_zero(reduced_grid(x, **options))

@@ -167,7 +167,7 @@ class QuantizedTensor(Tensor):
     _qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
-    kept: tuple[Any, ...]  # what `ops/keeping.py` made of the codes, for itself
+    kept: tuple[Any, ...]  # the weight cache of `ops/kernels.py`
 
     def __init__(
         self,
@@ -561,13 +561,16 @@ def spec_of(x: Any) -> TensorSpec:
     return TensorSpec(type(x), x.shape, getattr(x, "qparams", None))
 
 
-def quantized(codes: Any, grid: QParams) -> Any:
+def quantized(codes: Any, grid: QParams) -> QuantizedTensor:
     """The tensor of codes on `grid`."""
-    found: Any = leaf(grid.dtype)
-    return found.from_codes(np.asarray(codes), grid)
+    kind: Any = leaf(grid.dtype)
+    found: QuantizedTensor = kind.from_codes(np.asarray(codes), grid)
+    return found
 
 
-def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> Any:
+def trusted(
+    kind: Any, codes: Any, qparams: QParams, rounding: str | None
+) -> QuantizedTensor:
     """Return the tensor of codes that fit a grid, without a check.
 
     Args:
@@ -576,10 +579,11 @@ def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> An
         qparams: of that type, without a rule.
         rounding: the rule by which the codes are rounded.
     """
-    new = _new(kind)
+    new: Any = _new(kind)
     new._qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):
         new.shape, new.is_part = codes.shape, False
         codes = int4.pack(codes)
     new.buffer = codes
-    return new
+    found: QuantizedTensor = new
+    return found

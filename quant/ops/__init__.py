@@ -14,6 +14,7 @@ from mdtensor.quant.ops import (
     matmul as matmul,
     pool as pool,
     reduction as reduction,
+    refusals as refusals,
     scalars as scalars,
     sorting as sorting,
 )

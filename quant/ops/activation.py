@@ -1,4 +1,4 @@
-"""Functions of one quantized argument: tables of all codes, each rounded once."""
+"""Functions of one quantized argument: lookup tables, each entry rounded once."""
 
 from collections.abc import Callable
 from math import inf, isnan
@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import (
     CastError,
@@ -43,15 +44,21 @@ from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
 from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup import build, functions, int16
-from mdtensor.quant.ops.bound import bound, bound_step
+from mdtensor.quant.ops.bound import Run, bind_once, bind_step
 from mdtensor.quant.ops.errors import require_out
-from mdtensor.quant.ops.kernels import NotCompiled, narrow, step_of_codes, whole
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    find_step,
+    require_one_grid,
+    require_output_grid,
+)
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
     QInt16Tensor,
     QInt32Tensor,
+    QuantizedTensor,
     ShortTensor,
     quantized,
     spec_of,
@@ -60,22 +67,30 @@ from mdtensor.quant.tensor import (
 from mdtensor.spec.elementwise import same
 from mdtensor.spec.options import number
 
-#: Codes whose zero point is 0 and stays so.
+#: Types whose zero point is always 0.
 Symmetric = Union[QInt16Tensor, QInt32Tensor]
+Array = npt.NDArray[Any]
+#: A bound of clip; None does not bound.
+Bound = float | None
 
 
 def lookup_step(
     function: build.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
-    """The table of `function` between two grids."""
+    """Return the step that looks codes up in the table of `function`.
+
+    Raises:
+        NotCompiled: kernels cannot compute it, or a code does not have a value.
+    """
+    # A compiled step cannot raise for single codes, so each code needs a value.
     is_partial = isinstance(function, build.Partial)
-    if is_partial and build.undefined(function, whole(x)).any():
+    if is_partial and build.undefined(function, require_one_grid(x)).any():
         raise NotCompiled("a compiled step has a value for every code")
     return _lookup(function, x, out)
 
 
 def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
-    """What prepares the table of `function`."""
+    """Return the function that prepares the lookup step of `function`."""
 
     def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
         return lookup_step(function, x, out)
@@ -86,88 +101,104 @@ def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
 def _lookup(
     function: build.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
-    source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
+    source, target = (
+        unsigned_grid(require_one_grid(x)),
+        unsigned_grid(require_output_grid(out)),
+    )
     return steps.Lookup(build.cached(function, source, target))
 
 
-def looked_up(
-    operation: Any,
+def bind_lookup(
+    operation: Callable[..., Any],
     function: build.Function,
-    x: Any,
+    x: QuantizedTensor,
     out: QParams | None,
     **options: Any,
-) -> Any:
-    """Bind the codes of `function` on `out`, by its rule.
+) -> Run:
+    """Bind the call of a function of codes, rounded to `out` by its rule.
 
     Args:
-        operation: the same, of floats; with `options`.
+        operation: the same function of floats, called with `options`.
+        function: of one rational number, exact.
+        x: the argument.
+        out: the grid of the result; required.
     """
     name = operation.__name__
     grid = require_out(name, out, x)
     if ruled(name, grid):
-        return _by_rule(name, function, grid)
-    by_table = _by_table(operation, function, x, grid, options)
+        return _bind_rule(name, function, grid)
+    by_table = _bind_table(operation, function, x, grid, options)
     if not isinstance(function, build.Partial):
         return by_table
 
-    def run(x: Any) -> Any:
-        _refuse_undefined(name, function, x)
+    def run(x: QuantizedTensor) -> Any:
+        # Elements are not part of the key, so this check runs at each call.
+        _require_defined(name, function, x)
         return by_table(x)
 
     return run
 
 
-def _by_rule(name: str, function: build.Function, grid: QParams) -> Any:
-    """Bind the codes of `function` on `grid`, by the rule in force."""
+def _bind_rule(name: str, function: build.Function, grid: QParams) -> Run:
+    """Bind the codes of `function` on `grid`, by the rounding rule in force."""
 
-    def run(x: Any) -> Any:
+    def run(x: QuantizedTensor) -> Any:
         if isinstance(function, build.Partial):
-            _refuse_undefined(name, function, x)
+            _require_defined(name, function, x)
         return ruled(name, grid)(function, x, grid)
 
     return run
 
 
-def _by_table(
-    operation: Any,
+def _bind_table(
+    operation: Callable[..., Any],
     function: build.Function,
-    x: Any,
+    x: QuantizedTensor,
     grid: QParams,
     options: dict[str, Any],
-) -> Any:
-    """Bind the codes of `function` on `grid`, exact, for any scales of the argument."""
-    step, dtype = step_of_codes(_lookup, function, spec_of(x), out=grid), x.dtype
+) -> Run:
+    """Bind the codes of `function` on `grid`, rounded exactly, for any scales."""
+    step, dtype = find_step(_lookup, function, spec_of(x), out=grid), x.dtype
     if step:
-        return bound_step(step, x, grid=grid)
+        return bind_step(step, x, grid=grid)
 
-    def codes(given: Any, source: QParams) -> Any:
+    def codes(given: Array, source: QParams) -> Array:
         if dtype is qint16:
             table = int16.steps(operation, function, source, grid, options)
             return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
-        distinct, which = np.unique(given, return_inverse=True)  # a block has few
+        # Blocks have few distinct codes, and each exact value is slow to compute.
+        distinct, which = np.unique(given, return_inverse=True)
         steps = build.steps_of(function, distinct.tolist(), source, grid)
         return exact.to_codes(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
-    def run(x: Any) -> Any:
+    def run(x: QuantizedTensor) -> QuantizedTensor:
         found = by_pieces(codes, grid.dtype.storage, (x.code_array, x.qparams))
         return quantized(found, grid)
 
     return run
 
 
-def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
-    """Bind as `looked_up`, between bounds; without `out` on the grids of `x`."""
+def _bind_clip(
+    operation: Callable[..., Any],
+    x: QuantizedTensor,
+    low: Bound,
+    high: Bound,
+    out: QParams | None,
+    **options: Any,
+) -> Run:
+    """Bind relu or clip like `bind_lookup`; without `out` on the grid of `x`."""
     function = build.relu if operation is relu else build.clip(low, high)
     if out is not None:
-        return looked_up(operation, function, x, out, **options)
+        return bind_lookup(operation, function, x, out, **options)
     if x.qparams.axis is None:
-        return _by_table(operation, function, x, x.qparams, options)
+        return _bind_table(operation, function, x, x.qparams, options)
+    # Rounding is monotone, so clipping codes per channel equals a table per channel.
     ends = (_codes_at(x.qparams, end) for end in (low, high))
     first, last = (x.qparams.along(end, x.shape) for end in ends)
 
-    def run(x: Any) -> Any:
+    def run(x: QuantizedTensor) -> QuantizedTensor:
         given = codes = x.code_array
         if low is not None:
             codes = np.maximum(codes, first)
@@ -178,8 +209,8 @@ def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any)
     return run
 
 
-def _codes_at(grid: QParams, bound: Any) -> Any:
-    """The code of `bound` on each grid, which has it or ends before it."""
+def _codes_at(grid: QParams, bound: Bound) -> Array:
+    """Return the code of `bound` on each grid, clipped to its range."""
     zeros = grid.zero_point.reshape(-1).tolist()
     number = build.exactly(0 if bound is None else bound)
     codes = [
@@ -189,10 +220,10 @@ def _codes_at(grid: QParams, bound: Any) -> Any:
     return np.array(codes, np.int64).reshape(grid.scale.shape)
 
 
-def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
-    """Refuse codes of numbers that have no such function."""
+def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> None:
+    """Raise CastError if a code stands for a number outside the domain."""
 
-    def which(codes: Any, grid: QParams) -> Any:
+    def which(codes: Array, grid: QParams) -> Array:
         return build.undefined(function, grid)[codes.view(np.uint8)]
 
     codes = x.codes.buffer
@@ -200,15 +231,15 @@ def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
     if without.any():
         number = float(exact.reals(x)[without][0])
         raise CastError(
-            f"{name} is of numbers {function.where}; the code {codes[without][0]} "
-            f"stands for {number:g}",
+            f"{name} is defined for numbers {function.where}; "
+            f"code {codes[without][0]} stands for {number:g}",
             "Use clip, or mask these codes first",
             describe(name, x),
         )
 
 
-def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds as they are, None for those that bound nothing."""
+def _read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
+    """Return both bounds, checked; None for a bound that is infinite or missing."""
     for end in (low, high):
         if not isinstance(end, (Real, type(None))) or end != end:
             raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
@@ -220,13 +251,13 @@ def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     return None if low == -inf else low, None if high == inf else high
 
 
-def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
-    """Refuse a bound inside the range of `grid`, or past the end, that is no code."""
+def _require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:
+    """Raise GridError if a bound that has an effect is not a code of `grid`."""
     for single in singles(grid):
-        _refuse_between(single, low, high)
+        _require_codes(single, low, high)
 
 
-def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
+def _require_codes(grid: QParams, low: Bound, high: Bound) -> None:
     first, last = grid.range
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
@@ -239,14 +270,20 @@ def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
             )
 
 
-def clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
-    """The codes of min(max(x, low), high), on the grid of `x` unless on `out`."""
+def bind_clip(
+    operation: Callable[..., Any],
+    x: QuantizedTensor,
+    low: object,
+    high: object,
+    out: QParams | None,
+) -> Run:
+    """Bind min(max(x, low), high), on the grid of `x` or on `out`."""
     name = operation.__name__
-    low, high = checked(name, (x,), lambda: _bounds(low, high))
+    low, high = checked(name, (x,), lambda: _read_bounds(low, high))
     if out is None:
-        checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
+        checked(name, (x,), lambda: _require_exact_bounds(x.qparams, low, high))
     options = {"min": low, "max": high} if operation is clip else {}
-    return _kept(operation, x, low, high, out, **options)
+    return _bind_clip(operation, x, low, high, out, **options)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -254,13 +291,13 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
-@bound
-def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return _kept(relu, x, 0, None, out)
+@bind_once
+def relu(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return _bind_clip(relu, x, 0, None, out)
 
 
 @method(relu, deduce=same)
-def relu(x: QInt32Tensor, /) -> Any:
+def relu(x: QInt32Tensor, /) -> QuantizedTensor:
     return x.wrap(np.maximum(x.buffer, 0), x.qparams)
 
 
@@ -269,39 +306,41 @@ def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
-    return clipped_spec(x, min=0, max=6, out=out)
+    return infer_clip(x, min=0, max=6, out=out)
 
 
 @method(relu6, deduce=Ruled(_relu6_spec), prepare=relu6_step)
-@bound
-def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return clipped(relu6, x, 0, 6, out)
+@bind_once
+def relu6(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_clip(relu6, x, 0, 6, out)
 
 
 def clip_step(
-    x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
+    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
 ) -> steps.Lookup:
-    low, high = _bounds(min, max)
+    low, high = _read_bounds(min, max)
     if out is None:
-        _refuse_inexact(x.qparams, low, high)
+        _require_exact_bounds(x.qparams, low, high)
     return lookup_step(build.clip(low, high), x, out or x.qparams)
 
 
-def clipped_spec(
-    x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
+def infer_clip(
+    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
 ) -> TensorSpec:
-    """On the grid `out`, or the argument's, which holds the bounds exactly."""
+    """Infer clip on the grid `out`, or on the grid of `x` if it holds the bounds."""
     found = kept_same.rule(x, out=out)
-    low, high = _bounds(min, max)
+    low, high = _read_bounds(min, max)
     if out is None:
-        _refuse_inexact(x.qparams, low, high)
+        _require_exact_bounds(x.qparams, low, high)
     return found
 
 
-@method(clip, deduce=Ruled(clipped_spec), prepare=clip_step)
-@bound
-def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
-    return clipped(clip, x, min, max, out)
+@method(clip, deduce=Ruled(infer_clip), prepare=clip_step)
+@bind_once
+def clip(
+    x: ShortTensor, /, *, min: object, max: object, out: QParams | None = None
+) -> Run:
+    return bind_clip(clip, x, min, max, out)
 
 
 def hardsigmoid_step(
@@ -319,12 +358,12 @@ def _line(alpha: float, beta: float) -> build.Function:
 
 
 @method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
-@bound
+@bind_once
 def hardsigmoid(
-    x: ShortTensor, /, *, alpha: float, beta: float, out: Any = None
-) -> Any:
+    x: ShortTensor, /, *, alpha: float, beta: float, out: QParams | None = None
+) -> Run:
     line = checked("hardsigmoid", (x,), lambda: _line(alpha, beta))
-    return looked_up(hardsigmoid, line, x, out, alpha=alpha, beta=beta)
+    return bind_lookup(hardsigmoid, line, x, out, alpha=alpha, beta=beta)
 
 
 def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -332,9 +371,9 @@ def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Loo
 
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
-@bound
-def hardswish(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(hardswish, build.hardswish, x, out)
+@bind_once
+def hardswish(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(hardswish, build.hardswish, x, out)
 
 
 def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -342,9 +381,9 @@ def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Looku
 
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
-@bound
-def sigmoid(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(sigmoid, build.sigmoid, x, out)
+@bind_once
+def sigmoid(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(sigmoid, build.sigmoid, x, out)
 
 
 def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -352,9 +391,9 @@ def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(tanh, deduce=curve, prepare=tanh_step)
-@bound
-def tanh(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(tanh, build.tanh, x, out)
+@bind_once
+def tanh(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(tanh, build.tanh, x, out)
 
 
 def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -362,81 +401,95 @@ def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(exp, deduce=curve, prepare=exp_step)
-@bound
-def exp(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(exp, build.exp, x, out)
+@bind_once
+def exp(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(exp, build.exp, x, out)
 
 
-def _mirrored(grid: QParams) -> QParams:
-    """-(code - zero point) = (ends - code) - (ends - zero point)."""
+def _mirror_grid(grid: QParams) -> QParams:
+    """Return the grid of the negated numbers, with codes counted from the other end.
+
+    -(code - zero point) = (ends - code) - (ends - zero point)
+    """
     zeros = grid.minimum + grid.maximum - grid.zero_point
     return grid.replace(zero_point=zeros)
 
 
-@method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
-@bound
-def neg(x: NarrowTensor, /) -> Any:
+@method(neg, deduce=lambda x: on_grid(x.shape, _mirror_grid(x.qparams)))
+@bind_once
+def neg(x: NarrowTensor, /) -> Run:
     ends = x.qparams.minimum + x.qparams.maximum
-    grid, stored = _mirrored(x.qparams), x.dtype.storage
+    grid, stored = _mirror_grid(x.qparams), x.dtype.storage
 
-    def run(x: Any) -> Any:
+    def run(x: QuantizedTensor) -> QuantizedTensor:
         codes = ends - x.code_array.astype(np.int16)
-        # NumPy makes a scalar of an array without axes.
+        # Arithmetic on a 0-d array returns a NumPy scalar, not an array.
         return trusted(type(x), np.asarray(codes, stored), grid, None)
 
     return run
 
 
 @method(neg)
-def neg(x: Symmetric, /) -> Any:
+def neg(x: Symmetric, /) -> QuantizedTensor:
     bits = x.dtype.bits
+    # These types keep their zero point of 0, so the lowest code has no counterpart.
     if (x.buffer == -(1 << (bits - 1))).any():
-        problem = f"-(-2**{bits - 1}) leaves {bits} bits"
+        problem = f"-(-2**{bits - 1}) does not fit {bits} bits"
         raise GridError(problem, "Requantize first", describe("neg", x))
     return x.wrap(np.negative(x.buffer), x.qparams)
 
 
-# Smooth activations of codes: tables of all codes, correctly rounded.
+# Smooth activations: lookup tables of all codes, correctly rounded.
 
 
 @method(silu, deduce=curve, prepare=step_of(functions.silu))
-@bound
-def silu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(silu, functions.silu, x, out)
+@bind_once
+def silu(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(silu, functions.silu, x, out)
 
 
 @method(mish, deduce=curve, prepare=step_of(functions.mish))
-@bound
-def mish(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(mish, functions.mish, x, out)
+@bind_once
+def mish(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(mish, functions.mish, x, out)
 
 
 @method(selu, deduce=curve, prepare=step_of(functions.selu))
-@bound
-def selu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(selu, functions.selu, x, out)
+@bind_once
+def selu(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(selu, functions.selu, x, out)
 
 
 @method(softsign, deduce=curve, prepare=step_of(functions.softsign))
-@bound
-def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(softsign, functions.softsign, x, out)
+@bind_once
+def softsign(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(softsign, functions.softsign, x, out)
 
 
-def _finite(name: str, value: Any) -> Any:
+def _require_finite(name: str, value: float) -> float:
+    """Return `value`, a finite number.
+
+    Raises:
+        OptionError: it is something else.
+    """
     if not build.is_number(value):
         raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
     return value
 
 
-def _divisor(name: str, value: Any) -> Any:
-    if not _finite(name, value):
+def _require_nonzero(name: str, value: float) -> float:
+    """Return `value`, a finite number other than 0.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    if not _require_finite(name, value):
         raise OptionError(f"{name} is 0", "Use another number")
     return value
 
 
-def _leaky_relu(negative_slope: Any) -> build.Function:
-    return functions.leaky_relu(_finite("negative_slope", negative_slope))
+def _leaky_relu(negative_slope: float) -> build.Function:
+    return functions.leaky_relu(_require_finite("negative_slope", negative_slope))
 
 
 def leaky_relu_step(
@@ -453,14 +506,16 @@ def _leaky_relu_spec(
 
 
 @method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
-@bound
-def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
+@bind_once
+def leaky_relu(
+    x: ShortTensor, /, *, negative_slope: float, out: QParams | None = None
+) -> Run:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
-    return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
+    return bind_lookup(leaky_relu, function, x, out, negative_slope=negative_slope)
 
 
-def _elu(alpha: Any) -> build.Function:
-    return functions.elu(_finite("alpha", alpha))
+def _elu(alpha: float) -> build.Function:
+    return functions.elu(_require_finite("alpha", alpha))
 
 
 def elu_step(
@@ -475,13 +530,13 @@ def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
 
 
 @method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
-@bound
-def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
+@bind_once
+def elu(x: ShortTensor, /, *, alpha: float, out: QParams | None = None) -> Run:
     function = checked("elu", (x,), lambda: _elu(alpha))
-    return looked_up(elu, function, x, out, alpha=alpha)
+    return bind_lookup(elu, function, x, out, alpha=alpha)
 
 
-def _gelu(approximate: Any) -> build.Function:
+def _gelu(approximate: object) -> build.Function:
     if not isinstance(approximate, str) or approximate not in functions.GELUS:
         fix = "Pass 'none' or 'tanh'"
         raise OptionError(f"approximate is {shown(approximate)}", fix)
@@ -500,20 +555,20 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
 
 
 @method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
-@bound
-def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
+@bind_once
+def gelu(x: ShortTensor, /, *, approximate: str, out: QParams | None = None) -> Run:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
-    return looked_up(gelu, function, x, out, approximate=approximate)
+    return bind_lookup(gelu, function, x, out, approximate=approximate)
 
 
 @method(logsigmoid, deduce=curve, prepare=step_of(functions.logsigmoid))
-@bound
-def logsigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up(logsigmoid, functions.logsigmoid, x, out)
+@bind_once
+def logsigmoid(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(logsigmoid, functions.logsigmoid, x, out)
 
 
-def _celu(alpha: Any) -> build.Function:
-    return functions.celu(_divisor("alpha", alpha))
+def _celu(alpha: float) -> build.Function:
+    return functions.celu(_require_nonzero("alpha", alpha))
 
 
 def celu_step(
@@ -528,16 +583,16 @@ def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
 
 
 @method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
-@bound
-def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
-    return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
+@bind_once
+def celu(x: NarrowTensor, /, *, alpha: float, out: QParams | None = None) -> Run:
+    return bind_lookup(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
 
 
-def _softplus(beta: Any, threshold: Any) -> build.Function:
+def _softplus(beta: float, threshold: float) -> build.Function:
     limit = number(threshold, "threshold")
     if isnan(limit):
         raise OptionError("threshold is nan", "Pass a number")
-    return functions.softplus(_divisor("beta", beta), limit)
+    return functions.softplus(_require_nonzero("beta", beta), limit)
 
 
 def softplus_step(
@@ -554,12 +609,12 @@ def _softplus_spec(
 
 
 @method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
-@bound
+@bind_once
 def softplus(
-    x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
-) -> Any:
+    x: NarrowTensor, /, *, beta: float, threshold: float, out: QParams | None = None
+) -> Run:
     function = checked("softplus", (x,), lambda: _softplus(beta, threshold))
-    return looked_up(softplus, function, x, out)
+    return bind_lookup(softplus, function, x, out)
 
 
 def hardtanh_step(
@@ -572,14 +627,14 @@ def _hardtanh_spec(
     x: TensorSpec, *, min_val: float, max_val: float, **options: Any
 ) -> TensorSpec:
     bounded(x, min_val=min_val, max_val=max_val)
-    return clipped_spec(x, min=min_val, max=max_val, **options)
+    return infer_clip(x, min=min_val, max=max_val, **options)
 
 
 @method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
-@bound
+@bind_once
 def hardtanh(
-    x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None
-) -> Any:
+    x: NarrowTensor, /, *, min_val: float, max_val: float, out: QParams | None = None
+) -> Run:
     options = {"min_val": min_val, "max_val": max_val}
     checked("hardtanh", (x,), lambda: bounded(spec_of(x), **options))
-    return clipped(hardtanh, x, min_val, max_val, out)
+    return bind_clip(hardtanh, x, min_val, max_val, out)

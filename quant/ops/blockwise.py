@@ -1,13 +1,13 @@
-"""Products whose scales differ inside the sum, as those of weights in blocks do.
+"""Products whose scales differ inside the sum, for example weights in blocks.
 
     y = round((sum over parts p of scale[p] · sum over k in p of x[k] · w[k]) / step)
 
-    part     neighbours along k that share their scale: a block; one k, if scales lie
-             along k; the bias, on a grid of its own
-    sums     of steps, on 64-bit integers, exact
-    round    half to even, once: float64 decides all but near ties, rationals those
+    part     neighbours along k with one scale: a block; one k, if scales lie along k;
+             the bias, on its own grid
+    sums     of steps (code - zero point), on 64-bit integers, exact
+    round    half to even, once: float64, or rational numbers for sums near a tie
 
-No accumulator holds such a sum: it has no single scale.
+An accumulator cannot hold such a sum, because it would need one scale for all parts.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from mdtensor import Int64Tensor, matmul as product
 from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QuantizedTensor
 from mdtensor.spec.shapes import matmul_shape
 from mdtensor.spec.windows import Window
 
@@ -30,12 +31,12 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of products of steps, with a scale for each part of k.
+    """Sums of products of steps, with one scale for each part of k.
 
     Args:
         x: steps [..., m, k].
         w: steps [..., k, n].
-        starts: where the parts of k begin.
+        starts: the first index of each part of k.
         scales: of the products [..., parts, n].
     """
 
@@ -45,7 +46,8 @@ class Sums:
     scales: FloatArray
 
     def with_bias(self, steps: IntArray, scales: FloatArray) -> "Sums":
-        """The sums and one more product, of 1 and steps [n] of their own scales."""
+        """Return the sums with a bias: one more product, of 1 and steps [n]."""
+        # A bias on its own grid is one more part, so it needs no rounding of its own.
         one = np.ones((*self.x.shape[:-1], 1), np.int64)
         return Sums(
             np.concatenate([self.x, one], -1),
@@ -58,11 +60,12 @@ class Sums:
     def _parts(self) -> list[slice]:
         return [slice(*p) for p in pairwise((*self.starts, self.w.shape[-2]))]
 
-    def rounded(self, step: float) -> IntArray:
-        """The sums in multiples of `step`, cut to ±2**40."""
+    def round_to(self, step: float) -> IntArray:
+        """Return the sums in multiples of `step`, rounded and clipped to ±2**40."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             factors = self.scales / step
             total, size = self._near(factors)
+            # Each part is exact, so float64 errs in the factors and when it adds parts.
             error = size * (len(self.starts) + 8) * 2.0**-53
             if _is_exact(factors, step, size):
                 error = np.zeros_like(size)
@@ -77,7 +80,7 @@ class Sums:
         return rounded
 
     def _near(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The sums in float64, and what their parts add up to without signs."""
+        """Return the sums in float64, and the sums of the magnitudes of their parts."""
         batch = np.broadcast_shapes(self.x.shape[:-2], self.w.shape[:-2])
         total = np.zeros((*batch, self.x.shape[-2], self.w.shape[-1]))
         size = total.copy()
@@ -90,7 +93,7 @@ class Sums:
         return total, size
 
     def _exactly(self, place: tuple[Any, ...], step: float) -> int:
-        """One sum, by rational numbers."""
+        """Return one sum in multiples of `step`, computed with rational numbers."""
         *batch, row, column = place
         shape = np.broadcast_shapes(self.x.shape[:-2], self.w.shape[:-2])
         x, w, scales = (
@@ -105,7 +108,8 @@ class Sums:
 
 
 def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
-    """Whether float64 holds every factor, every product and every sum of them."""
+    """Return whether float64 holds every factor, product and sum exactly."""
+    # All are multiples of the lowest bit of any factor, and stay below 2**53 of it.
     mantissas, exponents = np.frexp(factors)
     whole = (mantissas * 2.0**53).astype(np.int64)
     lowest = np.ldexp((whole & -whole).astype(np.float64), exponents - 53)
@@ -113,10 +117,12 @@ def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
     return bool(np.frexp(step)[0] == 0.5 and size.max(initial=0) < unit * 2.0**53)
 
 
-# Blocks along k have no single scale, so the sum is rounded once to `out` (decision
+# Blocks along k have several scales, so the sum is rounded once to `out` (decision
 # 0045).
-def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
-    """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
+def linear_codes(
+    x: QuantizedTensor, w: QuantizedTensor, b: QuantizedTensor | None, out: QParams
+) -> IntArray:
+    """Return the codes of x · wᵀ + b on `out`; the bias may have any scales."""
     starts = _starts(w.qparams, 1, w.shape[1])
     scales = _scales(x, w).T[list(starts)]
     left = np.atleast_2d(exact.steps_of(x))
@@ -127,8 +133,8 @@ def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
     return _codes(sums, out, (*x.shape[:-1], w.shape[0]))
 
 
-def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
-    """Codes of x1 · x2 on `out`."""
+def matmul_codes(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams) -> IntArray:
+    """Return the codes of x1 · x2 on `out`."""
     axis = max(x2.ndim - 2, 0)
     starts = _starts(x2.qparams, axis, x2.shape[axis])
     right, scales = exact.steps_of(x2), _scales(x1, x2)
@@ -142,10 +148,15 @@ def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
 # Every change of scale along k starts another part, so that each part is an exact
 # integer sum (decision 0045).
 def conv2d_codes(
-    x: Any, w: Any, b: Any, window: Window, groups: int, out: QParams
-) -> Any:
-    """Codes of the convolution on `out`; weights and bias may have any scales."""
-    seen = _seen(exact.steps_of(x), window)
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    b: QuantizedTensor | None,
+    window: Window,
+    groups: int,
+    out: QParams,
+) -> IntArray:
+    """Return the codes of the convolution on `out`, for any scales of `w` and `b`."""
+    seen = _window_view(exact.steps_of(x), window)
     split = [np.split(a, groups) for a in (exact.steps_of(w), _scales(x, w))]
     bias = [(None, None)] * groups
     if b is not None:
@@ -158,16 +169,19 @@ def conv2d_codes(
     ):
         rows = part.reshape(*part.shape[:2], part.shape[2], steps[:1].size)
         right, each = (a.reshape(len(a), rows.shape[-1]).T for a in (steps, scales))
-        starts = _changes(each)
+        starts = _scale_changes(each)
         sums = Sums(rows, right, starts, each[list(starts)])
         sums = sums if more is None else sums.with_bias(more, own)
-        found.append(sums.rounded(float(out.scale)))
+        found.append(sums.round_to(float(out.scale)))
     images = np.concatenate(found, -1).transpose(0, 3, 1, 2)
     return exact.to_codes(images, out)
 
 
-def _seen(images: IntArray, window: Window) -> IntArray:
-    """[n, h, w, c, kh, kw]: what the window sees at each place; 0 outside."""
+def _window_view(images: IntArray, window: Window) -> IntArray:
+    """Return the pixels in the window at each place, [n, h, w, c, kh, kw].
+
+    Pixels outside the image are 0.
+    """
     top, left, bottom, right = window.padding
     padded = np.pad(images, [(0, 0), (0, 0), (top, bottom), (left, right)])
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.stride, window.dilation
@@ -177,25 +191,25 @@ def _seen(images: IntArray, window: Window) -> IntArray:
     return seen
 
 
-def _changes(scales: FloatArray) -> tuple[int, ...]:
-    """The rows [k, n] whose scales are others than those of the row before."""
+def _scale_changes(scales: FloatArray) -> tuple[int, ...]:
+    """Return the rows of `scales` [k, n] that differ from the row before, and 0."""
     after = np.nonzero((scales[1:] != scales[:-1]).any(axis=1))[0] + 1
     return (0, *after.tolist()) if len(scales) else ()
 
 
-def _scales(x: Any, w: Any) -> FloatArray:
-    """Those of the products, for each step of `w`; float64 holds them exactly."""
+def _scales(x: QuantizedTensor, w: QuantizedTensor) -> FloatArray:
+    """Return the scale of the products for each step of `w`; exact in float64."""
     scales = w.qparams.along(w.scale, w.shape) * float(x.qparams.scale)
     return np.broadcast_to(scales, w.shape)
 
 
 def _starts(grid: QParams, axis: int, k: int) -> tuple[int, ...]:
-    """Where along `axis` scales may change."""
+    """Return the indices along `axis`, of size `k`, at which scales may change."""
     if grid.axis == axis:
         return tuple(range(0, k, grid.block_size or 1))
     is_whole = grid.block_size is None
     return tuple(range(0, k, max(k, 1) if is_whole else 1))
 
 
-def _codes(sums: Sums, out: QParams, shape: tuple[int, ...]) -> Any:
-    return exact.to_codes(sums.rounded(float(out.scale)), out).reshape(shape)
+def _codes(sums: Sums, out: QParams, shape: tuple[int, ...]) -> IntArray:
+    return exact.to_codes(sums.round_to(float(out.scale)), out).reshape(shape)

@@ -1,37 +1,39 @@
-"""Quantized calls are bound once: a call that was checked before only runs.
+"""Cache of checked calls: an equal quantized call only runs, without new checks.
 
-    key     types, shapes, grids, options, rule of rounding, instruction set
-    miss    the method checks the call, chooses a kernel, and returns what runs
-    hit     that runs, after a comparison of constant weights with the packed ones
+    key     types, shapes, grids, options, rounding rule, instruction set
+    miss    the method checks the call, chooses a kernel, and returns a function
+    hit     that function runs; it compares constant weights with their packed form
 
-A method under `@bound` computes nothing. It returns a function of its tensors: a
-`BoundCall` or a `BoundProduct`, where a compiled step does the work, or any other.
-What it has checked is not checked again. Nothing that it returns may hold a tensor of
-the call, because it outlives them.
+A method under `@bind_once` does not compute. It returns a function of its tensors: a
+`BoundCall` or a `BoundProduct` if a compiled step does the work, or any function. A hit
+does not repeat the checks of the method. The function outlives the call, so it must not
+hold a tensor of the call.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
 from threading import Lock
 from types import NoneType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import Tensor, leaf
 from mdtensor.kernels.cpu.kernel_set import CHOSEN
+from mdtensor.kernels.cpu.program.step import Step
 from mdtensor.quant.codes import FLIP, OFFSETS, Reader
-from mdtensor.quant.ops.kernels import packed
+from mdtensor.quant.ops.kernels import reuse_or_pack
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
 from mdtensor.quant.tensor import QuantizedTensor, trusted
 
 Run = Callable[..., Any]
-#: Calls that are remembered; for a new one the oldest goes.
+#: The largest number of cached calls; a new one replaces the oldest.
 MOST = 1024
-#: A call on grids with more scales is bound each time, so that no key is large.
+#: A call on a grid with more scales is bound each time, so that keys stay small.
 MOST_SCALES = 4096
-#: Types of options that never change and are told apart by type and value.
+#: Types of immutable options, which a key compares by type and value.
 _PLAIN = frozenset({int, float, bool, str, NoneType})
 _OF_BUFFER = Tensor.shape
 _CALLS: dict[Hashable, Run] = {}
@@ -40,8 +42,8 @@ _LOCK = Lock()
 
 # What a call has checked stays true for its types, shapes, grids and options, so the
 # next such call only runs (decision 0048).
-def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
-    """Return the method that binds a call by `bind`, once, and runs it.
+def bind_once(bind: Callable[..., Run]) -> Callable[..., Any]:
+    """Return a method that binds each different call once, by `bind`, and runs it.
 
     Args:
         bind: has the parameters of the method; raises for a wrong call, and returns
@@ -51,7 +53,7 @@ def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
     @wraps(bind)
     def run(*tensors: Any, **options: Any) -> Any:
         key = key_of(bind, tensors, options)
-        # Without a lock: a dict answers one question of many threads at a time.
+        # No lock is needed to read: one look-up in a dict is atomic.
         call = _CALLS.get(key)
         if call is None:
             call = bind(*tensors, **options)
@@ -61,12 +63,15 @@ def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
     return run
 
 
-# Elements are no part of the key: what depends on them runs at each call
+# The key does not contain elements: checks that depend on them run at each call
 # (decision 0048).
-def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
-    """Return all that a call depends on but the elements; None if it is not bound.
+def key_of(bind: Run, tensors: Sequence[Any], options: dict[str, Any]) -> Hashable:
+    """Return all that a call depends on except the elements.
 
-    Grids are told apart by value, since equal ones are made again and again.
+    Grids are compared by value, since callers make equal grids again and again.
+
+    Returns:
+        None if an option can change, such as a list: the call is bound each time.
     """
     key = [bind, CURRENT.get(), CHOSEN.get().name, *options]
     for x in tensors:
@@ -74,7 +79,7 @@ def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
         key.append(kind)
         if x is None:
             continue
-        # Packed codes have a shape of their own; of other tensors it is the buffer's.
+        # Packed tensors store their shape; for others the buffer has it, read faster.
         key.append(x.buffer.shape if kind.shape is _OF_BUFFER else x.shape)
         if isinstance(x, QuantizedTensor):
             key.append(x.qparams.key)
@@ -83,7 +88,7 @@ def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
         if kind is QParams:
             key += option.key, option.rounding
         elif kind in _PLAIN:
-            # 1, 1.0 and True are equal, and not the same stride.
+            # 1, 1.0 and True are equal, but only 1 is a valid stride.
             key += kind, option
         elif kind is tuple and _PLAIN.issuperset(map(type, option)):
             key += (*map(type, option), option)
@@ -92,8 +97,8 @@ def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
     return tuple(key)
 
 
-def _remember(key: Hashable, call: Run, *given: Any) -> None:
-    """Enter a call, unless it cannot have a key or has a large one."""
+def _remember(key: Hashable, call: Run, *given: object) -> None:
+    """Cache a call, unless it does not have a key or has a large one."""
     grids = [x for x in given if isinstance(x, QParams)]
     grids += [x.qparams for x in given if isinstance(x, QuantizedTensor)]
     if key is None or any(grid.scale.size > MOST_SCALES for grid in grids):
@@ -105,12 +110,12 @@ def _remember(key: Hashable, call: Run, *given: Any) -> None:
 
 
 class BoundCall:
-    """A call whose work is one compiled step of codes.
+    """A call that runs one compiled step of codes.
 
     Args:
-        readers: give the codes of each operand as the step takes them.
+        readers: return the codes of each operand in the layout of the step.
         step: made for the shapes of the operands.
-        result: makes the tensor of what the step returns.
+        result: makes the tensor from the codes that the step returns.
     """
 
     __slots__ = ("readers", "result", "step")
@@ -120,20 +125,20 @@ class BoundCall:
     ) -> None:
         self.readers, self.step, self.result = readers, step, result
 
-    def __call__(self, *tensors: Any) -> Any:
+    def __call__(self, *tensors: QuantizedTensor) -> QuantizedTensor:
         """Return the result for tensors of the types, shapes and grids bound."""
         codes = map(Reader.__call__, self.readers, tensors)
         return self.result(self.step(*codes))
 
 
 class BoundProduct:
-    """A call whose work is one compiled step that constant weights are packed in.
+    """A call that runs one compiled step with packed constant weights.
 
     Args:
-        reader: gives the codes of the operand that is not constant.
-        pack: makes the step of weights and a bias; None if no kernel holds them.
-        result: makes the tensor of what the step returns.
-        otherwise: computes the result of all operands where there is no step.
+        reader: returns the codes of the operand that is not constant.
+        pack: makes the step of weights and a bias; None if no kernel can do it.
+        result: makes the tensor from the codes that the step returns.
+        otherwise: computes the result from all operands if there is no step.
     """
 
     __slots__ = ("otherwise", "pack", "reader", "result")
@@ -148,32 +153,41 @@ class BoundProduct:
         self.reader, self.pack = reader, pack
         self.result, self.otherwise = result, otherwise
 
-    def __call__(self, x: Any, *weights: Any) -> Any:
-        """Return the product with the weights as they are now."""
-        step = packed(self.pack, *weights)
+    def __call__(
+        self, x: QuantizedTensor, *weights: QuantizedTensor
+    ) -> QuantizedTensor:
+        """Return the product with the present elements of the weights."""
+        step = reuse_or_pack(self.pack, *weights)
         if step is None:
-            return self.otherwise(x, *weights)
+            found: QuantizedTensor = self.otherwise(x, *weights)
+            return found
         return self.result(step(self.reader(x)))
 
 
 class Result:
-    """How a tensor is made of the codes that a step returns.
+    """A function that makes a tensor from the codes that a step returns.
 
     Args:
         kind: the type of the tensor.
-        grid: carries the rule by which the codes are rounded.
-        is_image: codes lie channels last.
-        is_signed: the step gives codes plus 128, as bytes.
+        grid: of the tensor, with the rounding rule of the codes.
+        is_image: the codes are stored channels last.
+        is_signed: the step returns codes plus 128, as bytes.
     """
 
     __slots__ = ("grid", "is_image", "is_signed", "kind", "rule")
 
-    def __init__(self, kind: Any, grid: QParams, is_image: bool, is_signed: bool):
+    def __init__(
+        self,
+        kind: type[Tensor],
+        grid: QParams,
+        is_image: bool,
+        is_signed: bool,
+    ):
         self.kind, self.grid, self.rule = kind, grid.rounded(None), grid.rounding
         self.is_image, self.is_signed = is_image, is_signed
 
-    def __call__(self, codes: Any) -> Any:
-        """Return the tensor of a fresh array."""
+    def __call__(self, codes: npt.NDArray[Any]) -> QuantizedTensor:
+        """Return the tensor of a new array, which is changed in place."""
         if self.is_signed:
             codes ^= FLIP
             codes = codes.view(np.int8)
@@ -182,16 +196,20 @@ class Result:
         return trusted(self.kind, codes, self.grid, self.rule)
 
 
-def bound_step(
-    step: Any, *xs: Any, grid: QParams, is_image: bool = False, shape: Any = None
+def bind_step(
+    step: Step,
+    *xs: QuantizedTensor,
+    grid: QParams,
+    is_image: bool = False,
+    shape: tuple[int, ...] | None = None,
 ) -> BoundCall:
     """Return the bound call of a step of codes.
 
     Args:
         step: made for the grids of `xs`, and `grid`.
-        xs: tensors of the call; none is held.
+        xs: tensors of the call; the result does not hold them.
         grid: of the result.
-        is_image: the step takes and gives channels last.
+        is_image: the step reads and writes channels last.
         shape: to which `xs` are broadcast, if their shapes differ.
     """
     readers = (*(Reader(type(x), is_image, shape) for x in xs),)
@@ -199,9 +217,9 @@ def bound_step(
     return BoundCall(readers, step.bound(*shapes), result_on(grid, is_image))
 
 
-def bound_product(
-    prepare: Callable[..., Any],
-    x: Any,
+def bind_product(
+    prepare: Callable[..., Step | None],
+    x: QuantizedTensor,
     grid: QParams,
     otherwise: Run,
     is_image: bool = False,
@@ -209,15 +227,15 @@ def bound_product(
     """Return the bound call of codes with constant weights.
 
     Args:
-        prepare: makes the step of weights and a bias; None if no kernel holds it.
-        x: the tensor that is not constant; not held.
+        prepare: makes the step of weights and a bias; None if no kernel can do it.
+        x: the tensor that is not constant; the result does not hold it.
         grid: of the result.
-        otherwise: computes the result where there is no step.
-        is_image: the step takes and gives channels last.
+        otherwise: computes the result if there is no step.
+        is_image: the step reads and writes channels last.
     """
     shape = as_image(x.shape) if is_image else x.shape
 
-    def pack(w: Any, b: Any = None) -> Run | None:
+    def pack(w: QuantizedTensor, b: QuantizedTensor | None = None) -> Run | None:
         step = prepare(w, b)
         return None if step is None else step.bound(shape)
 
@@ -232,5 +250,5 @@ def as_image(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def result_on(grid: QParams, is_image: bool = False) -> Result:
-    """Return how the step of a call makes tensors on `grid`."""
+    """Return the function that makes tensors on `grid` from codes of a step."""
     return Result(leaf(grid.dtype), grid, is_image, bool(OFFSETS.get(grid.dtype)))

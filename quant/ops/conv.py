@@ -1,14 +1,14 @@
-"""Convolution of codes: exact accumulators, or rounded once to `out`."""
+"""Convolution of codes: an exact accumulator, or rounded once to `out`."""
 
 from typing import Any, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
-    LogicalTensor,
-    NumericTensor,
+    Tensor,
     TensorSpec,
     conv2d,
     method,
@@ -28,28 +28,26 @@ from mdtensor.quant.deduction import (
 )
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops import blockwise
-from mdtensor.quant.ops.bound import bound, bound_product
+from mdtensor.quant.ops.bound import Run, bind_once, bind_product
 from mdtensor.quant.ops.errors import (
     check_out,
-    refuse_mixed,
-    refused,
     require_per_tensor,
 )
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
     attempt,
-    compiled,
-    held,
-    kept,
-    narrow,
+    make_step,
+    require_8bit,
+    require_output_grid,
+    reuse_or_make,
 )
 from mdtensor.quant.ops.weight_only import (
-    KeptLayer,
+    PackedLayer,
+    compute_on_numbers,
     conv_layer,
+    float_conv2d_step,
     is_product,
     is_single,
-    kept_conv2d,
-    of_numbers,
 )
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -65,10 +63,9 @@ from mdtensor.quant.tensor import (
 )
 from mdtensor.spec.windows import conv_shape, conv_window
 
-#: Weights of 8 or 4 bits, which kernels hold with 8.
+#: Signed weights of 8 or 4 bits; kernels store both as 8 bits.
 SignedWeights = Union[QInt8Tensor, QInt4Tensor]
 Bias = Union[QInt32Tensor, None]
-AnyBias = Union[NumericTensor, QuantizedTensor, None]
 
 
 def conv2d_step(
@@ -77,36 +74,40 @@ def conv2d_step(
     b: Bias,
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
     out: QParams | None = None,
 ) -> products.Conv2d | products.Repeated:
-    """Weights packed for this CPU; codes in and out are channels last."""
+    """Return the step of packed weights; it reads and writes codes channels last.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
-    options |= rounding_of(x.qparams, w, b, out)
+    options |= step_options(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    made: products.Conv2d | products.Repeated = compiled(
+    made: products.Conv2d | products.Repeated = make_step(
         lambda: products.conv2d(exact.steps_of(w), bias, **options)
     )
     return made
 
 
-def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, Any]:
-    """What a step of products needs to know of the grids.
+def step_options(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, Any]:
+    """Return the options of a step of products that follow from the grids.
 
     Raises:
-        NotCompiled: weights that kernels do not take, or `out` is for integers.
+        NotCompiled: kernels do not take the weights, or cannot write `out`.
     """
     _check_weights(w, b)
     combine.check_bias_grid(x, w, b)
-    source = unsigned_grid(held(x))
+    source = unsigned_grid(require_8bit(x))
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
-        target = unsigned_grid(narrow(out))
+        target = unsigned_grid(require_output_grid(out))
         unit = source.fraction / target.fraction
         ratios = [unit * scale for scale in w.qparams.fractions]
         ratios = ratios if len(ratios) > 1 else ratios * w.shape[0]
@@ -117,32 +118,33 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
 def _check_weights(w: Any, b: Any) -> None:
     if isinstance(w, TensorSpec) or isinstance(b, TensorSpec):
         raise NotCompiled("compiled weights and biases are constants")
-    held(w.qparams)
+    require_8bit(w.qparams)
     if not w.qparams.is_along(None, 0):
         raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
     magnitudes = np.abs(exact.steps_of(w)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
+    # Kernels add in int32, and a code as an unsigned byte is at most 255.
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
         raise NotCompiled(f"a sum could reach {worst}, beyond 2**31 - 1")
 
 
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
-@bound
+@bind_once
 def conv2d(
     x: ShortTensor,
     w: ShortTensor,
     b: Bias,
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
-    out: Any = None,
-) -> Any:
+    out: QParams | None = None,
+) -> Run:
     options = {
         "stride": stride,
         "padding": padding,
@@ -158,7 +160,7 @@ def conv2d(
             blockwise.conv2d_codes(x, w, b, window, groups, out), out
         )
     spec = spec_of(x)
-    return bound_product(
+    return bind_product(
         lambda w, b: attempt(conv2d_step, spec, w, b, **options, out=out),
         x,
         combine.of_products(x.qparams, w.qparams, 1) if out is None else out,
@@ -167,29 +169,29 @@ def conv2d(
     )
 
 
-@method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)
+@method(conv2d, deduce=weight_only(convolution), prepare=float_conv2d_step)
 def conv2d(
     x: FloatingTensor,
     w: Union[ShortTensor, ScaledFloatTensor],
     b: Union[FloatingTensor, None],
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
-) -> Any:
-    """Weight-only: products of what the window sees with the codes.
+) -> Tensor:
+    """Compute with floats and quantized weights, which stay packed codes.
 
-    Weights of one channel a group, few and in no product, become numbers.
+    Depthwise weights are few and do not make a matrix product: they are dequantized.
     """
     places = {"stride": stride, "padding": padding, "dilation": dilation}
     _check_shapes("conv2d", x, w, b, **places, groups=groups)
     if not (is_single(x, b) and is_product(w, groups)):
-        return of_numbers(conv2d, x, w, b, **places, groups=groups)
+        return compute_on_numbers(conv2d, x, w, b, **places, groups=groups)
     dtype, window = type_of_floats(x, b), conv_window(w.shape, **places)
-    layer = kept(
-        lambda w, b: KeptLayer(conv_layer(w, b, window, groups), dtype),
+    layer = reuse_or_make(
+        lambda w, b: PackedLayer(conv_layer(w, b, window, groups), dtype),
         ("conv2d", dtype.name, window, groups),
         *(w, b),
     )
@@ -203,63 +205,21 @@ def conv2d(
     b: Union[FloatingTensor, None],
     /,
     **options: Any,
-) -> Any:
-    """Products of 8-bit floats, summed in float32."""
-    return of_numbers(conv2d, x, w, b, **options)
-
-
-@method(conv2d, deduce=refused("conv2d"))
-def conv2d(
-    x: Union[QuantizedTensor, NumericTensor],
-    w: Union[QuantizedTensor, NumericTensor],
-    b: AnyBias,
-    /,
-    *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    out: Any = None,
-) -> Any:
-    refuse_mixed("conv2d", x, w, b)
-
-
-@method(conv2d, deduce=refused("conv2d"))
-def conv2d(
-    x: QuantizedTensor,
-    w: LogicalTensor,
-    b: AnyBias,
-    /,
-    *,
-    out: Any = None,
-    **options: Any,
-) -> Any:
-    refuse_mixed("conv2d", x, w, b)
-
-
-@method(conv2d, deduce=refused("conv2d"))
-def conv2d(
-    x: LogicalTensor,
-    w: QuantizedTensor,
-    b: AnyBias,
-    /,
-    *,
-    out: Any = None,
-    **options: Any,
-) -> Any:
-    refuse_mixed("conv2d", x, w, b)
+) -> Tensor:
+    """Compute products of 8-bit floats, summed in float32."""
+    return compute_on_numbers(conv2d, x, w, b, **options)
 
 
 def _check(
     name: str,
-    x: Any,
-    w: Any,
-    b: Any,
-    out: Any,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None,
+    out: QParams | None,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
 ) -> None:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
@@ -268,7 +228,7 @@ def _check(
 
 
 def _check_shapes(
-    name: str, x: Any, w: Any, b: Any, *, groups: int, **options: Any
+    name: str, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int, **options: Any
 ) -> None:
     def rule() -> None:
         window = conv_window(w.shape, **options)
@@ -277,21 +237,31 @@ def _check_shapes(
     checked(name, tuple(t for t in (x, w, b) if t is not None), rule)
 
 
-def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
-    """Refuse grids that products cannot leave, a bias on none of theirs, a bad `out`.
+def check_grids(
+    name: str, x: Tensor, w: Tensor, b: Tensor | None, out: QParams | None
+) -> None:
+    """Check the grids of a product: operands, bias and `out`.
 
     Raises:
-        GridError, OptionError: those.
+        GridError: scales differ inside a sum without `out`, or the bias is on another
+            grid than the products.
+        OptionError: `out` is not a QParams.
     """
     given = tuple(t for t in (x, w, b) if t is not None)
-    require_per_tensor(name, x, beside=given[1:])
+    require_per_tensor(name, x, others=given[1:])
     if out is not None:
         check_out(name, out, *given)
     checked(name, given, lambda: by_rows(x, w, b, is_rounded=out is not None))
 
 
-def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
-    """Any zero points, on 64-bit integers: exact, and as slow as that is."""
+def _by_integers(
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    b: QuantizedTensor | None,
+    options: dict[str, Any],
+    out: QParams | None,
+) -> QuantizedTensor:
+    """Return the result for any zero points, computed slowly with 64-bit integers."""
     steps_of_x, steps_of_w = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
@@ -300,9 +270,17 @@ def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> A
 
 
 def finish(
-    name: str, sums: Any, grid: QParams, out: QParams | None, *arguments: Any
-) -> Any:
-    """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
+    name: str,
+    sums: npt.NDArray[np.int64],
+    grid: QParams,
+    out: QParams | None,
+    *arguments: Tensor,
+) -> QuantizedTensor:
+    """Return 64-bit sums as a 32-bit accumulator, or rounded to `out`.
+
+    Raises:
+        CastError: a sum does not fit 32 bits and `out` is None.
+    """
     if out is not None:
         return quantized(exact.rescale(sums, grid, out), out)
     checked(name, arguments, lambda: combine.check_fits(sums))

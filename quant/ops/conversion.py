@@ -1,18 +1,22 @@
-"""On the grid, off it, and between grids."""
+"""Conversion from numbers to codes, from codes to numbers, and between grids."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import inf
 from typing import Any, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import (
     CastError,
+    Device,
     DeviceError,
     DType,
     FloatingTensor,
     GridError,
     OptionError,
+    Tensor,
     TensorSpec,
     astype,
     cpu,
@@ -34,9 +38,14 @@ from mdtensor.quant.codes import (
 from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.ops.bound import bound, bound_step, result_on
+from mdtensor.quant.ops.bound import Run, bind_once, bind_step, result_on
 from mdtensor.quant.ops.errors import require_host
-from mdtensor.quant.ops.kernels import NotCompiled, narrow, step_of_codes, whole
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    find_step,
+    require_one_grid,
+    require_output_grid,
+)
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -50,69 +59,79 @@ from mdtensor.quant.tensor import (
 from mdtensor.spec.options import flag
 from mdtensor.types import Float32Tensor
 
-#: Steps beyond this saturate on every grid.
+#: Larger steps saturate on every grid.
 LIMIT = 2.0**32
+Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
 
 
 def quantize_step(
     x: TensorSpec, /, *, qparams: QParams, rounding: str | None = None
 ) -> steps.Quantize:
-    """Float32 to codes; images [n, c, h, w] become channels last."""
+    """Return the step from float32 to codes; it writes images channels last.
+
+    Raises:
+        NotCompiled: kernels cannot write the grid.
+    """
     if x.dtype is not dtypes.float32:
         raise OptionError(f"a compiled step takes float32, not {x.dtype}")
-    grid = unsigned_grid(narrow(_ruled(qparams, rounding)))
+    grid = unsigned_grid(require_output_grid(_with_rule(qparams, rounding)))
     return steps.Quantize(float(grid.scale), grid.zero, channels_first=x.ndim == 4)
 
 
 @method(quantize, prepare=quantize_step)
-@bound
-def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
+@bind_once
+def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) -> Run:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
-    grid, is_wide = _ruled(qparams, rounding), x.dtype is dtypes.float64
+    grid, is_wide = _with_rule(qparams, rounding), x.dtype is dtypes.float64
     is_ruled = ruled("quantize", grid) is not None
     if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
         return BoundQuantize(grid, x.size)
 
-    def run(x: Any) -> Any:
-        with np.errstate(invalid="ignore"):  # a signaling NaN warns
+    def run(x: FloatingTensor) -> Any:
+        # NumPy warns about a signaling NaN, and the error below says more.
+        with np.errstate(invalid="ignore"):
             if x.size and np.isnan(np.max(x.buffer)):
-                raise _nan(x)
+                raise _nan_error(x)
         if is_ruled:
             return ruled("quantize", grid)(x, grid)
-        return rounded_to(x.buffer.astype(np.float64), grid, is_wide)
+        return round_to_grid(x.buffer.astype(np.float64), grid, is_wide)
 
     return run
 
 
 def _is_plain(grid: QParams) -> bool:
-    """Whether kernels know the grid: codes of 8 bits, one scale."""
+    """Return whether kernels know the grid: 8-bit codes and one scale."""
     return grid.dtype in (qint8, quint8) and grid.axis is None
 
 
-def _nan(x: Any) -> CastError:
-    return CastError("NaN has no code", "Replace NaNs first", describe("quantize", x))
+def _nan_error(x: Tensor) -> CastError:
+    return CastError(
+        "cannot quantize NaN", "Replace NaNs first", describe("quantize", x)
+    )
 
 
-def _memory(size: int) -> Any:
-    """Return what makes arrays of `size` bytes: NumPy, for all but large ones."""
+def _allocator(size: int) -> Callable[..., Array]:
+    """Return the function that allocates arrays of `size` bytes."""
+    # `empty` reuses large memory, since the system clears fresh pages slowly.
     return np.empty if size < LARGE else empty
 
 
 class BoundQuantize:
-    """A bound call that rounds float32 numbers to a grid of one scale and 8 bits."""
+    """A bound call that rounds float32 numbers to 8-bit codes with one scale."""
 
     __slots__ = ("empty", "kernel", "parameters", "result")
 
     def __init__(self, grid: QParams, size: int) -> None:
-        self.empty = _memory(size)
+        self.empty = _allocator(size)
         offset = OFFSETS.get(grid.dtype, 0)
         ends = grid.minimum + offset, grid.maximum + offset
         self.kernel = kernel_set.CHOSEN.get().quantize_f32u8
         self.parameters = float(grid.scale), grid.zero + offset, *ends
         self.result = result_on(grid)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> QuantizedTensor:
         """Return the codes of `x`.
 
         Raises:
@@ -125,29 +144,36 @@ class BoundQuantize:
         if observe.ACTIVE:
             observe.ran("quantize_f32u8", _isa("quantize_f32u8"))
         if has_nan:
-            raise _nan(x)
+            raise _nan_error(x)
         return self.result(codes)
 
 
-def rounded_to(values: Any, grid: QParams, is_wide: bool) -> Any:
-    """The tensor of float64 numbers on `grid`, rounding."""
+def round_to_grid(values: Array, grid: QParams, is_wide: bool) -> QuantizedTensor:
+    """Return float64 numbers, rounded to `grid`.
+
+    Args:
+        values: finite numbers.
+        grid: of the result.
+        is_wide: the numbers have more digits than float32.
+    """
     if grid.dtype in FLOATS:
         found = exact.to_grid(values, grid, is_wide)
         return quantized(found.view(np.uint8), grid)
     return quantized(exact.to_codes(_steps(values, grid, is_wide), grid), grid)
 
 
-def _ruled(grid: QParams, rounding: Any) -> QParams:
+def _with_rule(grid: QParams, rounding: str | None) -> QParams:
     return grid if rounding is None else grid.rounded(rounding)
 
 
-def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
-    """round_half_even(values / scale), exact, cut to ±2**32."""
+def _steps(values: Array, grid: QParams, is_wide: bool) -> IntArray:
+    """Return round_half_even(values / scale), exact, clipped to ±2**32."""
     scale = grid.along(grid.scale, values.shape)
     with np.errstate(over="ignore"):
         quotient = np.clip(values / scale, -LIMIT, LIMIT)
     nearest = np.asarray(np.rint(quotient)).astype(np.int64)
-    # A quotient of float32 numbers is a tie in float64 exactly when it is one.
+    # float64 rounds a quotient of float32 numbers to a tie only if it is a tie; with
+    # more digits, rational numbers decide near ties.
     if is_wide or grid.dtype is qint32:
         near = np.abs(np.abs(quotient - nearest) - 0.5) <= np.abs(quotient) * 2.0**-51
         pairs = zip(values[near], np.broadcast_to(scale, near.shape)[near], strict=True)
@@ -156,27 +182,32 @@ def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
 
 
 def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
-    """Codes to float32, in the same order."""
+    """Return the step from codes to float32, in the same memory order.
+
+    Raises:
+        NotCompiled: kernels cannot read the grid, or `x` is an image.
+    """
     if x.ndim == 4:
         raise NotCompiled("codes of images are channels last, float images are not")
-    narrow(x.qparams)
+    require_output_grid(x.qparams)
     grid = unsigned_grid(x.qparams)
     return steps.Dequantize(float(grid.scale), grid.zero)
 
 
 @method(dequantize, prepare=dequantize_step)
-@bound
-def dequantize(x: AffineTensor, /) -> Any:
+@bind_once
+def dequantize(x: AffineTensor, /) -> Run:
     is_plain = _is_plain(x.qparams)
-    return BoundDequantize(x.qparams, x.size) if is_plain else _dequantized
+    return BoundDequantize(x.qparams, x.size) if is_plain else _dequantize_exactly
 
 
-def _dequantized(x: Any) -> Float32Tensor:
-    """Return the numbers of codes on any grid."""
+def _dequantize_exactly(x: QuantizedTensor) -> Float32Tensor:
+    """Return the numbers of codes on any grid, rounded once to float32."""
     found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
+    # A 32-bit step times a float32 scale can have more than the 53 bits of float64.
     if x.dtype is qint32:
-        _settle(products, found, np.broadcast_to(scale, products.shape))
+        _fix_ties(products, found, np.broadcast_to(scale, products.shape))
     with np.errstate(over="ignore", under="ignore"):
         return Float32Tensor.wrap(products.astype(np.float32))
 
@@ -188,16 +219,16 @@ def _isa(name: str) -> str:
 
 
 class BoundDequantize:
-    """A bound call that computes the numbers of 8-bit codes on a grid of one scale."""
+    """A bound call that computes the numbers of 8-bit codes with one scale."""
 
     __slots__ = ("empty", "kernel", "scale", "zero")
 
     def __init__(self, grid: QParams, size: int) -> None:
-        self.empty = _memory(4 * size)
+        self.empty = _allocator(4 * size)
         self.kernel = kernel_set.CHOSEN.get().dequantize_u8f32
         self.scale, self.zero = float(grid.scale), grid.zero
 
-    def __call__(self, x: Any) -> Float32Tensor:
+    def __call__(self, x: QuantizedTensor) -> Float32Tensor:
         """Return the numbers that the codes of `x` stand for."""
         codes = x.buffer
         out = self.empty(codes.shape, np.float32)
@@ -214,85 +245,106 @@ def dequantize(x: ScaledFloatTensor, /) -> Float32Tensor:
         return Float32Tensor.wrap(exact.numbers_of(x).astype(np.float32))
 
 
-def _settle(products: Any, found: Any, scale: Any) -> None:
-    """Move rounded products off the ties of float32, to the side they came from."""
+def _fix_ties(products: Array, found: IntArray, scale: Array) -> None:
+    """Move float64 products off ties of float32, to the side of the exact products.
+
+    Args:
+        products: float64, changed in place.
+        found: the steps of the products.
+        scale: the scales of the products.
+    """
+    # float32 drops the 29 lowest bits of a normal float64: half of them is a tie.
     tail = products.view(np.int64) & (2**29 - 1)
     doubt = (tail == 2**28) | (np.abs(products) < np.finfo(np.float32).tiny)
     rows = zip(products[doubt], found[doubt].tolist(), scale[doubt], strict=True)
-    products[doubt] = [_nudged(p, n * Fraction(s)) for p, n, s in rows]
+    products[doubt] = [_nudge(p, n * Fraction(s)) for p, n, s in rows]
 
 
-def _nudged(product: float, exact: Fraction) -> float:
+def _nudge(product: float, exact: Fraction) -> float:
     error = exact - Fraction(product)
     return product if error == 0 else np.nextafter(product, inf if error > 0 else -inf)
 
 
 def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
-    """8-bit codes to another grid: a table, rounded as one tensor of all codes."""
-    source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
+    """Return the lookup step from 8-bit codes to codes on `out`.
+
+    Raises:
+        NotCompiled: kernels cannot read or write a grid.
+    """
+    source, target = (
+        unsigned_grid(require_one_grid(x)),
+        unsigned_grid(require_output_grid(out)),
+    )
     return steps.Lookup(exact.rescale(np.arange(256) - source.zero, source, target))
 
 
 @method(requantize, prepare=requantize_step)
-@bound
-def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
+@bind_once
+def requantize(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
     if ruled("requantize", out):
         return lambda x: ruled("requantize", out)(x, out)
-    step = step_of_codes(requantize_step, spec_of(x), out=out)
+    step = find_step(requantize_step, spec_of(x), out=out)
     if step is None:
-        return lambda x: _rescaled(x, out)
-    return bound_step(step, x, grid=out)
+        return lambda x: _rescale(x, out)
+    return bind_step(step, x, grid=out)
 
 
 @method(requantize)
-@bound
-def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
+@bind_once
+def requantize(x: AffineTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
     if ruled("requantize", out):
         return lambda x: ruled("requantize", out)(x, out)
-    return lambda x: _rescaled(x, out)
+    return lambda x: _rescale(x, out)
 
 
 @method(requantize)
-@bound
-def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
+@bind_once
+def requantize(x: ScaledFloatTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
     if ruled("requantize", out):
         return lambda x: ruled("requantize", out)(x, out)
-    return lambda x: finite("requantize", exact.numbers_of(x), out, x)
+    assert out is not None  # checked above
+    return lambda x: round_finite("requantize", exact.numbers_of(x), out, x)
 
 
-def finite(name: str, values: Any, out: QParams, *arguments: Any) -> Any:
-    """The tensor of numbers of 8-bit floats on `out`; of all but infinities and NaN."""
+def round_finite(
+    name: str, values: Array, out: QParams, *arguments: QuantizedTensor
+) -> QuantizedTensor:
+    """Return numbers of 8-bit floats, rounded to `out`.
+
+    Raises:
+        CastError: a number is infinite or NaN.
+    """
     if not np.isfinite(values).all():
         raise CastError(
-            "an infinity or NaN has no code",
+            "cannot quantize an infinity or NaN",
             "Replace them first",
             describe(name, *arguments),
         )
-    return rounded_to(values, out, is_wide=False)
+    return round_to_grid(values, out, is_wide=False)
 
 
-def _check_out(x: Any, out: Any) -> None:
+def _check_out(x: QuantizedTensor, out: QParams | None) -> None:
     checked("requantize", (x,), lambda: requantize.operation.rule(spec_of(x), out=out))
 
 
-def _rescaled(x: Any, out: QParams) -> Any:
+def _rescale(x: QuantizedTensor, out: QParams) -> QuantizedTensor:
     if out.dtype in FLOATS:
         return _to_floats(x, out)
     return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)
 
 
-def _to_floats(x: Any, out: QParams) -> Any:
-    """Codes as scaled floats: a quotient of exact products, rounded once."""
+def _to_floats(x: QuantizedTensor, out: QParams) -> QuantizedTensor:
+    """Return codes as 8-bit floats: the exact quotient, rounded once."""
     steps, grid = exact.steps_of(x), x.qparams
     scale = np.broadcast_to(grid.along(grid.scale, x.shape), x.shape)
     target = np.broadcast_to(out.along(out.scale, x.shape), x.shape)
     with np.errstate(over="ignore", under="ignore"):
         quotient = np.asarray(steps * scale / target)
 
-    def exactly(doubt: Any) -> list[Fraction]:
+    def exactly(doubt: Array) -> list[Fraction]:
         rows = zip(*(v[doubt].tolist() for v in (steps, scale, target)), strict=True)
         return [n * Fraction(s) / Fraction(t) for n, s, t in rows]
 
@@ -301,16 +353,21 @@ def _to_floats(x: Any, out: QParams) -> Any:
     return quantized(found.view(np.uint8), out)
 
 
-# astype: from one grid to another, and nowhere else.
+# `astype` converts from one grid to another only.
 #
-# Numbers are at `dequantize(x)`, codes at `x.codes`: a cast that gave either would
-# have to guess.
+# A cast to an ordinary type would be ambiguous, because it could mean the numbers
+# (`dequantize(x)`) or the codes (`x.codes`).
 
 POLICIES = ("exact", "check", "saturate")
 
 
 def _target(x: TensorSpec, dtype: Any) -> QParams:
-    """The grid that is meant: one, or that of `x` by its own type."""
+    """Return the grid to cast to: `dtype`, or the grid of `x` for its own type.
+
+    Raises:
+        GridError: `dtype` is another quantized type, which does not name a grid.
+        CastError: it is an ordinary type.
+    """
     if isinstance(dtype, QParams):
         return dtype
     found = find_dtype(dtype)
@@ -319,24 +376,24 @@ def _target(x: TensorSpec, dtype: Any) -> QParams:
         return own
     if found.kind == "quantized":
         raise GridError(
-            f"{found} alone is no grid", f"Use QParams(scale, dtype={found})"
+            f"{found} alone is not a grid", f"Use QParams(scale, dtype={found})"
         )
     if found.is_floating:
         fix = "Use dequantize(x), and cast what it gives"
-        raise CastError(f"a grid is no {found}", fix)
+        raise CastError(f"a quantized tensor does not cast to {found}", fix)
     fix = "Use x.codes, or cast dequantize(x)"
-    raise CastError(f"are codes or numbers meant by {found}", fix)
+    raise CastError(f"{found} may mean codes or numbers", fix)
 
 
 def cast_spec(
     x: TensorSpec,
     dtype: Any,
     *,
-    copy: Any = True,
-    device: Any = None,
-    casting: Any = "check",
+    copy: object = True,
+    device: object = None,
+    casting: object = "check",
 ) -> TensorSpec:
-    """The same shape on the grid `dtype`."""
+    """Infer a cast: the same shape on the grid `dtype`."""
     flag(copy, "copy")
     grid = _target(x, dtype)
     if not (isinstance(casting, str) and casting in POLICIES):
@@ -344,7 +401,9 @@ def cast_spec(
         raise OptionError(f"casting is {shown(casting)}", fix)
     is_cpu = device is cpu or (isinstance(device, str) and device == cpu.name)
     if device is not None and not is_cpu:
-        raise DeviceError(f"no grid on {shown(device)} yet", "Leave device= away")
+        raise DeviceError(
+            f"quantized tensors are not on {shown(device)} yet", "Omit device="
+        )
     check_fit(grid, x.shape)
     return on_grid(x.shape, grid)
 
@@ -356,16 +415,16 @@ def astype(
     /,
     *,
     copy: bool,
-    device: Any,
+    device: Device | str | None,
     casting: str,
-) -> Any:
+) -> QuantizedTensor:
     options = {"copy": copy, "device": device, "casting": casting}
     rule = astype.select(type(x), type(dtype)).deduce
     grid = checked("astype", (x,), lambda: rule(spec_of(x), dtype, **options)).qparams
     if grid == x.qparams:
         return x.__deepcopy__(None) if copy else x
-    found = requantize(x, out=grid)
-    lost = _lost(x, found, casting)
+    found: QuantizedTensor = requantize(x, out=grid)
+    lost = _find_lost(x, found, casting)
     if lost.any():
         verb = "are not on" if casting == "exact" else "lie outside of"
         raise CastError(
@@ -377,12 +436,18 @@ def astype(
     return found
 
 
-def _lost(x: Any, found: Any, casting: str) -> Any:
-    """Which numbers a policy refuses to bring to their codes in `found`."""
+def _find_lost(x: QuantizedTensor, found: QuantizedTensor, casting: str) -> Array:
+    """Return a mask of the numbers that a casting policy does not convert.
+
+    Args:
+        x: before the cast.
+        found: after it.
+        casting: `exact`, `check` or `saturate`.
+    """
     if casting == "saturate":
         return np.zeros(x.shape, bool)
     if casting == "exact":
-        return _differs(x, found)
+        return _find_different(x, found)
     if x.dtype in FLOATS or found.dtype in FLOATS:
         grid = found.qparams
         ends = (grid.minimum - grid.zero_point, grid.maximum - grid.zero_point)
@@ -392,18 +457,19 @@ def _lost(x: Any, found: Any, casting: str) -> Any:
     return exact.is_past(x, found.qparams)
 
 
-def _differs(x: Any, found: Any) -> Any:
-    """Where two tensors of one shape hold different numbers."""
+def _find_different(x: QuantizedTensor, found: QuantizedTensor) -> Array:
+    """Return a mask of the places where two tensors of one shape differ."""
     grids = x.qparams, found.qparams
     has_many = any(grid.axis is not None or grid.dtype in FLOATS for grid in grids)
     if qint32 not in (x.dtype, found.dtype) or not has_many:
         return ~np.asarray(equal(x, found))
+    # `equal` does not compare accumulators with 8-bit floats, and rational numbers do.
     pairs = zip(_fractions(x), _fractions(found), strict=True)
     return np.array([a != b for a, b in pairs], bool).reshape(x.shape)
 
 
-def _fractions(x: Any) -> list[Fraction]:
-    """The numbers of accumulators and of what they became."""
+def _fractions(x: QuantizedTensor) -> list[Fraction]:
+    """Return the numbers of a tensor on any grid, in row-major order."""
     is_float = x.dtype in FLOATS
     steps = x.buffer.astype(np.float64) if is_float else exact.steps_of(x)
     scales = np.broadcast_to(x.qparams.along(x.qparams.scale, x.shape), x.shape)

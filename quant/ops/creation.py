@@ -1,4 +1,4 @@
-"""Codes of one number, on the grid of another tensor; and tensors that stay there."""
+"""New tensors on the grid of another tensor, filled with one number; and `to`."""
 
 from typing import Any, Union
 
@@ -23,60 +23,84 @@ from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.tensor import QuantizedTensor, quantized, spec_of
 
 
-def _filled(
-    x: TensorSpec, *, fill_value: Any = 0, dtype: Any = None, device: Any = None
+def _infer_fill(
+    x: TensorSpec,
+    *,
+    fill_value: object = 0,
+    dtype: object = None,
+    device: object = None,
 ) -> TensorSpec:
-    """The shape of the argument, on its grid or on `dtype`, which has the number."""
+    """Infer a fill: the shape of `x` on its grid or on `dtype`.
+
+    Raises:
+        CastError: the grid does not have a code for the number.
+    """
     spec = cast_spec(x, x.dtype if dtype is None else dtype, device=device)
     for single in singles(spec.qparams):
         codes_of(single, (), fill_value)
     return spec
 
 
-def _one(x: TensorSpec, **options: Any) -> TensorSpec:
-    return _filled(x, fill_value=1, **options)
+def _infer_ones(x: TensorSpec, **options: Any) -> TensorSpec:
+    # The declaration does not have `fill_value`, but the grid must hold 1.
+    return _infer_fill(x, fill_value=1, **options)
 
 
-def _made(name: str, x: Any, fill_value: Any, **options: Any) -> Any:
-    def made() -> TensorSpec:
-        return _filled(spec_of(x), fill_value=fill_value, **options)
+def _fill(
+    name: str, x: QuantizedTensor, fill_value: object, **options: Any
+) -> QuantizedTensor:
+    def infer() -> TensorSpec:
+        return _infer_fill(spec_of(x), fill_value=fill_value, **options)
 
-    spec = checked(name, (x,), made)
+    spec = checked(name, (x,), infer)
+    # `codes_of` returns a read-only view, and the caller may write into the result.
     codes = np.array(codes_of(spec.qparams, spec.shape, fill_value))
     return quantized(codes, spec.qparams)
 
 
-@method(full_like, deduce=_filled)
+@method(full_like, deduce=_infer_fill)
 def full_like(
-    x: QuantizedTensor, /, *, fill_value: Any, dtype: Any, device: Any
-) -> Any:
-    return _made("full_like", x, fill_value, dtype=dtype, device=device)
+    x: QuantizedTensor,
+    /,
+    *,
+    fill_value: object,
+    dtype: object,
+    device: Device | str | None,
+) -> QuantizedTensor:
+    return _fill("full_like", x, fill_value, dtype=dtype, device=device)
 
 
-@method(zeros_like, deduce=_filled)
-def zeros_like(x: QuantizedTensor, /, *, dtype: Any, device: Any) -> Any:
-    return _made("zeros_like", x, 0, dtype=dtype, device=device)
+@method(zeros_like, deduce=_infer_fill)
+def zeros_like(
+    x: QuantizedTensor, /, *, dtype: object, device: Device | str | None
+) -> QuantizedTensor:
+    return _fill("zeros_like", x, 0, dtype=dtype, device=device)
 
 
-@method(ones_like, deduce=_one)
-def ones_like(x: QuantizedTensor, /, *, dtype: Any, device: Any) -> Any:
-    return _made("ones_like", x, 1, dtype=dtype, device=device)
+@method(ones_like, deduce=_infer_ones)
+def ones_like(
+    x: QuantizedTensor, /, *, dtype: object, device: Device | str | None
+) -> QuantizedTensor:
+    return _fill("ones_like", x, 1, dtype=dtype, device=device)
 
 
-@method(empty_like, deduce=_filled)
-def empty_like(x: QuantizedTensor, /, *, dtype: Any, device: Any) -> Any:
-    return _made("empty_like", x, 0, dtype=dtype, device=device)
+@method(empty_like, deduce=_infer_fill)
+def empty_like(
+    x: QuantizedTensor, /, *, dtype: object, device: Device | str | None
+) -> QuantizedTensor:
+    return _fill("empty_like", x, 0, dtype=dtype, device=device)
 
 
-def _stays(x: TensorSpec, device: Any) -> TensorSpec:
+def _infer_to(x: TensorSpec, device: object) -> TensorSpec:
     if device not in (cpu, cpu.name):
         raise DeviceError(
-            f"no grid on {device} yet", "Use dequantize(x), and move that"
+            f"quantized tensors are not on {device} yet",
+            "Use dequantize(x), and move that",
         )
     return x
 
 
-@method(to, deduce=_stays)
-def to(x: QuantizedTensor, device: Union[Device, str], /) -> Any:
-    checked("to", (x, device), lambda: _stays(spec_of(x), device))
+@method(to, deduce=_infer_to)
+def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
+    checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
     return x

@@ -1,4 +1,4 @@
-"""The errors of quantized arithmetic, each with its grids and the way out."""
+"""Errors of quantized operations; each names the grids and a fix that works."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,174 +31,200 @@ from mdtensor.quant.grids.combine import check_one_scale
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
-# The ways out that an error names: those alone after which a method is found.
+# An error suggests a fix only if the call has a method afterwards.
 #
-# A way brings other types: `dequantize(q)` has float32 where codes were. Methods and
-# their deduction are asked whether they take these; nothing is computed.
+# A fix changes the types of operands: `dequantize(q)` replaces codes by float32. Shape
+# rules decide whether the changed call works, so an error does not compute anything.
 
-#: Of matrices, and of images.
+#: Shapes to try a fix with: matrices for products, images for convolutions.
 SHAPES = ((2, 2), (2, 2, 2, 2))
-#: What stands before the operands of an operation and is none.
+#: Types of the arguments that come before the operands.
 BEFORE = {"where": (BoolTensor,)}
-#: In words, and what becomes of the type of an argument.
-Way = tuple[str, Callable[[Any, Any], Any]]
+#: A class of tensors or numbers, such as QInt8Tensor or float.
+Kind = type[Any]
+#: The text of a fix, and what it makes of the type of an argument and of the codes.
+Way = tuple[str, Callable[[Kind, Kind], Kind]]
 
 
-def is_codes(kind: Any) -> bool:
+def is_codes(kind: Kind) -> bool:
+    """Return whether `kind` is a class of quantized tensors."""
     return issubclass(kind, QuantizedTensor)
 
 
-def _codes(kind: Any, _: Any) -> Any:
-    """The type of `q.codes`."""
+def _code_type(kind: Kind, _: Kind) -> Kind:
+    """Return the type of `q.codes` if `kind` is quantized, else `kind`."""
     if not is_codes(kind):
         return kind
     return UInt8Tensor if kind.dtype in FLOATS else leaf(dtype(kind.dtype.storage.name))
 
 
-def _numbers(kind: Any, _: Any) -> Any:
+def _number_type(kind: Kind, _: Kind) -> Kind:
+    """Return the type of `dequantize(q)` if `kind` is quantized, else `kind`."""
     return Float32Tensor if is_codes(kind) else kind
 
 
-DEQUANTIZE: Way = ("dequantize(q)", _numbers)
+DEQUANTIZE: Way = ("dequantize(q)", _number_type)
 QUANTIZE: Way = (
     "quantize(x, q.qparams)",
     lambda kind, codes: kind if is_codes(kind) else codes,
 )
 QUANTIZE_NUMBER: Way = ("quantize(asarray(float(c)), q.qparams)", QUANTIZE[1])
-CODES: Way = ("q.codes for arithmetic on codes", _codes)
+CODES: Way = ("q.codes for arithmetic on codes", _code_type)
 WRAP: Way = ("type(q)(codes, q.qparams)", QUANTIZE[1])
-FLOATS_BOTH: Way = ("dequantize(q) beside astype(x, float32)", lambda *_: Float32Tensor)
-MAGNITUDES: Way = ("dequantize(q) beside abs(x)", FLOATS_BOTH[1])
+FLOATS_BOTH: Way = ("dequantize(q) with astype(x, float32)", lambda *_: Float32Tensor)
+MAGNITUDES: Way = ("dequantize(q) with abs(x)", FLOATS_BOTH[1])
 
 
-def advise(name: str, kinds: Sequence[Any], *ways: Way) -> str:
-    """`Use dequantize(q), or quantize(x, q.qparams)`: those that lead on."""
+def advise(name: str, kinds: Sequence[Kind], *ways: Way) -> str:
+    """Return the ways after which a call works, as `Use dequantize(q), or q.codes`.
+
+    Args:
+        name: of the operation.
+        kinds: of the operands of the call that raises.
+        ways: to try, in the order of the text.
+    """
     codes = next(filter(is_codes, kinds))
     found = [
         words
         for words, change in ways
-        if _is_taken(name, [change(kind, codes) for kind in kinds])
+        if _has_result(name, [change(kind, codes) for kind in kinds])
     ]
     return f"Use {', or '.join(found)}" if found else ""
 
 
-def _is_taken(name: str, kinds: Sequence[Any]) -> bool:
-    """Whether arguments of these types have a result, for some shapes and grids."""
+def _has_result(name: str, kinds: Sequence[Any]) -> bool:
+    """Return whether operands of these types have a result, for some shapes."""
     try:
         kinds = (*BEFORE.get(name, ()), *kinds)
         deduce = getattr(md, name).select(*kinds).deduce
         for shape in SHAPES:
             with suppress(ShapeError):
-                deduce(*(_example(kind, shape) for kind in kinds))
+                deduce(*(_make_example(kind, shape) for kind in kinds))
     except (DispatchError, PromotionError, CastError):
         return False
-    except MdtensorError:  # of grids, or `out=`, which are not those of the call
+    # Grids and `out=` belong to the example, not to the call of the user.
+    except MdtensorError:
         return True
     return True
 
 
 @cache
-def _example(kind: Any, shape: tuple[int, ...]) -> Any:
+def _make_example(kind: Any, shape: tuple[int, ...]) -> object:
+    """Return a spec of a tensor type, or the number 1 of a Python type."""
     return kind.spec(shape) if issubclass(kind, Tensor) else kind(1)
 
 
 #: Operations whose third argument is a bias.
 _WITH_BIAS = ("conv2d", "linear")
-#: Those that round codes and a Python number to `out=`.
+#: Operations that round the result of codes and a Python number to `out=`.
 _WITH_NUMBERS = ("add", "sub", "mul", "div", "minimum", "maximum")
 
 
-def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
-    """Quantized with anything that is not, or with an accumulator."""
-    given = [x for x in arguments if x is not None]
-    raise _mixed(name, arguments).within(describe(name, *given))
+def refuse_operands(name: str, *arguments: object) -> NoReturn:
+    """Raise the error of operands that do not go together.
 
+    Args:
+        name: of the operation.
+        arguments: one or more are quantized; None is a missing bias.
 
-def refused(name: str) -> Callable[..., NoReturn]:
-    """Return the rule of a method that only refuses, by `refuse_mixed`.
-
-    `Method.is_refusal` reads from it that the method does nothing else.
+    Raises:
+        PromotionError: always.
     """
+    given = [x for x in arguments if x is not None]
+    raise _operands_error(name, arguments).within(describe(name, *given))
 
-    def deduce(*specs: Any, **_: Any) -> NoReturn:
-        raise _mixed(name, specs)
 
+def refusal_rule(name: str) -> Callable[..., NoReturn]:
+    """Return the shape rule of a method that only raises, by `refuse_operands`."""
+
+    def deduce(*specs: object, **_: object) -> NoReturn:
+        raise _operands_error(name, specs)
+
+    # `Method.is_refusal` reads this: `which` must know that the call fails without
+    # running it.
     deduce.is_refusal = True  # type: ignore[attr-defined]
     return deduce
 
 
-def _mixed(name: str, given: Sequence[Any]) -> PromotionError:
-    """Of tensors or their specs."""
+def _operands_error(name: str, given: Sequence[object]) -> PromotionError:
+    """Return the error of tensors or specs, with the grids in its text."""
     operands = given[len(BEFORE.get(name, ())) :]
     kinds = [x.type if isinstance(x, TensorSpec) else type(x) for x in operands]
-    found = _unlike(name, [kind for kind in kinds if kind is not type(None)])
+    found = _error_for_kinds(name, [kind for kind in kinds if kind is not type(None)])
     return PromotionError(f"{found.problem}{grids(given)}", found.fix)
 
 
-def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
+def _error_for_kinds(name: str, kinds: Sequence[Kind]) -> PromotionError:
     others = [kind for kind in kinds if not is_codes(kind)]
     tensors = [kind for kind in others if issubclass(kind, Tensor)]
     if complex in others or any(kind.dtype.is_complex for kind in tensors):
-        problem = "a grid and a complex number have no common type"
+        problem = "quantized and complex operands have no common type"
+        # A complex number is not ordered, so for `less` only its magnitude helps.
         fix = advise(name, kinds, DEQUANTIZE) or advise(name, kinds, MAGNITUDES)
         return PromotionError(problem, fix)
     if any(kind.dtype.is_floating for kind in tensors):
-        return _of_floats(name, kinds, is_bias=others == kinds[2:])
+        return _float_error(name, kinds, is_bias=others == kinds[2:])
     if any(kind.dtype.is_integer for kind in tensors):
         if name in _WITH_BIAS and others == kinds[2:]:
-            return _of_bias("of integers", "QInt32Tensor")
+            return _bias_error("of integers", "QInt32Tensor")
         fix = advise(name, kinds, CODES, WRAP) or advise(name, kinds, FLOATS_BOTH)
-        return PromotionError("are these integers codes or numbers", fix)
+        return PromotionError("integers next to codes may be codes or numbers", fix)
     if tensors:
-        problem = "a truth value is no number"
+        problem = "bools are not numbers"
         return PromotionError(problem, advise(name, kinds, FLOATS_BOTH))
-    return _of_a_number(name, kinds) if others else _of_codes(name, kinds[:2])
+    return _number_error(name, kinds) if others else _codes_error(name, kinds[:2])
 
 
-def _of_floats(name: str, kinds: Sequence[Any], is_bias: bool) -> PromotionError:
+def _float_error(name: str, kinds: Sequence[Kind], is_bias: bool) -> PromotionError:
     if name in _WITH_BIAS and is_bias:
-        return _of_bias("a float", "quantize")
-    problem = "a grid and a float have no common type"
+        return _bias_error("a float", "quantize")
+    problem = "quantized and float operands have no common type"
     return PromotionError(problem, advise(name, kinds, DEQUANTIZE, QUANTIZE))
 
 
-def _of_bias(given: str, make: str) -> PromotionError:
-    """Of a bias that is no accumulator; `make` takes it and the grid it needs."""
+def _bias_error(given: str, make: str) -> PromotionError:
+    """Return the error of a bias that is not an accumulator.
+
+    Args:
+        given: the bias in words.
+        make: the function that makes an accumulator of the bias and a grid.
+    """
     return PromotionError(
-        f"the bias is {given}, codes need an accumulator",
+        f"the bias is {given}, codes need a QInt32Tensor",
         f"Use {make}(b, QParams(x.qparams.scale * w.qparams.scale, "
         "axis=w.qparams.axis, dtype=qint32))",
     )
 
 
-def _of_a_number(name: str, kinds: Sequence[Any]) -> PromotionError:
+def _number_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
     is_float = any(is_codes(kind) and kind.dtype in FLOATS for kind in kinds)
     fix = "Pass out=QParams(...)"
+    # 8-bit floats round only in quantize and requantize, so `out=` does not help them.
     if is_float or name not in _WITH_NUMBERS:
         fix = advise(name, kinds, QUANTIZE_NUMBER, DEQUANTIZE)
-    return PromotionError(f"{name} with a Python number has no grid to lie on", fix)
+    return PromotionError(f"{name} with a Python number does not determine a grid", fix)
 
 
-def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
-    """Of two quantized types; if nothing is wrong with them, of a third one."""
+def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
+    """Return the error of two quantized types, or of the third if these two fit."""
     dtypes = [kind.dtype for kind in kinds]
     if all(dtype in FLOATS for dtype in dtypes):
-        problem = f"{name} of scaled floats is on no grid exactly"
+        problem = f"{name} of 8-bit floats is not exact on any grid"
         fix = "Use dequantize(x), and quantize the result"
     elif any(dtype in FLOATS for dtype in dtypes):
-        problem = "a grid of floats and one of integers have no common type"
-        fix = "Use requantize(x, out=QParams(...)) to bring both to one"
+        problem = "8-bit floats and integer codes have no common type"
+        fix = "Use requantize(x, out=QParams(...)) to give both one type"
     elif qint32 in dtypes:
-        problem = f"{name} takes codes of 16 bits or fewer, no accumulators"
+        problem = f"{name} takes codes of at most 16 bits, not accumulators"
         fix = "Use requantize(acc, out=QParams(...)) first"
     else:
-        problem = "the bias is no accumulator"
+        problem = "the bias is not an accumulator"
         fix = "Use a QInt32Tensor with the scale of x times the scale of w"
     return PromotionError(problem, fix)
 
 
 def require_host(name: str, x: Tensor) -> None:
-    """Refuse a tensor of another device: grids are on the host so far."""
+    """Raise DeviceError unless `x` is on the host, the only device with grids."""
     if x.device is not cpu:
         raise DeviceError(
             f"no method for {x.device} yet",
@@ -207,8 +233,13 @@ def require_host(name: str, x: Tensor) -> None:
         )
 
 
-def check_out(name: str, out: Any, *arguments: Any) -> None:
-    """Refuse to round to anything but one grid for the whole result."""
+def check_out(name: str, out: object, *arguments: object) -> None:
+    """Check that `out` is one grid of integers for the whole result.
+
+    Raises:
+        OptionError: it is not a QParams.
+        GridError: it has scales along an axis, or 8-bit floats.
+    """
     if not isinstance(out, QParams):
         raise OptionError(
             f"out is a {type(out).__name__}",
@@ -224,18 +255,33 @@ def check_out(name: str, out: Any, *arguments: Any) -> None:
         )
 
 
-def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
-    """`out`, which an operation without an exact result on a grid needs."""
+def require_out(name: str, out: object, *arguments: object) -> QParams:
+    """Return `out`, checked, for an operation whose exact result fits no grid.
+
+    Raises:
+        GridError: `out` is None, or is not one grid of integers.
+        OptionError: it is not a QParams.
+    """
     if out is None:
         raise GridError(
-            f"the result is on no grid exactly{grids(arguments)}",
-            "Pass out=QParams(...), to which it is rounded once",
+            f"no grid holds the result exactly{grids(arguments)}",
+            "Pass out=QParams(...); the result is rounded to it, once",
             describe(name, *arguments),
         )
     check_out(name, out, *arguments)
+    assert isinstance(out, QParams)
     return out
 
 
-def require_per_tensor(name: str, *xs: Any, beside: Sequence[Any] = ()) -> None:
-    """Refuse grids that differ along an axis; those `beside` may."""
-    checked(name, (*xs, *beside), lambda: check_one_scale(*xs, beside=beside))
+def require_per_tensor(name: str, *xs: Tensor, others: Sequence[Tensor] = ()) -> None:
+    """Check that each of `xs` has one scale.
+
+    Args:
+        name: of the operation.
+        xs: quantized tensors.
+        others: tensors that the error names too; they may have scales along an axis.
+
+    Raises:
+        GridError: scales differ along an axis.
+    """
+    checked(name, (*xs, *others), lambda: check_one_scale(*xs, beside=others))

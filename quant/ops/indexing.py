@@ -1,4 +1,4 @@
-"""Writing codes in place: of tensors on the same grid, and of numbers it has."""
+"""Assignment to a part of a quantized tensor, in place and without rounding."""
 
 from typing import Any
 
@@ -18,21 +18,29 @@ from mdtensor.errors import describe, grids
 from mdtensor.kernels.numpy import int4
 from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.manipulation import named
+from mdtensor.quant.ops.manipulation import name_errors
 from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
 from mdtensor.spec.shapes import check_broadcast
 
 
-def _assigned(x: TensorSpec, *, key: Any, value: Any) -> TensorSpec:
-    """Type, shape and grid of the argument, whose places the value may take."""
+def _infer_setitem(x: TensorSpec, *, key: object, value: object) -> TensorSpec:
+    """Infer an assignment: the spec of `x`, if the value fits the key."""
     rule = getitem.select(x.type).deduce
-    _check(rule(x, key=key), value)
+    _check_value(rule(x, key=key), value)
     return x
 
 
-def _check(places: Any, value: Any) -> None:
-    """Refuse a value that places, a tensor or a spec of one, do not hold exactly."""
+def _check_value(places: Any, value: Any) -> None:
+    """Check that `places`, a tensor or a spec, can hold `value` exactly.
+
+    Raises:
+        OptionError: it is neither a tensor nor a number.
+        PromotionError: it is not quantized.
+        GridError: it is on another grid.
+        CastError: the grid does not have a code for the number.
+        ShapeError: it does not broadcast to `places`.
+    """
     if isinstance(value, (int, float)):
         for single in singles(places.qparams):
             codes_of(single, (), value)
@@ -41,11 +49,11 @@ def _check(places: Any, value: Any) -> None:
     if not issubclass(kind, Tensor):
         raise OptionError(
             f"the value is a {kind.__name__}",
-            "Give codes on the same grid, or a number that it has",
+            "Pass codes on the same grid, or a number on the grid",
         )
     if not issubclass(kind, QuantizedTensor):
         raise PromotionError(
-            f"{kind.__name__} has no grid{grids((places,))}",
+            f"{kind.__name__} is not quantized{grids((places,))}",
             "Use quantize(x, q.qparams) for numbers, type(q)(codes, q.qparams) for "
             "codes",
         )
@@ -53,34 +61,35 @@ def _check(places: Any, value: Any) -> None:
     combine.shared((places, value), places.shape, is_rounded=False)
 
 
-@method(setitem, deduce=_assigned)
-def setitem(x: QuantizedTensor, /, *, key: Any, value: Any) -> Any:
-    return named("setitem", x, lambda: _written(x, key, value))
+@method(setitem, deduce=_infer_setitem)
+def setitem(x: QuantizedTensor, /, *, key: object, value: object) -> QuantizedTensor:
+    return name_errors("setitem", x, lambda: _write(x, key, value))
 
 
-def _check_writeable(x: Any) -> None:
+def _check_writeable(x: QuantizedTensor) -> None:
     problem, fix = "the buffer is read-only", "Write into a deep copy"
     if isinstance(x, PackedTensor) and x.is_part:
-        problem = "two codes share a byte, so that this is a copy of a part"
+        problem = "two codes share a byte, so this part is a copy"
         fix = "Write q[i, j] = v instead of q[i][j] = v, or into a deep copy"
     elif x.buffer.flags.writeable:
         return
     raise WriteError(problem, fix, describe("setitem", x))
 
 
-def _writable(x: Any) -> Any:
-    """Return the codes in memory that may be written."""
+def _copy_of_codes(x: QuantizedTensor) -> Any:
+    """Return the codes in writable memory; of a packed tensor a copy."""
     if not isinstance(x, PackedTensor):
         return x.codes
-    # Those of a packed tensor are a read-only copy, which this one replaces.
+    # The codes of a packed tensor are read-only, since writes would not reach it.
     return x.codes.wrap(x.codes.buffer.copy())
 
 
-def _written(x: Any, key: Any, value: Any) -> Any:
+def _write(x: QuantizedTensor, key: object, value: object) -> QuantizedTensor:
+    # Every check comes first, so that an error leaves the tensor as it was.
     places = getitem(x, key)
-    _check(places, value)
+    _check_value(places, value)
     _check_writeable(x)
-    codes = _writable(x)
+    codes = _copy_of_codes(x)
     if isinstance(value, QuantizedTensor):
         given = value.codes
         x.rounding = combine.shared_rule([x, value])

@@ -1,14 +1,14 @@
-"""What was made of constant tensors, kept with the first of them.
+"""Cache of packed weights, stored on the weight tensor, and limits of the kernels.
 
-    kept(make, key, w, b) = make(w, b)
+    reuse_or_make(make, key, w, b) = make(w, b)
 
-Packing weights takes longer than a product with them. So the second call that asks for
-the same keeps what it made, and a copy of the bytes it was made of, in `w`; it is gone
-when `w` is. Anybody may write into a buffer, through a view, `.codes`, DLPack or an
-address, and no flag would tell. So each call compares all bytes with the copy, and
-makes anew what differs: a result never depends on what was kept.
+Packing weights takes longer than multiplying with them. So the second call with equal
+weights stores the packed form on `w`, with a copy of the bytes that were packed; the
+cache is freed with `w`. Anybody may write into a buffer, through a view, `.codes`,
+DLPack or an address, and no flag shows it. So each call compares all bytes with the
+copy and packs anew after any change: a result never depends on the cache.
 
-    memory    MOST times the bytes of w and b, and what was made
+    memory    MOST times the bytes of w and b, and their packed form
 """
 
 from collections.abc import Callable
@@ -24,68 +24,81 @@ from mdtensor.kernels.cpu.kernel_set import CHOSEN
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT
+from mdtensor.quant.tensor import QuantizedTensor
 
 Made = TypeVar("Made")
-#: Entries of one tensor; the oldest goes.
+#: The largest number of entries of one tensor; a new one replaces the oldest.
 MOST = 2
-#: Bytes of arrays that are compared by copies: of any layout, and of C order.
+#: Arrays of at most SMALL bytes are compared as `bytes`, and of MEDIUM in C order.
 SMALL, MEDIUM = 1 << 11, 1 << 16
 
 
 class Entry(NamedTuple):
-    """One thing that was asked for.
+    """One entry of the cache of a weight tensor.
 
     Args:
-        key: what it depends on beside the tensors.
-        copies: of the tensors, or None while it was asked for once.
-        made: of the copies.
+        key: all that the packed form depends on, except the bytes of the tensors.
+        copies: of the tensors; None after the first call.
+        made: the packed form of the copies.
     """
 
-    key: Any
+    key: object
     copies: tuple[Any, ...] | None = None
     made: Any = None
 
 
 # All bytes are compared at each call, because NumPy and DLPack write without our
 # knowledge (decision 0033).
-def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) -> Made:
-    """make(w, *rest), from `w` if it was made before of the same bytes.
+def reuse_or_make(
+    make: Callable[..., Made],
+    key: tuple[object, ...],
+    w: QuantizedTensor,
+    *rest: Tensor | None,
+) -> Made:
+    """Return make(w, *rest), from the cache of `w` if its bytes are unchanged.
 
     Args:
-        make: without effects, the same for the same key and bytes.
-        key: all that it depends on beside the bytes and the runway; immutable, grids
-            by their `key`.
-        w, rest: tensors or None.
+        make: without side effects, the same for the same key and bytes.
+        key: all that the result depends on, except the bytes and the ISA; immutable,
+            with grids by their `key`.
+        w: the tensor that carries the cache.
+        rest: more tensors, or None.
     """
     given = (w, *rest)
+    # Bytes on a device cannot be compared without a copy to the host.
     if not all(x is None or isinstance(x.buffer, np.ndarray) for x in given):
         return make(*given)
-    place = CHOSEN.get().name  # weights are packed for a runway
-    full = (place, *key, *map(_facts, given))
+    # Kernel sets pack weights in different layouts.
+    isa = CHOSEN.get().name
+    full = (isa, *key, *map(_identity, given))
     old = next((entry for entry in w.kept if entry.key == full), None)
     if old is not None and old.copies is not None:
-        if all(map(_same, old.copies, given)):
+        if all(map(_is_same, old.copies, given)):
             found: Made = old.made
             return found
         old = None
+    # The first call stores its key only: weights that are used once need no copy.
     copies = None if old is None else deepcopy(given)
     made = make(*(given if copies is None else copies))
     others = [entry for entry in w.kept if entry.key != full]
     last = Entry(full)
-    if copies is not None:  # which say on what grids they are, whoever changed `w` now
-        last = Entry((place, *key, *map(_facts, copies)), copies, made)
+    if copies is not None:
+        # The grids come from the copies, since another thread may have changed `w`.
+        last = Entry((isa, *key, *map(_identity, copies)), copies, made)
     w.kept = (*others, last)[-MOST:]
     return made
 
 
 # A bound call knows types, shapes and grids, so the bytes alone are compared here
 # (decision 0048).
-def packed(make: Callable[..., Made], w: Any, b: Any = None) -> Made:
-    """Return make(w, b), from `w` if it was made before of the same bytes.
+def reuse_or_pack(
+    make: Callable[..., Made], w: QuantizedTensor, b: QuantizedTensor | None = None
+) -> Made:
+    """Return make(w, b), from the cache of `w` if its bytes are unchanged.
 
     Args:
-        make: of a bound call, which says all that it depends on but the bytes.
-        w, b: of the types, shapes and grids that are bound; no bias is None.
+        make: of one bound call, so it fixes all that the result depends on but bytes.
+        w, b: of the types, shapes and grids of that call; b is None without a bias.
     """
     for entry in w.kept:
         if entry.key is make and entry.copies is not None:
@@ -101,36 +114,38 @@ def packed(make: Callable[..., Made], w: Any, b: Any = None) -> Made:
     return made
 
 
-def _is_twin(copy: Any, x: Any) -> bool:
+def _is_twin(copy: QuantizedTensor, x: QuantizedTensor) -> bool:
     # Another thread may have given `x` another grid after the call was bound.
     on_one = copy.qparams is x.qparams or copy.qparams.key == x.qparams.key
-    return on_one and _same_bytes(copy.buffer, x.buffer)
+    return on_one and _has_same_bytes(copy.buffer, x.buffer)
 
 
-def _facts(x: Any) -> Any:
-    """What says, beside its bytes, which tensor `x` is."""
+def _identity(x: Tensor | None) -> tuple[object, ...] | None:
+    """Return type, shape and grid of `x`: what the cache compares except its bytes."""
     if x is None:
         return None
     grid: QParams | None = getattr(x, "qparams", None)
     return type(x), x.shape, None if grid is None else grid.key
 
 
-def _same(copy: Tensor | None, x: Tensor | None) -> bool:
+def _is_same(copy: Tensor | None, x: Tensor | None) -> bool:
     if copy is None or x is None:
         return copy is x
-    return _same_bytes(copy.buffer, x.buffer)
+    return _has_same_bytes(copy.buffer, x.buffer)
 
 
-def _same_bytes(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    """Whether arrays of numbers of at most 8 bytes hold the same, bit for bit."""
+def _has_same_bytes(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    """Return whether two arrays are equal bit for bit, up to 8 bytes each."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    # Few bytes are copied and compared sooner than views are made of them.
+    # For few bytes, copying and comparing is faster than making views.
     if b.nbytes <= SMALL or (b.nbytes <= MEDIUM and _are_in_order(a, b)):
         return a.tobytes() == b.tobytes()
-    # As they lie: a turned view column by column would take ten times as long.
+    # Compare in memory order: a transposed view, column by column, takes ten times as
+    # long.
     order = sorted(range(b.ndim), key=lambda axis: -abs(b.strides[axis]))
     a, b, width = a.transpose(order), b.transpose(order), f"u{a.itemsize}"
+    # As integers, since NaN does not equal itself and -0.0 equals 0.0.
     if a.flags.c_contiguous and b.flags.c_contiguous and a.nbytes % 8 == 0:
         a, b, width = a.reshape(-1), b.reshape(-1), "u8"
     return bool(np.array_equal(a.view(width), b.view(width)))
@@ -140,88 +155,97 @@ def _are_in_order(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     return a.flags.c_contiguous and b.flags.c_contiguous
 
 
-# Where compiled kernels end: what they cannot hold goes to exact integers.
-#
 # A kernel rounds to 8-bit codes, by ratios of scales within its limits
-# (`kernels/rescale.py`). Past them a method computes on 64-bit integers instead, and a
-# plan calls the method: the results are the same.
+# (`kernels/rescale.py`). Beyond these limits a method computes with 64-bit integers,
+# and a plan calls the method, so the results are the same.
 
 Step = TypeVar("Step")
 
 
 class NotCompiled(OptionError):
-    """No kernel holds this; integers do."""
+    """Raised if no kernel can do a step; integer arithmetic does it then."""
 
 
-def compiled(make: Callable[[], Step]) -> Step:
-    """The step that `make` builds.
+def make_step(make: Callable[[], Step]) -> Step:
+    """Return the step that `make` builds.
 
     Raises:
-        NotCompiled: the kernels do not hold its ratios.
+        NotCompiled: the ratios are outside the limits of the kernels.
     """
     try:
         return make()
+    # An MdtensorError may be a ValueError too, and is an error of the user's call.
     except MdtensorError:
         raise
     except ValueError as error:
         raise NotCompiled(str(error).rstrip(".")) from None
 
 
-def held(grid: QParams) -> QParams:
-    """`grid`, of codes that a step reads: of 8 bits or fewer.
+def require_8bit(grid: QParams) -> QParams:
+    """Return `grid`, which has codes that a step can read: of at most 8 bits.
 
     Raises:
-        NotCompiled: they have more.
+        NotCompiled: the codes have more bits.
     """
     if grid.dtype.bits > 8:
-        raise NotCompiled(f"a compiled step reads codes of 8 bits, not {grid.dtype}")
+        raise NotCompiled(f"a compiled step reads 8-bit codes, not {grid.dtype}")
     return grid
 
 
-def narrow(out: QParams | None) -> QParams:
-    """`out`, the grid of the 8-bit codes that a step writes.
+def require_output_grid(out: QParams | None) -> QParams:
+    """Return `out`, a grid that a step can write: one scale, 8 bits, full range.
 
     Raises:
-        NotCompiled: it is none.
+        NotCompiled: it is another grid, is None, or has a rounding rule.
     """
     is_whole = out is not None and out.axis is None and not out.narrow_range
     if out is None or not is_whole or out.dtype not in (qint8, quint8):
         raise NotCompiled("a compiled step rounds to one grid of 8-bit codes")
     if out.rounding not in (None, EXACT):
-        raise NotCompiled(f"it is rounded by {out.rounding!r}, compiled steps exactly")
+        raise NotCompiled(f"compiled steps round exactly, not by {out.rounding!r}")
     return out
 
 
-def whole(x: Any) -> QParams:
-    """The grid of the argument `x` of a step, a spec or tensor.
+def require_one_grid(x: Any) -> QParams:
+    """Return the grid of `x`, a spec or tensor that a step reads.
 
     Raises:
         NotCompiled: scales differ along an axis, or codes have more than 8 bits.
     """
-    grid = held(x.qparams)
+    grid = require_8bit(x.qparams)
     if grid.axis is not None:
-        raise NotCompiled("a compiled step reads codes on one grid each")
+        raise NotCompiled("a compiled step reads codes with one scale per operand")
     return grid
 
 
-def attempt(prepare: Callable[..., Step], *arguments: Any, **options: Any) -> Any:
-    """`prepare(...)`, or None if no kernel holds it."""
+def attempt(
+    prepare: Callable[..., Step], *arguments: object, **options: object
+) -> Step | None:
+    """Return `prepare(...)`, or None if no kernel can do the step."""
     try:
         return prepare(*arguments, **options)
     except NotCompiled:
         return None
 
 
-def step_of_codes(prepare: Callable[..., Step], *given: Any, out: QParams) -> Any:
-    """As `attempt`, of specs and functions: calls with equal ones share the step.
+def find_step(
+    prepare: Callable[..., Step], *given: object, out: QParams
+) -> Step | None:
+    """Return the step of specs and functions; calls with equal ones share it.
 
-    Equal grids may differ in their rule, so that of `out` counts too.
+    Returns:
+        None if no kernel can do the step.
     """
-    return _known(CHOSEN.get().name, out.rounding, prepare, *given, out=out)
+    # Grids compare equal whatever their rounding rule, so the rule is a key of its own.
+    return _step_by_key(CHOSEN.get().name, out.rounding, prepare, *given, out=out)
 
 
 @lru_cache(maxsize=1024)
-def _known(
-    _place: str, _rule: str | None, prepare: Callable[..., Step], *given: Any, out: Any
-) -> Any:
+def _step_by_key(
+    _isa: str,
+    _rule: str | None,
+    prepare: Callable[..., Step],
+    *given: object,
+    out: QParams,
+) -> Step | None:
     return attempt(prepare, *given, out=out)

@@ -1,17 +1,16 @@
-"""Codes under other shapes, and joined: the grid moves along, the numbers stay."""
+"""Reordering, joining and repeating of codes; the grid moves with them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
     IntegerTensor,
-    LogicalTensor,
     MdtensorError,
-    NumericTensor,
     OptionError,
+    Tensor,
     TensorSpec,
     broadcast_to,
     concat,
@@ -42,8 +41,8 @@ from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused
-from mdtensor.quant.ops.kernels import NotCompiled, compiled
+from mdtensor.quant.ops.errors import check_out
+from mdtensor.quant.ops.kernels import NotCompiled, make_step
 from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -58,39 +57,49 @@ from mdtensor.spec.shapes import (
     roll_steps,
 )
 
-# Steps of what moves codes: images lie channels last, whatever order their axes say.
+# Compiled steps for data movement. Images are stored channels last, whatever the order
+# of their axes.
 #
-# Each step is NumPy's own view of codes that lie so; what NumPy would copy is no step.
+# Each step is a NumPy view of codes in this layout. A movement that needs a copy is not
+# compiled.
 
 Codes = npt.NDArray[np.uint8]
-#: Where the axes of an image lie.
+Made = TypeVar("Made")
+#: The `axis` option of operations on one or more axes.
+Axes = int | tuple[int, ...] | None
+#: The place in memory, channels last, of each axis of [n, c, h, w].
 LAST = (0, 3, 1, 2)
 
 
-def views(look: Callable[..., Codes]) -> Callable[..., Move]:
-    """The steps of an operation by NumPy's function, called as the operation is."""
+def view_step(look: Callable[..., Codes]) -> Callable[..., Move]:
+    """Return the function that prepares the step of a NumPy view.
+
+    Args:
+        look: NumPy's function, called with the arguments of the operation.
+    """
 
     def prepare(x: TensorSpec, /, *given: Any, **options: Any) -> Move:
-        shape = _checked(x)
+        shape = _layout(x)
 
-        def moved(codes: Codes) -> Codes:
+        def move(codes: Codes) -> Codes:
             view = look(
                 channels_first(codes) if x.ndim == 4 else codes, *given, **options
             )
             return np.moveaxis(view, 1, -1) if view.ndim == 4 else view
 
-        def made() -> Move:
-            step = Move(moved)
+        def make() -> Move:
+            step = Move(move)
+            # Try the view now, so that a shape that NumPy must copy is not compiled.
             step.prepare(shape)
             return step
 
-        return compiled(made)
+        return make_step(make)
 
     return prepare
 
 
 def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
-    """Channels c · r² of [n, h, w, c · r²] as pixels of [n, h · r, w · r, c]."""
+    """Return the step from [n, h, w, c · r²] to [n, h · r, w · r, c]."""
     _check_image(x)
     r = upscale_factor
 
@@ -99,15 +108,15 @@ def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
         parts = codes.reshape(n, h, w, c // r**2, r, r)
         return parts.transpose(0, 1, 4, 2, 5, 3)
 
-    def joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+    def join_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
         n, h, _, w, _, c = shape
         return n, h * r, w * r, c
 
-    return Move(pixels, joined)
+    return Move(pixels, join_axes)
 
 
 def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
-    """Pixels of [n, h · r, w · r, c] as channels of [n, h, w, c · r²]."""
+    """Return the step from [n, h · r, w · r, c] to [n, h, w, c · r²]."""
     _check_image(x)
     r = downscale_factor
 
@@ -116,20 +125,22 @@ def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
         parts = codes.reshape(n, h // r, r, w // r, r, c)
         return parts.transpose(0, 1, 3, 5, 2, 4)
 
-    def joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+    def join_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
         n, h, w, c, *_ = shape
         return n, h, w, c * r**2
 
-    return Move(channels, joined)
+    return Move(channels, join_axes)
 
 
-def take_step(x: TensorSpec, indices: Any, /, *, axis: Any) -> Take:
-    """Codes in places that a constant says, along one axis."""
-    _checked(x)
+def take_step(x: TensorSpec, indices: Any, /, *, axis: int) -> Take:
+    """Return the step that takes codes at constant indices along one axis.
+
+    Raises:
+        NotCompiled: the indices are not constant or not one row, or are out of bounds.
+    """
+    _layout(x)
     if isinstance(indices, TensorSpec) or indices.ndim != 1:
-        raise NotCompiled(
-            "a compiled take has indices that are constant, along an axis"
-        )
+        raise NotCompiled("a compiled take has constant indices along one axis")
     at = 0 if axis is None else normalize_axis(axis, x.ndim)
     places = indices.buffer
     if ((places < -x.shape[at]) | (places >= x.shape[at])).any():
@@ -137,32 +148,36 @@ def take_step(x: TensorSpec, indices: Any, /, *, axis: Any) -> Take:
     return Take(places, LAST[at] if x.ndim == 4 else at)
 
 
-def concat_step(*xs: TensorSpec, axis: Any, out: Any = None) -> Concat:
-    """One behind the other, two at a time."""
+def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Concat:
+    """Return the step that concatenates two or more operands along an axis.
+
+    Raises:
+        NotCompiled: `out` is given, an axis is missing, or an operand is constant.
+    """
     if out is not None:
-        raise NotCompiled("a compiled concat rounds nothing; requantize before it")
+        raise NotCompiled("a compiled concat does not round; requantize before it")
     if axis is None or len(xs) < 2:
         raise NotCompiled("a compiled concat joins two or more, along an axis")
     for x in xs:
-        _checked(x)
+        _layout(x)
     at = normalize_axis(axis, xs[0].ndim)
     return Concat(LAST[at] if xs[0].ndim == 4 else at)
 
 
 def _check_image(x: TensorSpec) -> None:
-    _checked(x)
+    _layout(x)
     if x.ndim != 4:
-        raise NotCompiled("compiled pixels are those of [n, c, h, w]")
+        raise NotCompiled("a compiled pixel shuffle takes [n, c, h, w]")
 
 
-def _checked(x: Any) -> tuple[int, ...]:
-    """The shape in which the codes of `x` lie, on one grid.
+def _layout(x: object) -> tuple[int, ...]:
+    """Return the shape of the codes of `x` in memory, channels last for images.
 
     Raises:
-        NotCompiled: it is a constant, no codes of 8 bits, or has several grids.
+        NotCompiled: `x` is constant, has codes of more than 8 bits, or several scales.
     """
     if not isinstance(x, TensorSpec) or not issubclass(x.type, NarrowTensor):
-        raise NotCompiled("only codes that are computed are moved in a compiled step")
+        raise NotCompiled("a compiled step moves computed codes, not constants")
     if x.qparams is None or x.qparams.axis is not None:
         raise NotCompiled("a compiled step moves codes of one grid")
     if x.ndim != 4:
@@ -171,123 +186,132 @@ def _checked(x: Any) -> tuple[int, ...]:
     return n, h, w, c
 
 
-def reshaped(codes: Codes, *, shape: Any, copy: Any) -> Codes:
-    """As NumPy, and never a copy."""
-    return np.reshape(codes, shape, copy=False)
+def reshape_view(codes: Codes, *, shape: Any, copy: object) -> Codes:
+    """Return a view of another shape.
+
+    Raises:
+        ValueError: NumPy would need a copy.
+    """
+    view: Codes = np.reshape(codes, shape, copy=False)
+    return view
 
 
-def squeezed(codes: Codes, *, axis: Any) -> Codes:
+def squeeze_view(codes: Codes, *, axis: Axes) -> Codes:
     return np.squeeze(codes, normalize_axes(axis, codes.ndim))
 
 
-def indexed(codes: Codes, *, key: Any) -> Codes:
+def index_view(codes: Codes, *, key: Any) -> Codes:
     view: Codes = codes[key]
     return view
 
 
-#: What has no meaning in one row.
-Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
+def move_codes(
+    name: str, operation: Any, x: QuantizedTensor, *rest: object, **options: Any
+) -> QuantizedTensor:
+    """Return the result of moving codes: as integers, on the inferred grid.
 
-
-def moved_codes(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
-    """The codes moved as integers are, on the grid that is deduced.
-
-    What would be a view of whole bytes is a copy of packed codes, and knows it.
+    Args:
+        name: of the operation.
+        operation: moves the codes, and infers the grid of the result.
+        x: the tensor.
+        rest, options: other arguments of the operation.
     """
 
-    def made() -> Any:
-        # the codes first, which refuse what does not fit into memory
+    def make() -> QuantizedTensor:
+        # Codes come first: they raise if the result does not fit into memory.
         given = x.codes
         codes = operation(given, *rest, **options).buffer
         deduce = operation.select(type(x), *map(type, rest)).deduce
         grid = deduce(spec_of(x), *rest, **options).qparams
         found = x.from_codes(codes, grid.rounded(x.rounding))
-        if isinstance(x, PackedTensor) and np.may_share_memory(codes, given.buffer):
+        # Two packed codes share a byte, so a part is a copy: an assignment to it must
+        # raise, since it would be lost.
+        if isinstance(found, PackedTensor) and np.may_share_memory(codes, given.buffer):
             found.is_part = True
         return found
 
-    return named(name, x, made)
+    return name_errors(name, x, make)
 
 
-def named(name: str, x: Any, make: Callable[[], Any]) -> Any:
-    """`make()`, whose errors are of the operation `name` of `x`, not of its codes."""
+def name_errors(name: str, x: Tensor, make: Callable[[], Made]) -> Made:
+    """Return `make()`; its errors name the call of `name` on `x`, not on codes."""
     try:
         return make()
     except MdtensorError as error:
         raise error.within(describe(name, x)) from None
 
 
-def _reshaped(x: TensorSpec, *, shape: Any, copy: Any = None) -> TensorSpec:
+def _infer_reshape(x: TensorSpec, *, shape: object, copy: object = None) -> TensorSpec:
     found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
     return on_grid(found, moves.reshaped(x.qparams, x.shape, found))
 
 
-def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
+def _infer_permute(x: TensorSpec, *, axes: Any) -> TensorSpec:
     shape = shape_of(rule.permuted, x, axes=axes)
     return on_grid(shape, moves.permuted(x.qparams, permutation(axes, x.ndim)))
 
 
-def _transposed(x: TensorSpec) -> TensorSpec:
+def _infer_transpose(x: TensorSpec) -> TensorSpec:
     shape_of(linalg.transposed, x)
     *stacks, row, column = range(x.ndim)
-    return _permuted(x, axes=(*stacks, column, row))
+    return _infer_permute(x, axes=(*stacks, column, row))
 
 
-def _moved_axes(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
+def _infer_moveaxis(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
     shape_of(rule.moved, x, source, destination)
-    return _permuted(x, axes=moved_axes(source, destination, x.ndim))
+    return _infer_permute(x, axes=moved_axes(source, destination, x.ndim))
 
 
-def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
+def _infer_squeeze(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
     return on_grid(shape, moves.squeezed(x.qparams, gone))
 
 
-def _expanded(x: TensorSpec, *, axis: Any) -> TensorSpec:
+def _infer_expand(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape = shape_of(rule.expanded, x, axis=axis)
     new = normalize_axes(axis, len(shape))
     return on_grid(shape, moves.expanded(x.qparams, new, len(shape)))
 
 
-def _broadcast(x: TensorSpec, *, shape: Any) -> TensorSpec:
+def _infer_broadcast(x: TensorSpec, *, shape: object) -> TensorSpec:
     found = shape_of(rule.infer_broadcast_to, x, shape=shape)
     return on_grid(found, moves.broadcast(x.qparams, x.shape, found))
 
 
-def _flipped(x: TensorSpec, *, axis: Any) -> TensorSpec:
+def _infer_flip(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape = shape_of(rule.flipped, x, axis=axis)
     axes = normalize_axes(axis, x.ndim)
     return on_grid(shape, moves.flipped(x.qparams, x.shape, axes))
 
 
-def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
+def _infer_getitem(x: TensorSpec, *, key: object) -> TensorSpec:
     shape = shape_of(indexing.indexed, x, key=key)
     return on_grid(shape, moves.indexed(x.qparams, x.shape, key))
 
 
-def _shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
-    return _of_one_grid(x, shape_of(resize.shuffled, x, upscale_factor=upscale_factor))
+def _infer_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
+    return _on_same_grid(x, shape_of(resize.shuffled, x, upscale_factor=upscale_factor))
 
 
-def _unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
+def _infer_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
     shape = shape_of(resize.unshuffled, x, downscale_factor=downscale_factor)
-    return _of_one_grid(x, shape)
+    return _on_same_grid(x, shape)
 
 
-def _of_one_grid(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+def _on_same_grid(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     if x.qparams.axis is not None:
         x.qparams.refuse_axis("grid")
     return on_grid(shape, x.qparams)
 
 
-def _unstacked(x: TensorSpec, *, axis: Any) -> tuple[TensorSpec, ...]:
+def _infer_unstack(x: TensorSpec, *, axis: int) -> tuple[TensorSpec, ...]:
     rule.unstacked(x, axis=axis)
     at = normalize_axis(axis, x.ndim)
     keys = ((*[slice(None)] * at, i) for i in range(x.shape[at]))
-    return tuple(_indexed(x, key=key) for key in keys)
+    return tuple(_infer_getitem(x, key=key) for key in keys)
 
 
-def _concatenated(
+def _infer_concat(
     *xs: TensorSpec, axis: int | None, out: QParams | None = None
 ) -> TensorSpec:
     shape = shape_of(rule.concatenated, *xs, axis=axis)
@@ -298,176 +322,182 @@ def _concatenated(
     return on_grid(shape, combine.concatenated(xs, at))
 
 
-def _stacked(*xs: TensorSpec, axis: int) -> TensorSpec:
+def _infer_stack(*xs: TensorSpec, axis: int) -> TensorSpec:
     shape = shape_of(rule.stacked, *xs, axis=axis)
     return on_grid(shape, combine.stacked(xs, normalize_axis(axis, len(shape))))
 
 
-@method(reshape, deduce=_reshaped, prepare=views(reshaped))
-def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
-    return moved_codes("reshape", reshape, x, shape=shape, copy=copy)
+@method(reshape, deduce=_infer_reshape, prepare=view_step(reshape_view))
+def reshape(x: QuantizedTensor, /, *, shape: object, copy: object) -> QuantizedTensor:
+    return move_codes("reshape", reshape, x, shape=shape, copy=copy)
 
 
-@method(permute_dims, deduce=_permuted, prepare=views(np.transpose))
-def permute_dims(x: QuantizedTensor, /, *, axes: Any) -> Any:
-    return moved_codes("permute_dims", permute_dims, x, axes=axes)
+@method(permute_dims, deduce=_infer_permute, prepare=view_step(np.transpose))
+def permute_dims(x: QuantizedTensor, /, *, axes: object) -> QuantizedTensor:
+    return move_codes("permute_dims", permute_dims, x, axes=axes)
 
 
-@method(matrix_transpose, deduce=_transposed, prepare=views(np.matrix_transpose))
-def matrix_transpose(x: QuantizedTensor, /) -> Any:
-    return moved_codes("matrix_transpose", matrix_transpose, x)
+@method(
+    matrix_transpose, deduce=_infer_transpose, prepare=view_step(np.matrix_transpose)
+)
+def matrix_transpose(x: QuantizedTensor, /) -> QuantizedTensor:
+    return move_codes("matrix_transpose", matrix_transpose, x)
 
 
-@method(moveaxis, deduce=_moved_axes, prepare=views(np.moveaxis))
-def moveaxis(x: QuantizedTensor, source: object, destination: object, /) -> Any:
-    return moved_codes("moveaxis", moveaxis, x, source, destination)
+@method(moveaxis, deduce=_infer_moveaxis, prepare=view_step(np.moveaxis))
+def moveaxis(
+    x: QuantizedTensor, source: object, destination: object, /
+) -> QuantizedTensor:
+    return move_codes("moveaxis", moveaxis, x, source, destination)
 
 
-@method(squeeze, deduce=_squeezed, prepare=views(squeezed))
-def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return moved_codes("squeeze", squeeze, x, axis=axis)
+@method(squeeze, deduce=_infer_squeeze, prepare=view_step(squeeze_view))
+def squeeze(x: QuantizedTensor, /, *, axis: Axes) -> QuantizedTensor:
+    return move_codes("squeeze", squeeze, x, axis=axis)
 
 
-@method(expand_dims, deduce=_expanded, prepare=views(np.expand_dims))
-def expand_dims(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return moved_codes("expand_dims", expand_dims, x, axis=axis)
+@method(expand_dims, deduce=_infer_expand, prepare=view_step(np.expand_dims))
+def expand_dims(x: QuantizedTensor, /, *, axis: Axes) -> QuantizedTensor:
+    return move_codes("expand_dims", expand_dims, x, axis=axis)
 
 
-@method(broadcast_to, deduce=_broadcast, prepare=views(np.broadcast_to))
-def broadcast_to(x: QuantizedTensor, /, *, shape: Any) -> Any:
-    return moved_codes("broadcast_to", broadcast_to, x, shape=shape)
+@method(broadcast_to, deduce=_infer_broadcast, prepare=view_step(np.broadcast_to))
+def broadcast_to(x: QuantizedTensor, /, *, shape: object) -> QuantizedTensor:
+    return move_codes("broadcast_to", broadcast_to, x, shape=shape)
 
 
-@method(flip, deduce=_flipped, prepare=views(np.flip))
-def flip(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return moved_codes("flip", flip, x, axis=axis)
+@method(flip, deduce=_infer_flip, prepare=view_step(np.flip))
+def flip(x: QuantizedTensor, /, *, axis: Axes) -> QuantizedTensor:
+    return move_codes("flip", flip, x, axis=axis)
 
 
-@method(getitem, deduce=_indexed, prepare=views(indexed))
-def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
-    return moved_codes("getitem", getitem, x, key=key)
+@method(getitem, deduce=_infer_getitem, prepare=view_step(index_view))
+def getitem(x: QuantizedTensor, /, *, key: object) -> QuantizedTensor:
+    return move_codes("getitem", getitem, x, key=key)
 
 
-@method(pixel_shuffle, deduce=_shuffled, prepare=pixel_shuffle_step)
-def pixel_shuffle(x: QuantizedTensor, /, *, upscale_factor: int) -> Any:
-    return moved_codes("pixel_shuffle", pixel_shuffle, x, upscale_factor=upscale_factor)
+@method(pixel_shuffle, deduce=_infer_shuffle, prepare=pixel_shuffle_step)
+def pixel_shuffle(x: QuantizedTensor, /, *, upscale_factor: int) -> QuantizedTensor:
+    return move_codes("pixel_shuffle", pixel_shuffle, x, upscale_factor=upscale_factor)
 
 
-@method(pixel_unshuffle, deduce=_unshuffled, prepare=pixel_unshuffle_step)
-def pixel_unshuffle(x: QuantizedTensor, /, *, downscale_factor: int) -> Any:
+@method(pixel_unshuffle, deduce=_infer_unshuffle, prepare=pixel_unshuffle_step)
+def pixel_unshuffle(x: QuantizedTensor, /, *, downscale_factor: int) -> QuantizedTensor:
     options = {"downscale_factor": downscale_factor}
-    return moved_codes("pixel_unshuffle", pixel_unshuffle, x, **options)
+    return move_codes("pixel_unshuffle", pixel_unshuffle, x, **options)
 
 
-@method(unstack, deduce=_unstacked)
-def unstack(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    specs = checked("unstack", (x,), lambda: _unstacked(spec_of(x), axis=axis))
+@method(unstack, deduce=_infer_unstack)
+def unstack(x: QuantizedTensor, /, *, axis: int) -> tuple[QuantizedTensor, ...]:
+    specs = checked("unstack", (x,), lambda: _infer_unstack(spec_of(x), axis=axis))
     grids = [spec.qparams.rounded(x.rounding) for spec in specs]
     parts = zip(unstack(x.codes, axis=axis), grids, strict=True)
     return tuple(x.from_codes(part.buffer, grid) for part, grid in parts)
 
 
-def _joined(name: str, operation: Any, xs: Sequence[Any], axis: Any) -> Any:
+def _join(
+    name: str, operation: Any, xs: Sequence[QuantizedTensor], axis: int | None
+) -> QuantizedTensor:
+    """Return tensors joined as codes, on the grid that they share."""
     deduce = operation.select(*map(type, xs)).deduce
-    found = checked(name, _unlike(xs), lambda: deduce(*map(spec_of, xs), axis=axis))
+    found = checked(
+        name, _differing_pair(xs), lambda: deduce(*map(spec_of, xs), axis=axis)
+    )
     moved = operation([x.codes for x in xs], axis=axis)
     grid = found.qparams.rounded(combine.shared_rule(xs))
     return xs[0].from_codes(moved.buffer, grid)
 
 
-def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
-    """What an error names: two of different grids, if there are, else all."""
+def _differing_pair(xs: Sequence[QuantizedTensor]) -> tuple[QuantizedTensor, ...]:
+    """Return two tensors whose grids differ, else all: an error names them."""
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
-@method(concat, deduce=Ruled(_concatenated), prepare=concat_step)
-def concat(*arrays: QuantizedTensor, axis: Any, out: Any = None) -> Any:
+@method(concat, deduce=Ruled(_infer_concat), prepare=concat_step)
+def concat(
+    *arrays: QuantizedTensor, axis: int | None, out: QParams | None = None
+) -> QuantizedTensor:
     if out is None:
-        return _joined("concat", concat, arrays, axis)
+        return _join("concat", concat, arrays, axis)
     specs = [spec_of(x) for x in arrays]
-    checked("concat", arrays, lambda: _concatenated(*specs, axis=axis, out=out))
+    checked("concat", arrays, lambda: _infer_concat(*specs, axis=axis, out=out))
     check_out("concat", out, *arrays)
     if by_rule := ruled("concat", out):
-        return by_rule(*arrays, out, axis=axis)
-    return concat([requantize(x, out=out) for x in arrays], axis=axis)
+        by_preset: QuantizedTensor = by_rule(*arrays, out, axis=axis)
+        return by_preset
+    rounded = [requantize(x, out=out) for x in arrays]
+    joined: QuantizedTensor = concat(rounded, axis=axis)
+    return joined
 
 
-@method(concat, deduce=refused("concat"))
-def concat(*arrays: Mixed, axis: Any, out: Any = None) -> Any:
-    refuse_mixed("concat", *arrays)
+@method(stack, deduce=_infer_stack)
+def stack(*arrays: QuantizedTensor, axis: int) -> QuantizedTensor:
+    return _join("stack", stack, arrays, axis)
 
 
-@method(stack, deduce=_stacked)
-def stack(*arrays: QuantizedTensor, axis: Any) -> Any:
-    return _joined("stack", stack, arrays, axis)
+# Codes in another order, repeated, or with a border.
 
 
-@method(stack, deduce=refused("stack"))
-def stack(*arrays: Mixed, axis: Any) -> Any:
-    refuse_mixed("stack", *arrays)
-
-
-# Codes taken in another order, more than once, or with a border: grids follow.
-
-
-def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
+def _infer_take(x: TensorSpec, indices: Any, *, axis: int) -> TensorSpec:
     shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
     at = indexing.take_axis(axis, x.ndim)
     key = (*[slice(None)] * at, indices)
     return on_grid(shape, moves.indexed(grid, x.shape, key))
 
 
-@method(take, deduce=_taken, prepare=take_step)
-def take(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
-    return moved_codes("take", take, x, indices, axis=axis)
+@method(take, deduce=_infer_take, prepare=take_step)
+def take(
+    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int | None
+) -> QuantizedTensor:
+    return move_codes("take", take, x, indices, axis=axis)
 
 
-def _flat(x: TensorSpec, axis: Any) -> tuple[QParams, tuple[int, ...], int]:
-    """The grid, shape and axis that are meant; without an axis those of one row."""
+def _flat_view(x: TensorSpec, axis: int | None) -> tuple[QParams, tuple[int, ...], int]:
+    """Return grid, shape and axis; without an axis for the tensor as one row."""
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
     row = shape_of(rule.reshaped, x, shape=(-1,))
     return moves.reshaped(x.qparams, x.shape, row), row, 0
 
 
-def _rolled(x: TensorSpec, *, shift: Any, axis: Any) -> TensorSpec:
+def _infer_roll(x: TensorSpec, *, shift: object, axis: object) -> TensorSpec:
     shape = shape_of(rule.rolled, x, shift=shift, axis=axis)
     grid, here = x.qparams, shape
     if axis is None:
-        grid, here, axis = _flat(x, None)
+        grid, here, axis = _flat_view(x, None)
     for at, places in roll_steps(shift, axis, len(here)):
         grid = moves.rolled(grid, here, at, places)
     return on_grid(shape, moves.reshaped(grid, here, shape))
 
 
-@method(roll, deduce=_rolled)
-def roll(x: QuantizedTensor, /, *, shift: Any, axis: Any) -> Any:
-    return moved_codes("roll", roll, x, shift=shift, axis=axis)
+@method(roll, deduce=_infer_roll)
+def roll(x: QuantizedTensor, /, *, shift: object, axis: object) -> QuantizedTensor:
+    return move_codes("roll", roll, x, shift=shift, axis=axis)
 
 
-def _repeated(x: TensorSpec, repeats: Any, *, axis: Any) -> TensorSpec:
+def _infer_repeat(x: TensorSpec, repeats: Any, *, axis: int | None) -> TensorSpec:
     is_number = isinstance(repeats, (int, TensorSpec))
     counts = repeats if is_number else spec_of(repeats)
     shape = shape_of(rule.repeated, x, counts, axis=axis)
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
-    grid, here, at = _flat(x, axis)
+    grid, here, at = _flat_view(x, axis)
     return on_grid(shape, moves.repeated(grid, here, at, repeats))
 
 
-def _check_counts(counts: Any) -> None:
+def _check_counts(counts: npt.ArrayLike) -> None:
     if np.any(np.less(counts, 0)):
         raise OptionError("a number of repeats is below 0", "Use integers from 0")
 
 
-@method(repeat, deduce=_repeated)
+@method(repeat, deduce=_infer_repeat)
 def repeat(
-    x: QuantizedTensor, repeats: Union[int, IntegerTensor], /, *, axis: Any
-) -> Any:
-    return moved_codes("repeat", repeat, x, repeats, axis=axis)
+    x: QuantizedTensor, repeats: Union[int, IntegerTensor], /, *, axis: int | None
+) -> QuantizedTensor:
+    return move_codes("repeat", repeat, x, repeats, axis=axis)
 
 
-def _tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
+def _infer_tile(x: TensorSpec, repetitions: Any) -> TensorSpec:
     shape = shape_of(rule.tiled, x, repetitions)
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     new = list(range(len(shape) - x.ndim))
@@ -479,13 +509,18 @@ def _tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     return on_grid(shape, grid)
 
 
-@method(tile, deduce=_tiled)
-def tile(x: QuantizedTensor, repetitions: object, /) -> Any:
-    return moved_codes("tile", tile, x, repetitions)
+@method(tile, deduce=_infer_tile)
+def tile(x: QuantizedTensor, repetitions: object, /) -> QuantizedTensor:
+    return move_codes("tile", tile, x, repetitions)
 
 
-def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
-    """Longer along axes on which scales are alike; the border has a code."""
+def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec:
+    """Infer a pad along axes without scales of their own.
+
+    Raises:
+        GridError: scales differ along a padded axis.
+        CastError: a grid does not have a code for `value`.
+    """
     shape = shape_of(rule.padded, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     axes = [at for at, ends in enumerate(widths) if any(ends)]
@@ -496,14 +531,14 @@ def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
     return on_grid(shape, moves.broadcast(grid, one, shape))
 
 
-@method(pad, deduce=_padded)
-def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
-    def made() -> Any:
+@method(pad, deduce=_infer_pad)
+def pad(x: QuantizedTensor, /, *, pad_width: object, value: object) -> QuantizedTensor:
+    def make() -> QuantizedTensor:
         padded = pad(x.codes, pad_width).buffer
-        spec = _padded(spec_of(x), pad_width=pad_width, value=value)
+        spec = _infer_pad(spec_of(x), pad_width=pad_width, value=value)
         padded[...] = codes_of(spec.qparams, spec.shape, value)
         ends = zip(x.shape, pad_widths(pad_width, x.ndim), strict=True)
         padded[tuple(slice(a, a + n) for n, (a, _) in ends)] = x.codes.buffer
         return x.from_codes(padded, spec.qparams.rounded(x.rounding))
 
-    return named("pad", x, made)
+    return name_errors("pad", x, make)

@@ -1,4 +1,7 @@
-"""Codes and a Python number: rounded once with `out=`, exact on the grid or refused."""
+"""Operations on codes and a Python number, rounded once to `out=`.
+
+Without `out=` the result must be exact on a grid, or the call raises.
+"""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -6,6 +9,7 @@ from math import isfinite
 from typing import Any, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import (
     CastError,
@@ -27,25 +31,29 @@ from mdtensor.quant.dtypes import FLOATS
 from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup.build import exactly, is_number
 from mdtensor.quant.ops.arithmetic import quotient
-from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused
+from mdtensor.quant.ops.errors import check_out, refusal_rule, refuse_operands
 from mdtensor.quant.presets import rule_for
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import AffineTensor, quantized
+from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, quantized
 
-# Python numbers among codes: a number has a code, or it is refused.
-
-#: What a tensor of numbers takes for an operand without a type.
+#: Operands without an element type.
 PythonNumber = Union[int, float]
+Operand = AffineTensor | float
+SpecOrNumber = TensorSpec | float
+Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
 
 
-def codes_of(grid: QParams, shape: tuple[int, ...], number: Any) -> Any:
-    """The codes of `number` on `grid`, for each element of `shape`.
+def codes_of(grid: QParams, shape: tuple[int, ...], number: object) -> Array:
+    """Return the codes of `number` on `grid`, for each element of `shape`, read-only.
 
     Args:
-        grid: of any granularity; it fits `shape`.
+        grid: of any granularity that fits `shape`.
+        shape: of the codes.
+        number: a finite number.
 
     Raises:
-        CastError: the number lies between two codes, or beyond all.
+        CastError: the number is between two codes, or outside the range.
     """
     zeros = np.zeros((1,) * len(shape) if grid.axis is None else shape, np.int64)
     width = np.uint8 if grid.dtype in FLOATS else grid.dtype.storage
@@ -55,8 +63,12 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: Any) -> Any:
     return np.broadcast_to(found, shape)
 
 
-def _code(grid: QParams, number: Any) -> int:
-    """The code of `number` on a grid of one scale; of floats the byte."""
+def _code(grid: QParams, number: object) -> int:
+    """Return the code of `number` on a grid of one scale; the byte of an 8-bit float.
+
+    Raises:
+        CastError: the grid does not have such a code.
+    """
     if is_number(number):
         quotient = exactly(number) / grid.fraction
         code = _float_code(grid, quotient) if grid.dtype in FLOATS else quotient
@@ -65,13 +77,14 @@ def _code(grid: QParams, number: Any) -> int:
             if grid.dtype in FLOATS or grid.minimum <= code <= grid.maximum:
                 return int(code)
     raise CastError(
-        f"{shown(number)} is no code of ({grid.describe()})",
-        f"Give a number on the grid, such as {_near(grid, number)}",
+        f"{shown(number)} is not on the grid ({grid.describe()})",
+        f"Pass a number on the grid, such as {_near(grid, number)}",
     )
 
 
-def _near(grid: QParams, number: Any) -> str:
-    """The number of the nearest code, in full: a scale of 0.1 is a float32."""
+def _near(grid: QParams, number: object) -> str:
+    """Return the number of the nearest code, with as many digits as it needs."""
+    # A scale of 0.1 is a float32, so its multiples have more digits than you see.
     near = 0.0
     if is_number(number) and grid.dtype not in FLOATS:
         exact = _step(grid, number) * grid.fraction
@@ -80,14 +93,14 @@ def _near(grid: QParams, number: Any) -> str:
     return short if float(short) == near else repr(near)
 
 
-def _step(grid: QParams, number: Any) -> int:
-    """How many steps from real 0 the nearest code is."""
+def _step(grid: QParams, number: object) -> int:
+    """Return how many steps the nearest code is away from real 0."""
     code = round(exactly(number) / grid.fraction) + grid.zero
     return min(max(code, grid.minimum), grid.maximum) - grid.zero
 
 
 def _float_code(grid: QParams, quotient: Fraction) -> Fraction | None:
-    """The byte of the float that `quotient` is."""
+    """Return the byte of the 8-bit float that equals `quotient`, else None."""
     if abs(quotient) > int(grid.dtype.maximum):
         return None
     found = exact.to_floats(np.array([float(quotient)]), grid.dtype)
@@ -96,23 +109,25 @@ def _float_code(grid: QParams, quotient: Fraction) -> Fraction | None:
     return Fraction(int(found.view(np.uint8)[0]))
 
 
-#: Steps and the exact scale in units of `out` to rounded steps.
-Rounded = Callable[[Any, Fraction], Any]
+#: From steps, their scale and the number, exact, to rounded steps of `out`.
+Compute = Callable[[IntArray, Fraction, Fraction], IntArray]
 
 
-def _parted(x1: Any, x2: Any) -> tuple[Any, float]:
-    """The tensor or spec, and the number."""
+def _split_operands(x1: Any, x2: Any) -> tuple[Any, float]:
+    """Return the tensor or spec, and the number."""
     return (x2, x1) if isinstance(x1, (int, float)) else (x1, x2)
 
 
-def _on_out(name: str) -> Callable[..., TensorSpec]:
-    """The rule of deduction of what needs `out=` beside a number."""
+def _rule_with_out(name: str) -> Callable[..., TensorSpec]:
+    """Return the shape rule of an operation that needs `out=` with a number."""
 
-    def deduce(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:
-        x, number = _parted(x1, x2)
+    def deduce(
+        x1: SpecOrNumber, x2: SpecOrNumber, *, out: QParams | None = None
+    ) -> TensorSpec:
+        x, number = _split_operands(x1, x2)
         if out is None:
-            refused(name)(x1, x2)
-        _check(number)
+            refusal_rule(name)(x1, x2)
+        _require_finite(number)
         check_integers(out)
         _refuse_rule(name, out)
         return on_grid(x.shape, out)
@@ -120,13 +135,14 @@ def _on_out(name: str) -> Callable[..., TensorSpec]:
     return deduce
 
 
-def _check(number: float) -> None:
+def _require_finite(number: float) -> None:
     if not (isinstance(number, int) or isfinite(number)):
-        raise CastError(f"{number} has no code", "Pass finite numbers")
+        raise CastError(f"cannot quantize {number}", "Pass finite numbers")
 
 
 def _refuse_rule(name: str, out: QParams) -> None:
-    """Refuse a rule of rounding other than `exact`."""
+    """Raise OptionError for a rounding rule other than `exact`."""
+    # A library defines its rule for two quantized operands, not for a number.
     if rule_for(name, out):
         raise OptionError(
             "only rounding='exact' computes with Python numbers",
@@ -134,66 +150,92 @@ def _refuse_rule(name: str, out: QParams) -> None:
         )
 
 
-def _rounded(name: str, x1: Any, x2: Any, out: Any, compute: Any) -> Any:
-    """compute(steps, scale / step of out, number / step of out), rounded to `out`."""
-    x, number = _parted(x1, x2)
-    checked(name, (x1, x2), lambda: _check(number))
+def _round_to(
+    name: str, x1: Operand, x2: Operand, out: Any, compute: Compute
+) -> QuantizedTensor:
+    """Return compute(steps, scale, number), rounded to `out`.
+
+    Args:
+        name: of the operation.
+        x1, x2: a tensor and a number, in any order.
+        out: the grid of the result.
+        compute: returns steps of `out`, rounded.
+    """
+    x, number = _split_operands(x1, x2)
+    checked(name, (x1, x2), lambda: _require_finite(number))
     check_out(name, out, x1, x2)
     checked(name, (x1, x2), lambda: _refuse_rule(name, out))
 
-    def codes(steps: Any, grid: QParams) -> Any:
+    def codes(steps: IntArray, grid: QParams) -> Array:
         return exact.to_codes(compute(steps, grid.fraction, exactly(number)), out)
 
     steps = exact.steps_of(x)
     return quantized(by_pieces(codes, out.dtype.storage, (steps, x.qparams)), out)
 
 
-def _sum(name: str, x1: Any, x2: Any, signs: tuple[int, int], out: Any) -> Any:
-    """The tensor by the first sign, and the number by the second."""
+def _sum(
+    name: str,
+    x1: Operand,
+    x2: Operand,
+    signs: tuple[int, int],
+    out: QParams | None,
+) -> QuantizedTensor:
+    """Return the sum of the tensor and the number, each with its sign."""
     if out is None:
-        refuse_mixed(name, x1, x2)
+        refuse_operands(name, x1, x2)
 
-    def total(steps: Any, scale: Fraction, number: Fraction) -> Any:
+    def total(steps: IntArray, scale: Fraction, number: Fraction) -> IntArray:
         ratios = signs[0] * scale / out.fraction, signs[1] * number / out.fraction
         return exact.round_sum((steps, ratios[0]), (np.ones_like(steps), ratios[1]))
 
-    return _rounded(name, x1, x2, out, total)
+    return _round_to(name, x1, x2, out, total)
 
 
-@method(add, deduce=_on_out("add"))
-def add(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
+@method(add, deduce=_rule_with_out("add"))
+def add(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _sum("add", x1, x2, (1, 1), out)
 
 
-@method(add, deduce=_on_out("add"))
-def add(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
+@method(add, deduce=_rule_with_out("add"))
+def add(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _sum("add", x1, x2, (1, 1), out)
 
 
-@method(sub, deduce=_on_out("sub"))
-def sub(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
+@method(sub, deduce=_rule_with_out("sub"))
+def sub(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _sum("sub", x1, x2, (1, -1), out)
 
 
-@method(sub, deduce=_on_out("sub"))
-def sub(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
+@method(sub, deduce=_rule_with_out("sub"))
+def sub(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _sum("sub", x1, x2, (-1, 1), out)
 
 
-def _scaled_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:
-    x, number = _parted(x1, x2)
+def _infer_scale(
+    x1: SpecOrNumber, x2: SpecOrNumber, *, out: QParams | None = None
+) -> TensorSpec:
+    x, number = _split_operands(x1, x2)
     if out is None:
-        return on_grid(x.shape, _scaled_grid(x.qparams, number))
-    return _on_out("mul")(x1, x2, out=out)
+        return on_grid(x.shape, _scale_grid(x.qparams, number))
+    return _rule_with_out("mul")(x1, x2, out=out)
 
 
-def _scaled(x1: Any, x2: Any, out: Any) -> Any:
-    """x · number; without `out` by scaling the scale, where that is exact."""
+def _scale(x1: Operand, x2: Operand, out: QParams | None) -> QuantizedTensor:
+    """Return x · number; without `out` with a new scale, if that is exact."""
     if out is None:
-        x, number = _parted(x1, x2)
-        grid = checked("mul", (x1, x2), lambda: _scaled_grid(x.qparams, number))
-        return x.with_qparams(grid)
-    return _rounded(
+        x, number = _split_operands(x1, x2)
+        grid = checked("mul", (x1, x2), lambda: _scale_grid(x.qparams, number))
+        scaled: QuantizedTensor = x.with_qparams(grid)
+        return scaled
+    return _round_to(
         "mul",
         x1,
         x2,
@@ -204,21 +246,26 @@ def _scaled(x1: Any, x2: Any, out: Any) -> Any:
     )
 
 
-@method(mul, deduce=_scaled_spec)
-def mul(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
-    return _scaled(x1, x2, out)
+@method(mul, deduce=_infer_scale)
+def mul(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
+    return _scale(x1, x2, out)
 
 
-@method(mul, deduce=_scaled_spec)
-def mul(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
-    return _scaled(x1, x2, out)
+@method(mul, deduce=_infer_scale)
+def mul(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
+    return _scale(x1, x2, out)
 
 
-def _scaled_grid(grid: QParams, factor: float) -> QParams:
-    _check(factor)
+def _scale_grid(grid: QParams, factor: float) -> QParams:
+    _require_finite(factor)
+    # A scale is positive, so a factor of 0 or below cannot go into it.
     if not factor > 0:
         raise GridError(
-            f"a scale times {factor} is no scale{_named(grid)}",
+            f"a scale times {factor} is not a scale{_grid_text(grid)}",
             "Pass out=QParams(...), or use neg(x), or factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
@@ -228,37 +275,41 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
     try:
         scaled = grid.replace(scale=scales)
     except GridError as error:
-        problem = f"a scale times {factor} is no scale: {error.problem}"
+        problem = f"a scale times {factor} is not a scale: {error.problem}"
         raise GridError(problem, fix) from None
     if scaled.fractions != wanted:
-        problem = (
-            f"a scale times {factor} is not exact in the type of scales{_named(grid)}"
-        )
+        named = _grid_text(grid)
+        problem = f"a scale times {factor} is not exact in the type of scales{named}"
         raise GridError(problem, fix)
     return scaled
 
 
-def _named(grid: QParams) -> str:
+def _grid_text(grid: QParams) -> str:
+    """Return the end of a problem: `; the grid is (scale=0.5, zero_point=0)`."""
     return f"; the grid is ({grid.describe()})"
 
 
-def _quotient_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:
-    """Of a tensor by a number other than 0."""
-    _check_divisor(x2)
-    return _on_out("div")(x1, x2, out=out)
+def _quotient_spec(
+    x1: SpecOrNumber, x2: SpecOrNumber, *, out: QParams | None = None
+) -> TensorSpec:
+    """Infer the quotient of a tensor and a number other than 0."""
+    _require_divisor(x2)
+    return _rule_with_out("div")(x1, x2, out=out)
 
 
-def _check_divisor(number: float) -> None:
+def _require_divisor(number: object) -> None:
     if number == 0:
-        raise CastError("a quotient by 0 has no code", "Divide by another number")
+        raise CastError("division by 0 is undefined", "Divide by another number")
 
 
 @method(div, deduce=_quotient_spec)
-def div(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
-    checked("div", (x1, x2), lambda: _check_divisor(x2))
+def div(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
+    checked("div", (x1, x2), lambda: _require_divisor(x2))
     if out is None:
-        refuse_mixed("div", x1, x2)
-    return _rounded(
+        refuse_operands("div", x1, x2)
+    return _round_to(
         "div",
         x1,
         x2,
@@ -269,60 +320,80 @@ def div(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
     )
 
 
-@method(div, deduce=_on_out("div"))
-def div(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
+@method(div, deduce=_rule_with_out("div"))
+def div(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     if out is None:
-        refuse_mixed("div", x1, x2)
+        refuse_operands("div", x1, x2)
+    # 0 / code is 0, except for a code that stands for 0.
     if x1 == 0 and not exact.steps_of(x2).all():
-        raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
+        raise CastError("0 / 0 is undefined", "Mask it first", describe("div", x1, x2))
 
-    def rounded(steps: Any, scale: Fraction, number: Fraction) -> Any:
+    # The steps are the divisor, so the sign of the number goes to the dividend.
+    def divide(steps: IntArray, scale: Fraction, number: Fraction) -> IntArray:
         sign = np.where(number < 0, -1, 1) * np.ones_like(steps)
         return quotient(sign, steps, abs(number) / scale / out.fraction)
 
-    return _rounded("div", x1, x2, out, rounded)
+    return _round_to("div", x1, x2, out, divide)
 
 
-def _extreme_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:
-    x, number = _parted(x1, x2)
+def _extreme_spec(
+    x1: SpecOrNumber, x2: SpecOrNumber, *, out: QParams | None = None
+) -> TensorSpec:
+    x, number = _split_operands(x1, x2)
     if out is not None:
-        return _on_out("maximum")(x1, x2, out=out)
+        return _rule_with_out("maximum")(x1, x2, out=out)
     if 0 not in x.shape:
+        # The result stays on the grid, so the number needs a code there.
         for single in singles(x.qparams):
             codes_of(single, (), number)
     return on_grid(x.shape, x.qparams)
 
 
-def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
-    """Rounding is monotone, so it commutes with the choice."""
-    x, number = _parted(x1, x2)
+def _extreme(
+    name: str, choose: np.ufunc, x1: Operand, x2: Operand, out: QParams | None
+) -> QuantizedTensor:
+    """Return the elementwise minimum or maximum of a tensor and a number."""
+    x, number = _split_operands(x1, x2)
     if out is None:
         codes = checked(name, (x1, x2), lambda: codes_of(x.qparams, x.shape, number))
-        found = choose(x.codes.buffer, codes)
-        return x.from_codes(np.asarray(found), x.qparams.rounded(x.rounding))
+        chosen = np.asarray(choose(x.codes.buffer, codes))
+        found: QuantizedTensor = x.from_codes(chosen, x.qparams.rounded(x.rounding))
+        return found
 
-    def chosen(steps: Any, scale: Fraction, number: Fraction) -> Any:
+    # Rounding is monotone, so it may come before the choice.
+    def pick(steps: IntArray, scale: Fraction, number: Fraction) -> IntArray:
         other = exact.round_sum((np.ones_like(steps), number / out.fraction))
-        return choose(exact.round_sum((steps, scale / out.fraction)), other)
+        found: IntArray = choose(exact.round_sum((steps, scale / out.fraction)), other)
+        return found
 
-    return _rounded(name, x1, x2, out, chosen)
+    return _round_to(name, x1, x2, out, pick)
 
 
 @method(maximum, deduce=_extreme_spec)
-def maximum(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
+def maximum(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _extreme("maximum", np.maximum, x1, x2, out)
 
 
 @method(maximum, deduce=_extreme_spec)
-def maximum(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
+def maximum(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _extreme("maximum", np.maximum, x1, x2, out)
 
 
 @method(minimum, deduce=_extreme_spec)
-def minimum(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
+def minimum(
+    x1: AffineTensor, x2: PythonNumber, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _extreme("minimum", np.minimum, x1, x2, out)
 
 
 @method(minimum, deduce=_extreme_spec)
-def minimum(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
+def minimum(
+    x1: PythonNumber, x2: AffineTensor, /, *, out: QParams | None = None
+) -> QuantizedTensor:
     return _extreme("minimum", np.minimum, x1, x2, out)

@@ -1,14 +1,18 @@
-"""Codes in order: they have the order of the numbers, on one grid along the axis."""
+"""Sorting and selection of codes, which have the order of their numbers.
 
-from typing import Any, Union
+This holds on one grid along the axis; scales that differ along it raise.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor import (
     Int64Tensor,
     IntegerTensor,
     LogicalTensor,
-    NumericTensor,
     Tensor,
     TensorSpec,
     argmax,
@@ -24,15 +28,21 @@ from mdtensor.generics.indexing import taken_along
 from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.errors import refuse_mixed, refused
-from mdtensor.quant.ops.manipulation import moved_codes
+from mdtensor.quant.ops.manipulation import move_codes
 from mdtensor.quant.ops.scalars import PythonNumber, codes_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, spec_of
 from mdtensor.spec.shapes import broadcast_shapes, normalize_axis
 
 
-def _ordered(operation: Any, x: Any, **options: Any) -> Any:
+def _sort_codes(
+    operation: Callable[..., Any], x: QuantizedTensor, **options: Any
+) -> Any:
+    """Return `operation` of the codes.
+
+    Raises:
+        GridError: scales differ along the axis.
+    """
     name = operation.__name__
     found = checked(name, (x,), lambda: operation(x.codes, **options))
     checked(name, (x,), lambda: reduced_grid(x, **options))
@@ -40,23 +50,25 @@ def _ordered(operation: Any, x: Any, **options: Any) -> Any:
 
 
 @method(sort, deduce=on_one_grid(sort.operation.rule))
-def sort(x: AffineTensor, /, *, axis: Any, descending: bool, stable: bool) -> Any:
+def sort(
+    x: AffineTensor, /, *, axis: int, descending: bool, stable: bool
+) -> QuantizedTensor:
     options = {"descending": descending, "stable": stable}
-    found = _ordered(sort, x, axis=axis, **options)
+    found = _sort_codes(sort, x, axis=axis, **options)
     return x.from_codes(found.buffer, x.qparams.rounded(x.rounding))
 
 
 @method(argsort, deduce=on_one_grid(argsort.operation.rule))
 def argsort(
-    x: AffineTensor, /, *, axis: Any, descending: bool, stable: bool
+    x: AffineTensor, /, *, axis: int, descending: bool, stable: bool
 ) -> Int64Tensor:
     options = {"descending": descending, "stable": stable}
-    found: Int64Tensor = _ordered(argsort, x, axis=axis, **options)
+    found: Int64Tensor = _sort_codes(argsort, x, axis=axis, **options)
     return found
 
 
-def _taken_along(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
-    """On the grid of one index of the axis, for as many as are taken."""
+def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpec:
+    """Infer take_along_axis: one grid along the axis, as in the argument."""
     shape = shape_of(taken_along, x, indices, axis=axis)
     at = normalize_axis(axis, x.ndim)
     grid = moves.reduced(x.qparams, [at], keepdims=True)
@@ -64,30 +76,34 @@ def _taken_along(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
     return on_grid(shape, moves.broadcast(grid, one, shape))
 
 
-@method(take_along_axis, deduce=_taken_along)
-def take_along_axis(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
-    return moved_codes("take_along_axis", take_along_axis, x, indices, axis=axis)
+@method(take_along_axis, deduce=_infer_take_along)
+def take_along_axis(
+    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int
+) -> QuantizedTensor:
+    return move_codes("take_along_axis", take_along_axis, x, indices, axis=axis)
 
 
-# Where codes are, and one or the other of them.
+# Places of extremes, and selection by a condition.
 
-# What has no meaning together.
-Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
+Operand = QuantizedTensor | float
 
 
 @method(argmax, deduce=on_one_grid(argmax.operation.rule))
-def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
+def argmax(x: AffineTensor, /, *, axis: int | None, keepdims: bool) -> Int64Tensor:
     return _place("argmax", x, axis, keepdims)
 
 
 @method(argmin, deduce=on_one_grid(argmin.operation.rule))
-def argmin(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
+def argmin(x: AffineTensor, /, *, axis: int | None, keepdims: bool) -> Int64Tensor:
     return _place("argmin", x, axis, keepdims)
 
 
-def _place(name: str, x: Any, axis: Any, keepdims: bool) -> Int64Tensor:
-    """Codes have the order of the numbers."""
-    rule = argmax.operation.rule  # that of both
+def _place(
+    name: str, x: QuantizedTensor, axis: int | None, keepdims: bool
+) -> Int64Tensor:
+    """Return the place of an extreme; codes have the order of their numbers."""
+    # argmin has the same shape rule.
+    rule = argmax.operation.rule
     spec = checked(name, (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims))
     checked(name, (x,), lambda: reduced_grid(x, axis=axis, keepdims=keepdims))
     one = axis if axis is None else int(axis)
@@ -95,8 +111,13 @@ def _place(name: str, x: Any, axis: Any, keepdims: bool) -> Int64Tensor:
     return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))
 
 
-def _chosen(condition: Any, x1: Any, x2: Any, **_: Any) -> TensorSpec:
-    """The type and grid that both have, or the one that is no Python number."""
+def _infer_where(condition: Any, x1: Any, x2: Any, **_: object) -> TensorSpec:
+    """Infer `where`: the type and grid of both operands, or of the one tensor.
+
+    Raises:
+        GridError: the grids differ.
+        CastError: the grid does not have a code for the Python number.
+    """
     given = [x for x in (x1, x2) if not isinstance(x, (int, float))]
     shape = broadcast_shapes(condition.shape, *(x.shape for x in given))
     grid = combine.shared(given, shape, is_rounded=False)
@@ -106,10 +127,10 @@ def _chosen(condition: Any, x1: Any, x2: Any, **_: Any) -> TensorSpec:
     return on_grid(shape, grid)
 
 
-def _where(condition: Any, x1: Any, x2: Any) -> Any:
+def _where(condition: Tensor, x1: Operand, x2: Operand) -> Any:
     given = condition, x1, x2
     specs = [spec_of(x) if isinstance(x, Tensor) else x for x in given]
-    spec = checked("where", given, lambda: _chosen(*specs))
+    spec = checked("where", given, lambda: _infer_where(*specs))
     grid, shape = spec.qparams, spec.shape
     pair = [_codes(x, grid, shape) for x in (x1, x2)]
     codes = np.where(np.broadcast_to(condition.buffer, shape), *pair)
@@ -117,26 +138,24 @@ def _where(condition: Any, x1: Any, x2: Any) -> Any:
     return spec.type.from_codes(codes, grid.rounded(rule))
 
 
-def _codes(x: Any, grid: QParams, shape: tuple[int, ...]) -> Any:
-    is_codes = isinstance(x, QuantizedTensor)
-    return x.codes.buffer if is_codes else codes_of(grid, shape, x)
+def _codes(x: Operand, grid: QParams, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the codes of a tensor, or the code of a number for each element."""
+    if isinstance(x, QuantizedTensor):
+        codes: npt.NDArray[Any] = x.codes.buffer
+        return codes
+    return codes_of(grid, shape, x)
 
 
-@method(where, deduce=_chosen)
+@method(where, deduce=_infer_where)
 def where(condition: LogicalTensor, x1: QuantizedTensor, x2: QuantizedTensor, /) -> Any:
     return _where(condition, x1, x2)
 
 
-@method(where, deduce=_chosen)
+@method(where, deduce=_infer_where)
 def where(condition: LogicalTensor, x1: QuantizedTensor, x2: PythonNumber, /) -> Any:
     return _where(condition, x1, x2)
 
 
-@method(where, deduce=_chosen)
+@method(where, deduce=_infer_where)
 def where(condition: LogicalTensor, x1: PythonNumber, x2: QuantizedTensor, /) -> Any:
     return _where(condition, x1, x2)
-
-
-@method(where, deduce=refused("where"))
-def where(condition: LogicalTensor, x1: Anything, x2: Anything, /) -> Any:
-    refuse_mixed("where", condition, x1, x2)

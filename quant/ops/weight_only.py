@@ -1,21 +1,23 @@
-"""Floats beside quantized weights: the weights become numbers, nothing else does.
+"""Products of floats with quantized weights, which are converted to float32.
 
     w = float32(scale · (code - zero point))
 
-A product takes them one after the other, `kernels/cpu/generic/float_matmul.py` says how, and
-turns codes into numbers on the way. So it is, to the byte, that of the dequantized
-weights in the same kernel, whatever the CPU. A convolution is such a product of what
-its window sees, channels last.
+A product converts the codes while it reads them, and adds in the order that
+`kernels/cpu/generic/float_matmul.py` defines. So it equals the product with dequantized
+weights in the same kernel, byte by byte, on every CPU. A convolution is such a product
+with the pixels in its window, channels last.
 
-Grids that no kernel takes, and 8-bit floats, are packed as numbers: the layer is of
-`gemm_f32f32f32` then, and a plan says so.
+Weights that kernels cannot read as codes (some grids, 8-bit floats) are packed as
+float32: the layer runs `gemm_f32f32f32` then, and a plan shows it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mdtensor import DType, Float32Tensor, TensorSpec, astype, leaf
+from mdtensor import DType, Float32Tensor, Tensor, TensorSpec, astype, leaf
 from mdtensor.kernels.cpu.program import layers
 from mdtensor.kernels.numpy.float16 import round_to, widen
 from mdtensor.quant.deduction import type_of_floats
@@ -26,37 +28,44 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
 from mdtensor.spec.windows import Window, conv_window
 
-#: What makes codes of 0 to 15 of those of 4 bits, and of -128 to 127 of those of 8.
+#: Added to codes and zero points: kernels read 0 to 15, or -128 to 127 of 8 bits.
 OFFSETS = {qint4: 8, quint4: 0, qint8: 0, quint8: -128}
 FOUR_BITS = (qint4, quint4)
+Array = npt.NDArray[Any]
 
 
-def of_numbers(operation: Any, *arguments: Any, **options: Any) -> Any:
-    """The operation of dequantized arguments, in the type of those that are floats.
+def compute_on_numbers(
+    operation: Callable[..., Any], *arguments: Tensor | None, **options: object
+) -> Tensor:
+    """Return the result for dequantized arguments, in the type of the float arguments.
 
     Narrow floats are computed in float32 and rounded once, as everywhere.
     """
-    numbers = [
+    numbers: list[Any] = [
         dequantize(x) if isinstance(x, QuantizedTensor) else x for x in arguments
     ]
-    found = operation(*numbers, **options)
+    found: Tensor = operation(*numbers, **options)
     dtype = type_of_floats(*arguments)
-    # An infinity where it is too large, as float arithmetic gives.
-    return found if found.dtype is dtype else astype(found, dtype, casting="wrap")
+    # A cast that checks would raise for large numbers; floats overflow to infinity.
+    if found.dtype is dtype:
+        return found
+    cast: Any = astype
+    wide: Tensor = cast(found, dtype, casting="wrap")
+    return wide
 
 
-def is_single(*floats: Any) -> bool:
-    """Whether these floats on the host are computed in float32."""
+def is_single(*floats: Tensor | None) -> bool:
+    """Return whether all are on the host and computed in float32; None is ignored."""
     given = [x for x in floats if x is not None]
     narrow = all(x.dtype.storage.itemsize <= 4 for x in given)
     return narrow and all(isinstance(x.buffer, np.ndarray) for x in given)
 
 
-def linear_layer(w: Any, b: Any = None) -> layers.Layer:
-    """Weights [n, k], packed for this CPU.
+def linear_layer(w: Tensor, b: Tensor | None = None) -> layers.Layer:
+    """Return the layer of weights [n, k], packed for this CPU.
 
     Args:
-        w: quantized, of any grid, or float32.
+        w: quantized on any grid, or float32.
         b: floats [n], or None.
     """
     bias = None if b is None else widen(b.buffer)
@@ -67,6 +76,7 @@ def linear_layer(w: Any, b: Any = None) -> layers.Layer:
         return layers.Linear(dequantize(w).buffer, bias)
     offset, size = OFFSETS[w.dtype], grid[2]
     scales, zeros = grid[0], grid[1] + offset
+    # Two codes share a byte, so a block must not begin inside one.
     if w.dtype in FOUR_BITS and (size % 2 == 0 or size >= w.shape[1]):
         pairs = w.buffer ^ np.uint8(17 * offset)
         return layers.LinearU4(pairs, w.shape[1], scales, zeros, size, bias)
@@ -78,8 +88,12 @@ def linear_layer(w: Any, b: Any = None) -> layers.Layer:
     return layers.LinearS8(codes, scales, zeros, size, bias)
 
 
-def _by_rows(grid: QParams, shape: tuple[int, ...]) -> Any:
-    """(scales, zeros, size) of [n, blocks of `size` columns]; None for other grids."""
+def _by_rows(grid: QParams, shape: tuple[int, ...]) -> tuple[Array, Array, int] | None:
+    """Return (scales, zeros, size) of [n, blocks of `size` columns].
+
+    Returns:
+        None for grids that kernels do not read.
+    """
     n, k = shape
     if grid.axis == 1 and grid.block_size is not None:
         return grid.scale, grid.zero_point, grid.block_size
@@ -90,11 +104,13 @@ def _by_rows(grid: QParams, shape: tuple[int, ...]) -> Any:
     return None
 
 
-def conv_layer(w: Any, b: Any, window: Window, groups: int) -> layers.Conv2d:
-    """Weights [n, c / groups, kh, kw], packed for this CPU.
+def conv_layer(
+    w: QuantizedTensor, b: Tensor | None, window: Window, groups: int
+) -> layers.Conv2d:
+    """Return the layer of weights [n, c / groups, kh, kw], packed for this CPU.
 
     Args:
-        w: quantized, of any grid.
+        w: quantized on any grid.
         b: floats [n], or None.
     """
     rows, size = _rows_of_window(w), w.shape[0] // groups
@@ -105,8 +121,8 @@ def conv_layer(w: Any, b: Any, window: Window, groups: int) -> layers.Conv2d:
     )
 
 
-def _rows_of_window(w: Any) -> Any:
-    """Weights as [n, kh · kw · c]; numbers where no kernel takes their grid."""
+def _rows_of_window(w: QuantizedTensor) -> Any:
+    """Return weights as [n, kh · kw · c]; float32 if kernels cannot read them."""
     grid = w.qparams
     if w.dtype in OFFSETS and grid.is_along(None, 0):
         return quantized(_channels_last(w.codes.buffer), grid)
@@ -117,81 +133,82 @@ def _rows_of_window(w: Any) -> Any:
     return Float32Tensor.wrap(_channels_last(dequantize(w).buffer))
 
 
-def _channels_last(array: Any) -> Any:
-    """[n, c, kh, kw] as [n, kh · kw · c]."""
+def _channels_last(array: Array) -> Array:
+    """Return [n, c, kh, kw] as [n, kh · kw · c]."""
     return array.transpose(0, 2, 3, 1).reshape(len(array), -1)
 
 
 def _are_whole(size: int | None, shape: tuple[int, ...]) -> bool:
-    """Whether blocks of `size` channels are blocks of neighbours, channels last."""
+    """Return whether blocks of `size` channels stay contiguous, channels last."""
     return size is not None and (shape[1] % size == 0 or shape[2:] == (1, 1))
 
 
-class KeptLayer:
-    """A layer of floats with weights that are packed once.
+class PackedLayer:
+    """A layer of floats whose weights are packed.
 
     Args:
-        layer: takes float32.
+        layer: computes with float32.
         dtype: of the result; narrow floats are rounded once.
     """
 
     def __init__(self, layer: Any, dtype: DType) -> None:
         self.layer, self.dtype = layer, dtype
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the result for the floats `x`."""
         found, storage = self.layer(widen(x.buffer)), self.dtype.storage
-        result: Any = leaf(self.dtype)
-        return result.wrap(
-            found if storage == found.dtype else round_to(found, storage)
-        )
+        if storage != found.dtype:
+            found = round_to(found, storage)
+        return leaf(self.dtype).wrap(found)
 
 
-def kept_linear(x: TensorSpec, w: Any, b: Any, /) -> KeptLayer:
-    """The layer of constant weights and bias, for floats of this type.
+def float_linear_step(x: TensorSpec, w: Any, b: Any, /) -> PackedLayer:
+    """Return the layer of constant weights and bias, for floats of the type of `x`.
 
     Raises:
-        NotCompiled: they are not constant, or float64.
+        NotCompiled: weights or bias are not constant, or the result is float64.
     """
-    return KeptLayer(linear_layer(w, b), _packed_type(x, w, b))
+    return PackedLayer(linear_layer(w, b), _result_type(x, w, b))
 
 
-def kept_conv2d(
+def float_conv2d_step(
     x: TensorSpec,
     w: Any,
     b: Any,
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
-) -> KeptLayer:
-    """The convolution by constant weights and bias, for floats of this type.
+) -> PackedLayer:
+    """Return the convolution with constant weights, for floats of the type of `x`.
 
     Raises:
-        NotCompiled: they are not constant, float64, or of one channel a group.
+        NotCompiled: weights or bias are not constant, the result is float64, or each
+            group has one channel.
     """
-    dtype = _packed_type(x, w, b)
+    dtype = _result_type(x, w, b)
     if not is_product(w, groups):
-        raise NotCompiled("weights of one channel a group become numbers")
+        raise NotCompiled("depthwise weights are dequantized, not packed")
     window = conv_window(w.shape, stride, padding, dilation)
-    return KeptLayer(conv_layer(w, b, window, groups), dtype)
+    return PackedLayer(conv_layer(w, b, window, groups), dtype)
 
 
-def is_product(w: Any, groups: int) -> bool:
-    """Whether a convolution is a matrix product for each group of channels."""
+def is_product(w: Tensor, groups: int) -> bool:
+    """Return whether a convolution is a matrix product for each group of channels."""
     return w.size > 0 and (w.shape[1] > 1 or groups == 1)
 
 
-def _packed_type(x: TensorSpec, *constants: Any) -> DType:
-    """The type of the result of packed weights.
+def _result_type(x: TensorSpec, *constants: Any) -> DType:
+    """Return the element type of the result of packed weights.
 
     Raises:
-        NotCompiled: they are not constant, or float64.
+        NotCompiled: weights or bias are not constant, or the result is float64.
     """
     if any(isinstance(given, TensorSpec) for given in constants):
-        raise NotCompiled("weights and biases that are packed are constants")
+        raise NotCompiled("only constant weights and biases are packed")
     dtype = type_of_floats(x, constants[-1])
     if dtype.storage.itemsize > 4:
-        raise NotCompiled("packed weights are for float32 and narrower")
+        raise NotCompiled("packed weights multiply float32 and narrower floats")
     return dtype

@@ -152,10 +152,10 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "dequantize(q)": of_all(numbers),
     "dequantize(x)": of_all(numbers),
     "dequantize(x), and quantize the result": of_all(numbers),
-    "dequantize(q) beside astype(x, float32)": of_all(
+    "dequantize(q) with astype(x, float32)": of_all(
         lambda x, q: dequantize(x) if is_codes(x) else md.astype(x, md.float32)
     ),
-    "dequantize(q) beside abs(x)": of_all(
+    "dequantize(q) with abs(x)": of_all(
         lambda x, q: dequantize(x) if is_codes(x) else abs(x)
     ),
     "quantize(x, q.qparams)": of_all(
@@ -174,7 +174,7 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "type(q)(codes, q.qparams)": of_all(
         lambda x, q: x if is_codes(x) else type(q)(x.tolist(), q.qparams)
     ),
-    "requantize(x, out=QParams(...)) to bring both to one": of_all(narrowed),
+    "requantize(x, out=QParams(...)) to give both one type": of_all(narrowed),
     "requantize(x, out=QParams(...)) to bring both to 8 bits": of_all(narrowed),
     "requantize(x, out=QParams(...)) to 8 bits": of_all(narrowed),
     "requantize(x, out=QParams(...)) to bring one to the grid of the other": (

@@ -16,7 +16,7 @@ from mdtensor.kernels.cpu.program import interpret, layers
 from mdtensor.kernels.cpu.program.products import Conv2d
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.steps import Lookup
-from mdtensor.quant.ops.kernels import kept
+from mdtensor.quant.ops.kernels import reuse_or_make
 
 REVERSED = np.arange(256, dtype=np.uint8)[::-1].copy()
 OTHERS = [name for name in isa.here() if name != isa.RUNWAY]
@@ -98,7 +98,7 @@ def test_packed_weights_are_kept_for_their_runway(rng):
         return layers.Linear(w.buffer.astype(np.float32))
 
     def made():
-        return [kept(make, ("key",), w).on.name for _ in range(3)]
+        return [reuse_or_make(make, ("key",), w).on.name for _ in range(3)]
 
     assert made() == [isa.RUNWAY] * 3
     with quant.runway("generic"):

@@ -138,14 +138,14 @@ def test_floats_saturate_and_refuse_nan(leaf):
     x = quant.quantize(md.asarray([1e30, np.inf, -np.inf, most, -most * 1.1]), grid)
     assert quant.dequantize(x).tolist() == [most, most, -most, most, -most]
     for function in (lambda x: quant.quantize(x, grid), lambda x: x):
-        with pytest.raises(md.CastError, match="NaN has no code"):
+        with pytest.raises(md.CastError, match="cannot quantize NaN"):
             function(quant.quantize(md.asarray([np.nan]), grid))
     nan = leaf([0x7F], scale=0.5)
     assert np.isnan(np.asarray(quant.dequantize(nan))).all()
     with pytest.raises(md.CastError) as raised:
         quant.requantize(nan, out=QParams(0.5))
     assert str(raised.value) == (
-        f"requantize({leaf.__name__}[1]): an infinity or NaN has no code. "
+        f"requantize({leaf.__name__}[1]): cannot quantize an infinity or NaN. "
         "Replace them first."
     )
 
@@ -198,13 +198,13 @@ def test_floats_multiply_as_numbers():
 
 
 REFUSED = {
-    "add of scaled floats is on no grid exactly. Use dequantize(x), and quantize the "
+    "add of 8-bit floats is not exact on any grid. Use dequantize(x), and quantize the "
     "result.": lambda f, i, w: md.add(f, f),
-    "a grid of floats and one of integers have no common type. Use requantize(x, "
-    "out=QParams(...)) to bring both to one.": lambda f, i, w: md.mul(f, i),
-    "matmul takes codes of 16 bits or fewer, no accumulators. Use requantize(acc, "
+    "8-bit floats and integer codes have no common type. Use requantize(x, "
+    "out=QParams(...)) to give both one type.": lambda f, i, w: md.mul(f, i),
+    "matmul takes codes of at most 16 bits, not accumulators. Use requantize(acc, "
     "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),
-    "add with a Python number has no grid to lie on. Pass out=QParams(...).": (
+    "add with a Python number does not determine a grid. Pass out=QParams(...).": (
         lambda f, i, w: md.add(i, 1)
     ),
 }
@@ -238,7 +238,7 @@ def test_sums_of_16_bits_are_exact():
     assert md.relu(x).codes.tolist() == [30000, 0]
     out = QParams(1.0, dtype=qint16)
     assert md.add(x, x, out=out).codes.tolist() == [30000, -30000]
-    with pytest.raises(md.GridError, match=r"-\(-2\*\*15\) leaves 16 bits"):
+    with pytest.raises(md.GridError, match=r"-\(-2\*\*15\) does not fit 16 bits"):
         md.neg(QInt16Tensor([-(2**15)], scale=1.0))
 
 

@@ -29,7 +29,7 @@ from mdtensor.quant.codes import (
 )
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
-from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
 
@@ -69,7 +69,7 @@ class Compiled:
         try:
             return act(*arrays, **options)
         except HasNaN:
-            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            problem = "cannot quantize NaN", "Replace NaNs first", "quantize"
             raise CastError(*problem) from None
 
     def intermediate(self, values: Values) -> list[Any]:
@@ -124,7 +124,7 @@ class Kept:
 
     node: Node
     selection: Any
-    layer: KeptLayer
+    layer: PackedLayer
 
     def run(self, values: Values) -> None:
         """Add what the node writes to `values`."""
@@ -194,7 +194,7 @@ class _Lowering:
             known = STAY_FLOAT if is_float else {}
             raise OptionError(known.get(node.operation, problem))
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
-        if isinstance(step, KeptLayer):
+        if isinstance(step, PackedLayer):
             self._flush(self._graph.nodes.index(node))
             self._done.append(Kept(node, selection, step))
             return

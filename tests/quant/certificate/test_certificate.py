@@ -24,7 +24,7 @@ from mdtensor.kernels.cpu.threads import split
 from mdtensor.quant.certificate import case as draw, case as stepping, cases, verify
 from mdtensor.quant.certificate.case import Case, digest
 from mdtensor.quant.ops import bound
-from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.presets.table import TABLE
 
 CASES = cases.every_case()
@@ -105,14 +105,14 @@ def made_for_plans() -> dict[str, set[type]]:
 
 #: What has no case, and why.
 NO_CASE = {
-    KeptLayer: "sums of floats; kernels/cpu/test_float_matmul.py compares their bytes"
+    PackedLayer: "sums of floats; kernels/cpu/test_float_matmul.py compares their bytes"
 }
 
 
 def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> None:
     known = {type(step) for step in ran["steps"]} | set(NO_CASE)
     made = made_for_plans()
-    assert set().union(*made.values()) >= {products.Conv2d, steps.Lookup, KeptLayer}
+    assert set().union(*made.values()) >= {products.Conv2d, steps.Lookup, PackedLayer}
     assert {name: kinds - known for name, kinds in made.items() if kinds - known} == {}
 
 

@@ -222,5 +222,5 @@ def test_what_saturates_is_counted_on_every_grid():
 @pytest.mark.parametrize("rule", ["exact", "onnx"])
 def test_nothing_by_nothing_is_refused_by_every_rule(rule):
     x = QInt8Tensor([0, 1], scale=1)
-    with pytest.raises(md.CastError, match="0 / 0 has no code"):
+    with pytest.raises(md.CastError, match="0 / 0 is undefined"):
         md.div(x, x, out=QParams(0.5), rounding=rule)

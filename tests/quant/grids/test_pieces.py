@@ -76,7 +76,7 @@ FAR = Fraction(2) ** 200
 def test_quotients_round_once(pair: Any, out: Any, exact: Any) -> None:
     a, b = np.broadcast_arrays(*map(exact.reals, pair))
     if ((a == 0) & (b == 0)).any():
-        with pytest.raises(md.CastError, match="0 / 0 has no code"):
+        with pytest.raises(md.CastError, match="0 / 0 is undefined"):
             md.div(*pair, out=out)
         return
     quotients = [x / y if y else x * FAR for x, y in zip(a.flat, b.flat, strict=True)]

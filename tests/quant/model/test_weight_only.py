@@ -102,7 +102,7 @@ def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
     assert {name: plan[name].bits for name in bits} == pytest.approx(bits)
     assert repr(small).startswith("Model(float, weights qint4, Graph(x: Float32")
     assert plan["K"].why == "its activations are floats"
-    assert plan["D"].why == "weights of one channel a group become numbers"
+    assert plan["D"].why == "depthwise weights are dequantized, not packed"
     assert plan["P"].why == "kept float"
     assert plan["K"].macs == 8 * 8 * 9 * 36
     assert small.weight_bytes < 0.5 * MODEL.weight_bytes

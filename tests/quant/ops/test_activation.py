@@ -138,7 +138,7 @@ def test_negation_of_an_accumulator(tensor):
     with pytest.raises(md.GridError) as raised:
         -tensor([-(2**31)], grid)
     assert str(raised.value) == (
-        "neg(QInt32Tensor[1]): -(-2**31) leaves 32 bits. Requantize first."
+        "neg(QInt32Tensor[1]): -(-2**31) does not fit 32 bits. Requantize first."
     )
 
 

@@ -80,12 +80,12 @@ GRIDS = (
 )
 REFUSED = [
     (Q, 0, SPLIT[1], GRIDS),
-    (Q, 0, 0.3, "0.3 is no code of (scale=0.5, zero_point=0). Give a number on the "),
-    (Q, 0, 64, "64 is no code of (scale=0.5, zero_point=0). Give a number on the gri"),
-    (Q, 0, "0", "the value is a str. Give codes on the same grid, or a number that "),
+    (Q, 0, 0.3, "0.3 is not on the grid (scale=0.5, zero_point=0). Pass a "),
+    (Q, 0, 64, "64 is not on the grid (scale=0.5, zero_point=0). Pass a "),
+    (Q, 0, "0", "the value is a str. Pass codes on the same grid, or a number "),
     (Q, 0, Q, "shape (2, 2) does not broadcast to (2,)."),
     (Q, 2, 0, "index 2 is outside an axis of size 2."),
-    (Q, 0, Q[0].codes, "Int8Tensor has no grid; the grid is (scale=0.5, zero_poin"),
+    (Q, 0, Q[0].codes, "Int8Tensor is not quantized; the grid is (scale=0.5, "),
     (md.broadcast_to(Q, (2, 2, 2)), 0, 0, "the buffer is read-only. Write into a de"),
 ]
 
@@ -117,9 +117,11 @@ def test_one_or_the_other_on_one_grid() -> None:
         "(scale=0.5, zero_point=0) and (2 scales=0.25..0.5, axis=0). Use requantize("
         "x, out=QParams(...)) to bring one to the grid of the other."
     )
-    with pytest.raises(md.CastError, match=r"0\.3 is no code of"):
+    with pytest.raises(md.CastError, match=r"0\.3 is not on the grid"):
         md.where(mask, Q, 0.3)
-    with pytest.raises(md.PromotionError, match="a grid and a float have no common"):
+    with pytest.raises(
+        md.PromotionError, match="quantized and float operands have no common"
+    ):
         md.where(mask, Q, md.ones((2, 2)))
 
 
@@ -129,8 +131,8 @@ def test_the_number_that_is_meant_is_named() -> None:
     with pytest.raises(md.CastError) as raised:
         q[0, 0] = 0.1
     assert str(raised.value) == (
-        "setitem(QInt8Tensor[1,3]): 0.1 is no code of (scale=0.1, zero_point=0). "
-        "Give a number on the grid, such as 0.10000000149011612."
+        "setitem(QInt8Tensor[1,3]): 0.1 is not on the grid (scale=0.1, zero_point=0). "
+        "Pass a number on the grid, such as 0.10000000149011612."
     )
     q[0, 0] = 0.10000000149011612
     assert q.codes.tolist() == [[1, 2, 3]]
@@ -147,10 +149,11 @@ def test_tensors_like_others() -> None:
     with pytest.raises(md.CastError) as raised:
         md.full_like(x, 0.25)
     assert str(raised.value) == (
-        "full_like(QInt8Tensor[2,2]): 0.25 is no code of (scale=0.5, zero_point=1). "
-        "Give a number on the grid, such as 0."
+        "full_like(QInt8Tensor[2,2]): "
+        "0.25 is not on the grid (scale=0.5, zero_point=1). "
+        "Pass a number on the grid, such as 0."
     )
-    with pytest.raises(md.CastError, match="a grid is no float32"):
+    with pytest.raises(md.CastError, match="does not cast to float32"):
         md.zeros_like(x, dtype="float32")
 
 
@@ -159,7 +162,7 @@ def test_codes_stay_on_the_host() -> None:
     with pytest.raises(md.DeviceError) as raised:
         Q.to("cuda")
     assert str(raised.value) == (
-        "to(QInt8Tensor[2,2], str): no grid on cuda yet. "
+        "to(QInt8Tensor[2,2], str): quantized tensors are not on cuda yet. "
         "Use dequantize(x), and move that."
     )
 
@@ -179,7 +182,7 @@ def test_parts_of_packed_codes_are_copies_and_say_so():
         with pytest.raises(md.WriteError) as raised:
             copied[0] = copied[-1]
         assert str(raised.value).partition(": ")[2] == (
-            "two codes share a byte, so that this is a copy of a part. "
+            "two codes share a byte, so this part is a copy. "
             "Write q[i, j] = v instead of q[i][j] = v, or into a deep copy."
         )
         own = copy.deepcopy(copied)

@@ -55,9 +55,10 @@ def test_its_own_type_is_itself():
 
 
 REFUSED = {
-    "quint8 alone is no grid. Use QParams(scale, dtype=quint8).": "quint8",
-    "a grid is no float32. Use dequantize(x), and cast what it gives.": md.float32,
-    "are codes or numbers meant by int8. Use x.codes, or cast dequantize(x).": "int8",
+    "quint8 alone is not a grid. Use QParams(scale, dtype=quint8).": "quint8",
+    "a quantized tensor does not cast to float32. Use dequantize(x), and cast what it "
+    "gives.": md.float32,
+    "int8 may mean codes or numbers. Use x.codes, or cast dequantize(x).": "int8",
 }
 
 

@@ -55,8 +55,8 @@ def test_other_errors_of_ours_pass():
         raise md.ShapeError("no")
 
     with pytest.raises(md.ShapeError):
-        kernels.attempt(kernels.compiled, fails)
-    assert kernels.attempt(kernels.compiled, lambda: int("x")) is None
+        kernels.attempt(kernels.make_step, fails)
+    assert kernels.attempt(kernels.make_step, lambda: int("x")) is None
 
 
 def test_shapes_that_are_not_compiled():
@@ -71,7 +71,7 @@ def test_equal_grids_share_a_step():
     def made(out=0.5, rule=None, scale=1e30):
         x = md.TensorSpec(QInt8Tensor, (1, 2), QParams(scale, 3))
         grid = QParams(out * scale, rounding=rule)
-        return kernels.step_of_codes(arithmetic.add_step, x, x, out=grid)
+        return kernels.find_step(arithmetic.add_step, x, x, out=grid)
 
     first = made()
     assert made() is first is not None

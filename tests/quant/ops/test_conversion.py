@@ -130,7 +130,7 @@ def test_nan_is_refused(leaf):
     with pytest.raises(md.CastError) as raised:
         quantize(leaf.wrap(np.array([1, np.nan], leaf.dtype.storage)), QParams(0.5))
     assert str(raised.value) == (
-        f"quantize({leaf.__name__}[2]): NaN has no code. Replace NaNs first."
+        f"quantize({leaf.__name__}[2]): cannot quantize NaN. Replace NaNs first."
     )
 
 

@@ -233,17 +233,29 @@ def test_large_angles_are_reduced_exactly():
 @pytest.mark.parametrize(
     ("operation", "code", "said"),
     [
-        (md.log, 0, "log is of numbers above 0; the code 0 stands for 0"),
-        (md.log1p, -4, "log1p is of numbers above -1; the code -4 stands for -1"),
-        (md.sqrt, -1, "sqrt is of numbers from 0 on; the code -1 stands for -0.25"),
+        (md.log, 0, "log is defined for numbers above 0; code 0 stands for 0"),
+        (md.log1p, -4, "log1p is defined for numbers above -1; code -4 stands for -1"),
+        (
+            md.sqrt,
+            -1,
+            "sqrt is defined for numbers from 0 on; code -1 stands for -0.25",
+        ),
         (
             md.reciprocal,
             0,
-            "reciprocal is of numbers other than 0; the code 0 stands for 0",
+            "reciprocal is defined for numbers other than 0; code 0 stands for 0",
         ),
-        (md.acos, 5, "acos is of numbers from -1 to 1; the code 5 stands for 1.25"),
-        (md.atanh, 4, "atanh is of numbers between -1 and 1; the code 4 stands for 1"),
-        (md.acosh, 3, "acosh is of numbers from 1 on; the code 3 stands for 0.75"),
+        (
+            md.acos,
+            5,
+            "acos is defined for numbers from -1 to 1; code 5 stands for 1.25",
+        ),
+        (
+            md.atanh,
+            4,
+            "atanh is defined for numbers between -1 and 1; code 4 stands for 1",
+        ),
+        (md.acosh, 3, "acosh is defined for numbers from 1 on; code 3 stands for 0.75"),
     ],
 )
 def test_a_code_without_a_value_is_refused(operation, code, said):

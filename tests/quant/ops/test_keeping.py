@@ -20,7 +20,7 @@ from mdtensor.quant import (
     QUInt8Tensor,
     quint8,
 )
-from mdtensor.quant.ops.kernels import MOST, kept
+from mdtensor.quant.ops.kernels import MOST, reuse_or_make
 
 RANDOM = np.random.default_rng(71)
 OUT = QParams(0.5, 100, dtype=quint8)
@@ -184,10 +184,10 @@ def test_the_second_call_keeps_and_the_third_makes_nothing():
         made.append(given is w)
         return len(made)
 
-    assert [kept(make, ("a",), w) for _ in range(4)] == [1, 2, 2, 2]
+    assert [reuse_or_make(make, ("a",), w) for _ in range(4)] == [1, 2, 2, 2]
     assert made == [True, False], "it packs the bytes that it compares with"
     w.buffer[0, 0] ^= 1
-    assert [kept(make, ("a",), w) for _ in range(3)] == [3, 4, 4]
+    assert [reuse_or_make(make, ("a",), w) for _ in range(3)] == [3, 4, 4]
 
 
 def test_little_is_kept_and_it_goes_with_the_weights():

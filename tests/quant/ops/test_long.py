@@ -81,7 +81,7 @@ def test_quotients_at_ties_and_by_zero(exact):
     with pytest.raises(md.CastError) as raised:
         md.div(x, zero, out=LONG)
     assert str(raised.value) == (
-        "div(QInt16Tensor[121], QInt16Tensor[1]): 0 / 0 has no code. Mask it first."
+        "div(QInt16Tensor[121], QInt16Tensor[1]): 0 / 0 is undefined. Mask it first."
     )
 
 
@@ -172,7 +172,7 @@ def test_a_bias_on_another_grid_is_refused():
     )
     for bias, text in [
         (QInt32Tensor([1], scale=0.5), "the bias has (scale=0.5, zero_point=0)"),
-        (QInt16Tensor([1], scale=0.5), "the bias is no accumulator"),
+        (QInt16Tensor([1], scale=0.5), "the bias is not an accumulator"),
     ]:
         with pytest.raises(md.MdtensorError) as raised:
             md.linear(x, w, bias)

@@ -121,11 +121,11 @@ def test_a_border_off_the_grid_is_refused(value, near):
     with pytest.raises(md.CastError) as raised:
         md.pad(x, [(1, 1)], value=value)
     assert str(raised.value) == (
-        f"pad(QInt8Tensor[1]): {value!r} is no code of (scale=0.5, zero_point=3). "
-        f"Give a number on the grid, such as {near}."
+        f"pad(QInt8Tensor[1]): {value!r} is not on the grid (scale=0.5, zero_point=3). "
+        f"Pass a number on the grid, such as {near}."
     )
     spec = md.TensorSpec(QInt8Tensor, x.shape, x.qparams)
-    with pytest.raises(md.CastError, match="is no code of"):
+    with pytest.raises(md.CastError, match="is not on the grid"):
         md.pad.select(QInt8Tensor).deduce(spec, pad_width=[(1, 1)], value=value)
 
 
@@ -140,7 +140,9 @@ def test_other_grids_do_not_join():
     )
     with pytest.raises(md.GridError, match="the grids differ"):
         md.concat([x, QUInt8Tensor([1], scale=0.5)])
-    with pytest.raises(md.PromotionError, match="a grid and a float have no common"):
+    with pytest.raises(
+        md.PromotionError, match="quantized and float operands have no common"
+    ):
         md.concat([x, md.asarray([1.0])])
 
 

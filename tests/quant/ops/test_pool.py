@@ -141,7 +141,7 @@ def test_the_mean_of_nothing_is_refused(name, random_codes):
     with pytest.raises(md.ShapeError) as raised:
         pool(random_codes((1, 1, 0, 2), GRID))
     assert str(raised.value) == (
-        f"{name}(QInt8Tensor[1,1,0,2]): the mean of nothing has no code."
+        f"{name}(QInt8Tensor[1,1,0,2]): cannot quantize the mean of an empty tensor."
     )
 
 
@@ -153,9 +153,9 @@ def test_a_mean_needs_out(name, random_codes):
     with pytest.raises(md.GridError) as raised:
         pools[name]()
     assert str(raised.value) == (
-        f"{name}(QInt8Tensor[1,1,2,2]): the result is on no grid exactly; "
+        f"{name}(QInt8Tensor[1,1,2,2]): no grid holds the result exactly; "
         "the grid is (scale=0.25, zero_point=5). "
-        "Pass out=QParams(...), to which it is rounded once."
+        "Pass out=QParams(...); the result is rounded to it, once."
     )
 
 

@@ -139,8 +139,8 @@ def test_codes_add_up_to_codes():
     with pytest.raises(md.OptionError) as raised:
         md.sum(x, dtype=md.int64)
     assert str(raised.value) == (
-        "sum(QInt8Tensor[2]): codes add up to codes of qint32, dtype= is for numbers. "
-        "Leave dtype= away, or use dequantize(x) first."
+        "sum(QInt8Tensor[2]): codes add up to qint32 codes, dtype= is for numbers. "
+        "Omit dtype=, or use dequantize(x) first."
     )
 
 
@@ -151,7 +151,7 @@ def test_nothing_sums_to_zero_and_has_no_mean_or_maximum():
     with pytest.raises(md.ShapeError) as raised:
         md.mean(x, out=OUTS[0])
     assert str(raised.value) == (
-        "mean(QUInt8Tensor[0,3]): the mean of nothing has no code."
+        "mean(QUInt8Tensor[0,3]): cannot quantize the mean of an empty tensor."
     )
     for reduce in (md.max, md.argmax):
         with pytest.raises(
@@ -165,9 +165,9 @@ def test_a_mean_needs_out(tensor):
     with pytest.raises(md.GridError) as raised:
         md.mean(tensor([1, 2], GRIDS[0]))
     assert str(raised.value) == (
-        "mean(QInt8Tensor[2]): the result is on no grid exactly; "
+        "mean(QInt8Tensor[2]): no grid holds the result exactly; "
         "the grid is (scale=0.1, zero_point=3). "
-        "Pass out=QParams(...), to which it is rounded once."
+        "Pass out=QParams(...); the result is rounded to it, once."
     )
 
 
@@ -213,5 +213,5 @@ def test_equal_codes_share_equally_with_ties_to_even():
 
 
 def test_softmax_of_codes_needs_out():
-    with pytest.raises(md.GridError, match="the result is on no grid exactly"):
+    with pytest.raises(md.GridError, match="no grid holds the result exactly"):
         md.softmax(QInt8Tensor([1], scale=0.5))

@@ -1,7 +1,8 @@
-"""What has no meaning together is refused by an error of ours, in literal words."""
+"""Operands that do not go together raise an error with a fix."""
 
 import itertools
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from mdtensor.quant import (
     qint32,
     quantize,
 )
+from mdtensor.quant.ops import refusals
+from mdtensor.quant.ops.refusals import REFUSALS
 
 BINARY = [
     *(md.add, md.sub, md.mul, md.div, md.minimum, md.maximum),
@@ -33,15 +36,16 @@ NUMBERS = [int, float, bool]
 Q8, Q32 = QInt8Tensor([[1]], scale=0.5), QInt32Tensor([[1]], scale=0.5)
 SIZES = dict.fromkeys((int, float, bool, complex), "")
 MIXED = (
-    "a grid and a float have no common type. "
+    "quantized and float operands have no common type. "
     "Use dequantize(q), or quantize(x, q.qparams)."
 )
 CODES = (
-    "are these integers codes or numbers. Use q.codes for arithmetic on codes, or "
+    "integers next to codes may be codes or numbers. "
+    "Use q.codes for arithmetic on codes, or "
     "type(q)(codes, q.qparams)."
 )
 WIDE = (
-    "takes codes of 16 bits or fewer, no accumulators. "
+    "takes codes of at most 16 bits, not accumulators. "
     "Use requantize(acc, out=QParams(...)) first."
 )
 
@@ -122,37 +126,40 @@ def test_pairs_are_refused_in_either_order(operation):
         assert results[0] == results[1]
 
 
-NUMBER = "with a Python number has no grid to lie on. Pass out=QParams(...)."
-NO_OUT = "with a Python number has no grid to lie on. Use dequantize(q)."
+NUMBER = "with a Python number does not determine a grid. Pass out=QParams(...)."
+NO_OUT = "with a Python number does not determine a grid. Use dequantize(q)."
 NO_CODE = (
-    "with a Python number has no grid to lie on. "
+    "with a Python number does not determine a grid. "
     "Use quantize(asarray(float(c)), q.qparams), or dequantize(q)."
 )
 FLOAT_BIAS = (
-    "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
+    "the bias is a float, codes need a QInt32Tensor. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
 )
 NO_BIAS = (
-    "the bias is no accumulator. "
+    "the bias is not an accumulator. "
     "Use a QInt32Tensor with the scale of x times the scale of w."
 )
 ONE = md.ones((1, 1))
 SCALED = quantize(ONE, QParams(0.5, dtype=qfloat8_e4m3))
-NUMBERS_ONLY, BESIDE = "Use dequantize(q).", "Use dequantize(q) beside"
-COMPLEX = "a grid and a complex number have no common type. "
-TRUTH = "a truth value is no number. "
-CODES_ONLY = "are these integers codes or numbers. Use q.codes for arithmetic on codes."
+NUMBERS_ONLY, WITH = "Use dequantize(q).", "Use dequantize(q) with"
+COMPLEX = "quantized and complex operands have no common type. "
+TRUTH = "bools are not numbers. "
+CODES_ONLY = (
+    "integers next to codes may be codes or numbers. "
+    "Use q.codes for arithmetic on codes."
+)
 TEXTS = [
     (md.add, (Q8, ONE), MIXED),
     (md.sub, (ONE, Q8), MIXED),
-    (md.mul, (Q32, ONE), "a grid and a float have no common type. " + NUMBERS_ONLY),
+    (md.mul, (Q32, ONE), MIXED.partition("Use")[0] + NUMBERS_ONLY),
     (md.linear, (Q8, ONE), MIXED),
     (md.add, (Q8, md.astype(ONE, md.complex64)), COMPLEX + NUMBERS_ONLY),
     (md.equal, (1j, Q8), COMPLEX + NUMBERS_ONLY),
-    (md.less, (Q8, 1j), f"{COMPLEX}{BESIDE} abs(x)."),
-    (md.maximum, (ONE.astype("complex64"), Q8), f"{COMPLEX}{BESIDE} abs(x)."),
-    (md.conv2d, (Q32, ONE > 0), f"{TRUTH}{BESIDE} astype(x, float32)."),
-    (md.matmul, (ONE > 0, Q8), f"{TRUTH}{BESIDE} astype(x, float32)."),
+    (md.less, (Q8, 1j), f"{COMPLEX}{WITH} abs(x)."),
+    (md.maximum, (ONE.astype("complex64"), Q8), f"{COMPLEX}{WITH} abs(x)."),
+    (md.conv2d, (Q32, ONE > 0), f"{TRUTH}{WITH} astype(x, float32)."),
+    (md.matmul, (ONE > 0, Q8), f"{TRUTH}{WITH} astype(x, float32)."),
     (md.mul, (Q32, Q8.codes), CODES_ONLY),
     (md.linear, (Q8, Q8, ONE), FLOAT_BIAS),
     (md.equal, (Q8, Q8.codes), CODES),
@@ -194,8 +201,8 @@ def test_both_grids_are_named():
     with pytest.raises(md.PromotionError) as raised:
         md.mul(QInt8Tensor([1], scale=0.5, zero_point=3), QInt32Tensor([1], scale=2))
     assert str(raised.value) == (
-        "mul(QInt8Tensor[1], QInt32Tensor[1]): mul takes codes of 16 bits or fewer, no "
-        "accumulators; the grids are (scale=0.5, zero_point=3) and (scale=2.0, "
+        "mul(QInt8Tensor[1], QInt32Tensor[1]): mul takes codes of at most 16 bits, "
+        "not accumulators; the grids are (scale=0.5, zero_point=3) and (scale=2.0, "
         "zero_point=0). Use requantize(acc, out=QParams(...)) first."
     )
 
@@ -203,10 +210,10 @@ def test_both_grids_are_named():
 def test_numpy_numbers_are_tensors():
     for call in (lambda: Q8 + np.float32(1), lambda: np.float32(1) + Q8):
         with pytest.raises(
-            md.PromotionError, match="a grid and a float have no common"
+            md.PromotionError, match="quantized and float operands have no common"
         ):
             call()
-    with pytest.raises(md.PromotionError, match="are these integers codes or numbers"):
+    with pytest.raises(md.PromotionError, match="may be codes or numbers"):
         np.int8(1) * Q8
 
 
@@ -284,9 +291,9 @@ def test_a_quotient_needs_out():
     with pytest.raises(md.GridError) as raised:
         Q8 / OTHER
     assert str(raised.value) == (
-        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): the result is on no grid exactly; "
+        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): no grid holds the result exactly; "
         "the grids are (scale=0.5, zero_point=0) and (scale=0.25, zero_point=7). "
-        "Pass out=QParams(...), to which it is rounded once."
+        "Pass out=QParams(...); the result is rounded to it, once."
     )
 
 
@@ -394,10 +401,69 @@ def test_products_name_both_grids_and_the_bias_its_own():
         md.linear(one, rows, bias)
     assert str(raised.value) == (
         "linear(QInt8Tensor[2,2], QInt8Tensor[2,2], Int32Tensor[2]): the bias is of "
-        "integers, codes need an accumulator; the grids are (scale=0.5, zero_point=0) "
+        "integers, codes need a QInt32Tensor; the grids are (scale=0.5, zero_point=0) "
         "and (2 scales=0.1..0.2, axis=0). Use QInt32Tensor(b, QParams(x.qparams.scale "
         "* w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
     )
     scale, axis = one.qparams.scale * rows.qparams.scale, rows.qparams.axis
     grid = QParams(scale, axis=axis, dtype=qint32)
     assert md.linear(one, rows, QInt32Tensor(bias, grid)).shape == (2, 2)
+
+
+ROWS = [
+    (operation, types)
+    for operations, rows in REFUSALS
+    for operation in operations
+    for types in rows
+]
+
+
+def test_the_table_has_all_methods_of_quantized_operands_that_only_raise():
+    found = [
+        function.__name__
+        for function in md.operations().values()
+        for method in function.operation.methods
+        if is_from_table(method)
+    ]
+    assert sorted(found) == sorted(operation.__name__ for operation, _ in ROWS)
+    others = [
+        str(method)
+        for function in md.operations().values()
+        for method in function.operation.methods
+        if method.is_refusal
+        and "Quantized" in str(method)
+        and not is_from_table(method)
+    ]
+    assert others == []
+
+
+def is_from_table(method):
+    return method.is_refusal and method.implementation.__module__ == refusals.__name__
+
+
+@pytest.mark.parametrize(("operation", "types"), ROWS)
+def test_each_row_is_a_refusal_of_its_types(operation, types):
+    """`which` reports it, and it is selected with `out=` if the operation has it."""
+    expected = [{*get_args(kind)} or {kind} for kind in types]
+    methods = [
+        method
+        for method in operation.operation.methods
+        if [{*get_args(kind)} or {kind} for kind in signature_types(method)] == expected
+    ]
+    assert len(methods) == 1 and methods[0].is_refusal
+    assert methods[0].rounds == ("out" in operation.operation.options)
+
+
+def signature_types(method):
+    signature = method.signature
+    return [signature.varargs] if signature.has_varargs else signature.types
+
+
+@pytest.mark.parametrize("options", [{}, {"out": QParams(0.5)}])
+def test_a_call_with_out_raises_the_same_error(options):
+    for operation in (md.add, md.matmul, md.maximum):
+        assert md.which(operation, QInt8Tensor, md.Float32Tensor).is_refusal == (
+            operation is not md.matmul
+        )
+        with pytest.raises(md.PromotionError, match="may be codes or numbers"):
+            operation(Q8, Q8.codes, **options)
