@@ -46,7 +46,7 @@ from mdtensor.quant.lookup import build, functions, int16
 from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.errors import require_out
 from mdtensor.quant.ops.kernels import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -69,7 +69,7 @@ def lookup_step(
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
     is_partial = isinstance(function, build.Partial)
-    if is_partial and build.undefined(function, whole(x)).any():
+    if is_partial and build.outside_domain(function, whole(x)).any():
         raise NotCompiled("a compiled step has a value for every code")
     return _lookup(function, x, out)
 
@@ -87,7 +87,7 @@ def _lookup(
     function: build.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
-    return steps.Lookup(build.cached(function, source, target))
+    return steps.Lookup(build.lookup_table(function, source, target))
 
 
 def looked_up(
@@ -104,7 +104,7 @@ def looked_up(
     """
     name = operation.__name__
     grid = require_out(name, out, x)
-    if ruled(name, grid):
+    if rounding_rule(name, grid):
         return _by_rule(name, function, grid)
     by_table = _by_table(operation, function, x, grid, options)
     if not isinstance(function, build.Partial):
@@ -123,7 +123,7 @@ def _by_rule(name: str, function: build.Function, grid: QParams) -> Any:
     def run(x: Any) -> Any:
         if isinstance(function, build.Partial):
             _refuse_undefined(name, function, x)
-        return ruled(name, grid)(function, x, grid)
+        return rounding_rule(name, grid)(function, x, grid)
 
     return run
 
@@ -193,7 +193,7 @@ def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
     """Refuse codes of numbers that have no such function."""
 
     def which(codes: Any, grid: QParams) -> Any:
-        return build.undefined(function, grid)[codes.view(np.uint8)]
+        return build.outside_domain(function, grid)[codes.view(np.uint8)]
 
     codes = x.codes.buffer
     without = by_pieces(which, np.bool_, (codes, x.qparams))

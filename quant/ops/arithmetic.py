@@ -47,7 +47,7 @@ from mdtensor.quant.ops.kernels import (
     step_of_codes,
     whole,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -100,8 +100,8 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 @bound
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
-    if ruled("add", out):
-        return lambda x1, x2: ruled("add", out)(x1, x2, out)
+    if rounding_rule("add", out):
+        return lambda x1, x2: rounding_rule("add", out)(x1, x2, out)
     found = None if out is None else _by_kernel(add_step, x1, x2, out)
     return _sum("add", x1, x2, 1, out) if found is None else found
 
@@ -122,8 +122,8 @@ def add(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 @bound
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("sub", x1, x2, out)
-    if ruled("sub", out):
-        return lambda x1, x2: ruled("sub", out)(x1, x2, out)
+    if rounding_rule("sub", out):
+        return lambda x1, x2: rounding_rule("sub", out)(x1, x2, out)
     call = None if out is None else _by_kernel(add_step, x1, neg(x2), out)
     if call is None:
         return _sum("sub", x1, x2, -1, out)
@@ -165,8 +165,8 @@ def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
     """Bind the exact sum or difference, by the rule of `out`."""
-    if ruled(name, out):
-        return lambda x1, x2: ruled(name, out)(x1, x2, out)
+    if rounding_rule(name, out):
+        return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
     if out is not None:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
@@ -218,8 +218,8 @@ def mul_step(
 @bound
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
-    if ruled("mul", out):
-        return lambda x1, x2: ruled("mul", out)(x1, x2, out)
+    if rounding_rule("mul", out):
+        return lambda x1, x2: rounding_rule("mul", out)(x1, x2, out)
     found = None if out is None else _by_kernel(mul_step, x1, x2, out)
     return _product(x1, x2, out) if found is None else found
 
@@ -263,7 +263,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    is_ruled = ruled("div", grid) is not None
+    is_ruled = rounding_rule("div", grid) is not None
 
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
@@ -276,7 +276,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
             call = describe("div", x1, x2)
             raise CastError("0 / 0 has no code", "Mask it first", call)
         if is_ruled:
-            return ruled("div", grid)(x1, x2, grid)
+            return rounding_rule("div", grid)(x1, x2, grid)
         return _rounded(codes, x1, x2, grid)
 
     return run
@@ -363,10 +363,10 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     _check(name, x1, x2, out)
     if out is None:
         shape = broadcast_shapes(x1.shape, x2.shape)
-        grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
+        grid = checked(name, (x1, x2), lambda: combine.shared_grid((x1, x2), shape))
         return lambda x1, x2: quantized(choose(x1.code_array, x2.code_array), grid)
-    if ruled(name, out):
-        return lambda x1, x2: ruled(name, out)(x1, x2, out)
+    if rounding_rule(name, out):
+        return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
 
     def run(*xs: Any) -> Any:
         steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]

@@ -37,7 +37,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.bound import bound, bound_step, result_on
 from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.ops.kernels import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -70,7 +70,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     grid, is_wide = _ruled(qparams, rounding), x.dtype is dtypes.float64
-    is_ruled = ruled("quantize", grid) is not None
+    is_ruled = rounding_rule("quantize", grid) is not None
     if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
         return BoundQuantize(grid, x.size)
 
@@ -79,7 +79,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
             if x.size and np.isnan(np.max(x.buffer)):
                 raise _nan(x)
         if is_ruled:
-            return ruled("quantize", grid)(x, grid)
+            return rounding_rule("quantize", grid)(x, grid)
         return rounded_to(x.buffer.astype(np.float64), grid, is_wide)
 
     return run
@@ -237,8 +237,8 @@ def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
 @bound
 def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     step = step_of_codes(requantize_step, spec_of(x), out=out)
     if step is None:
         return lambda x: _rescaled(x, out)
@@ -249,8 +249,8 @@ def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
 @bound
 def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     return lambda x: _rescaled(x, out)
 
 
@@ -258,8 +258,8 @@ def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
 @bound
 def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     return lambda x: finite("requantize", exact.numbers_of(x), out, x)
 
 

@@ -238,4 +238,4 @@ def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
 
 def require_per_tensor(name: str, *xs: Any, beside: Sequence[Any] = ()) -> None:
     """Refuse grids that differ along an axis; those `beside` may."""
-    checked(name, (*xs, *beside), lambda: check_one_scale(*xs, beside=beside))
+    checked(name, (*xs, *beside), lambda: check_one_scale(*xs, others=beside))

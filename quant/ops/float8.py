@@ -34,7 +34,7 @@ from mdtensor.quant.exact import numbers_of
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops.conversion import finite
 from mdtensor.quant.ops.errors import check_out
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ScaledFloatTensor
 from mdtensor.spec.elementwise import same
@@ -66,13 +66,13 @@ def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
     name = operation.__name__
     if out is not None:
         check_out(name, out, x1, x2)
-        if by_rule := ruled(name, out):
+        if by_rule := rounding_rule(name, out):
             return by_rule(x1, x2, out)
     shape = checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
     if out is not None:
         numbers = (Float64Tensor.wrap(numbers_of(x)) for x in (x1, x2))
         return finite(name, operation(*numbers).buffer, out, x1, x2)
-    grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
+    grid = checked(name, (x1, x2), lambda: combine.shared_grid((x1, x2), shape))
     return _on(grid, x1, operation(_floats(x1), _floats(x2)))
 
 

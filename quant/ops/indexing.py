@@ -50,7 +50,7 @@ def _check(places: Any, value: Any) -> None:
             "codes",
         )
     check_broadcast(value.shape, places.shape)
-    combine.shared((places, value), places.shape, is_rounded=False)
+    combine.shared_grid((places, value), places.shape, is_rounded=False)
 
 
 @method(setitem, deduce=_assigned)

@@ -45,7 +45,7 @@ from mdtensor.quant.grids.combine import singles
 from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused
 from mdtensor.quant.ops.kernels import NotCompiled, compiled
 from mdtensor.quant.ops.scalars import codes_of
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, PackedTensor, QuantizedTensor, spec_of
 from mdtensor.spec.shapes import (
@@ -219,12 +219,12 @@ def named(name: str, x: Any, make: Callable[[], Any]) -> Any:
 
 def _reshaped(x: TensorSpec, *, shape: Any, copy: Any = None) -> TensorSpec:
     found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
-    return on_grid(found, moves.reshaped(x.qparams, x.shape, found))
+    return on_grid(found, moves.reshape(x.qparams, x.shape, found))
 
 
 def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
     shape = shape_of(rule.permuted, x, axes=axes)
-    return on_grid(shape, moves.permuted(x.qparams, permutation(axes, x.ndim)))
+    return on_grid(shape, moves.permute(x.qparams, permutation(axes, x.ndim)))
 
 
 def _transposed(x: TensorSpec) -> TensorSpec:
@@ -240,13 +240,13 @@ def _moved_axes(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
 
 def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
-    return on_grid(shape, moves.squeezed(x.qparams, gone))
+    return on_grid(shape, moves.squeeze(x.qparams, gone))
 
 
 def _expanded(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape = shape_of(rule.expanded, x, axis=axis)
     new = normalize_axes(axis, len(shape))
-    return on_grid(shape, moves.expanded(x.qparams, new, len(shape)))
+    return on_grid(shape, moves.expand_dims(x.qparams, new, len(shape)))
 
 
 def _broadcast(x: TensorSpec, *, shape: Any) -> TensorSpec:
@@ -257,12 +257,12 @@ def _broadcast(x: TensorSpec, *, shape: Any) -> TensorSpec:
 def _flipped(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape = shape_of(rule.flipped, x, axis=axis)
     axes = normalize_axes(axis, x.ndim)
-    return on_grid(shape, moves.flipped(x.qparams, x.shape, axes))
+    return on_grid(shape, moves.flip(x.qparams, x.shape, axes))
 
 
 def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
     shape = shape_of(indexing.indexed, x, key=key)
-    return on_grid(shape, moves.indexed(x.qparams, x.shape, key))
+    return on_grid(shape, moves.getitem(x.qparams, x.shape, key))
 
 
 def _shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
@@ -295,12 +295,12 @@ def _concatenated(
         check_integers(out)
         return on_grid(shape, out)
     at = None if axis is None else normalize_axis(axis, xs[0].ndim)
-    return on_grid(shape, combine.concatenated(xs, at))
+    return on_grid(shape, combine.concat_grids(xs, at))
 
 
 def _stacked(*xs: TensorSpec, axis: int) -> TensorSpec:
     shape = shape_of(rule.stacked, *xs, axis=axis)
-    return on_grid(shape, combine.stacked(xs, normalize_axis(axis, len(shape))))
+    return on_grid(shape, combine.stack_grids(xs, normalize_axis(axis, len(shape))))
 
 
 @method(reshape, deduce=_reshaped, prepare=views(reshaped))
@@ -387,7 +387,7 @@ def concat(*arrays: QuantizedTensor, axis: Any, out: Any = None) -> Any:
     specs = [spec_of(x) for x in arrays]
     checked("concat", arrays, lambda: _concatenated(*specs, axis=axis, out=out))
     check_out("concat", out, *arrays)
-    if by_rule := ruled("concat", out):
+    if by_rule := rounding_rule("concat", out):
         return by_rule(*arrays, out, axis=axis)
     return concat([requantize(x, out=out) for x in arrays], axis=axis)
 
@@ -414,7 +414,7 @@ def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
     shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
     at = indexing.take_axis(axis, x.ndim)
     key = (*[slice(None)] * at, indices)
-    return on_grid(shape, moves.indexed(grid, x.shape, key))
+    return on_grid(shape, moves.getitem(grid, x.shape, key))
 
 
 @method(take, deduce=_taken, prepare=take_step)
@@ -427,7 +427,7 @@ def _flat(x: TensorSpec, axis: Any) -> tuple[QParams, tuple[int, ...], int]:
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
     row = shape_of(rule.reshaped, x, shape=(-1,))
-    return moves.reshaped(x.qparams, x.shape, row), row, 0
+    return moves.reshape(x.qparams, x.shape, row), row, 0
 
 
 def _rolled(x: TensorSpec, *, shift: Any, axis: Any) -> TensorSpec:
@@ -436,8 +436,8 @@ def _rolled(x: TensorSpec, *, shift: Any, axis: Any) -> TensorSpec:
     if axis is None:
         grid, here, axis = _flat(x, None)
     for at, places in roll_steps(shift, axis, len(here)):
-        grid = moves.rolled(grid, here, at, places)
-    return on_grid(shape, moves.reshaped(grid, here, shape))
+        grid = moves.roll(grid, here, at, places)
+    return on_grid(shape, moves.reshape(grid, here, shape))
 
 
 @method(roll, deduce=_rolled)
@@ -452,7 +452,7 @@ def _repeated(x: TensorSpec, repeats: Any, *, axis: Any) -> TensorSpec:
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
     grid, here, at = _flat(x, axis)
-    return on_grid(shape, moves.repeated(grid, here, at, repeats))
+    return on_grid(shape, moves.repeat(grid, here, at, repeats))
 
 
 def _check_counts(counts: Any) -> None:
@@ -471,10 +471,10 @@ def _tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     shape = shape_of(rule.tiled, x, repetitions)
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     new = list(range(len(shape) - x.ndim))
-    grid = moves.expanded(x.qparams, new, len(shape))
+    grid = moves.expand_dims(x.qparams, new, len(shape))
     here = (*[1] * len(new), *x.shape)
     for at, count in enumerate(counts, len(shape) - len(counts)):
-        grid = moves.tiled(grid, here, at, count)
+        grid = moves.tile(grid, here, at, count)
         here = (*here[:at], shape[at], *here[at + 1 :])
     return on_grid(shape, grid)
 
@@ -489,7 +489,7 @@ def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
     shape = shape_of(rule.padded, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     axes = [at for at, ends in enumerate(widths) if any(ends)]
-    grid = moves.reduced(x.qparams, axes, keepdims=True)
+    grid = moves.reduce(x.qparams, axes, keepdims=True)
     one = tuple(1 if at in axes else n for at, n in enumerate(x.shape))
     for single in singles(grid):
         codes_of(single, (), value)

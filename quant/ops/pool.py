@@ -36,7 +36,7 @@ from mdtensor.quant.ops.kernels import (
     narrow,
     step_of_codes,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ShortTensor, quantized, spec_of
 from mdtensor.spec.windows import Window, check_image, padding4, pool_window
@@ -169,8 +169,8 @@ def avg_pool2d(
     )
     _refuse_nothing("avg_pool2d", x)
     border = padding4(padding) if count_include_pad else None
-    if ruled("avg_pool2d", grid):
-        return lambda x: ruled("avg_pool2d", grid)(x, window, border, grid)
+    if rounding_rule("avg_pool2d", grid):
+        return lambda x: rounding_rule("avg_pool2d", grid)(x, window, border, grid)
     step = attempt(
         avg_pool2d_step,
         spec_of(x),
@@ -242,8 +242,8 @@ def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
     _refuse_nothing("global_avg_pool2d", x)
-    if ruled("global_avg_pool2d", grid):
-        return lambda x: ruled("global_avg_pool2d", grid)(x, grid)
+    if rounding_rule("global_avg_pool2d", grid):
+        return lambda x: rounding_rule("global_avg_pool2d", grid)(x, grid)
     step = step_of_codes(global_avg_pool2d_step, spec_of(x), out=grid)
     if step is None:
         return lambda x: mean(x, axis=(2, 3), keepdims=True, out=grid)

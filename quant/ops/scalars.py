@@ -28,7 +28,7 @@ from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup.build import exactly, is_number
 from mdtensor.quant.ops.arithmetic import quotient
 from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused
-from mdtensor.quant.presets import rule_for
+from mdtensor.quant.presets import find_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, quantized
 
@@ -127,7 +127,7 @@ def _check(number: float) -> None:
 
 def _refuse_rule(name: str, out: QParams) -> None:
     """Refuse a rule of rounding other than `exact`."""
-    if rule_for(name, out):
+    if find_rule(name, out):
         raise OptionError(
             "only rounding='exact' computes with Python numbers",
             "Quantize the number, or pass out=QParams(..., rounding='exact')",
