@@ -28,7 +28,7 @@ from mdtensor.spec.shapes import (
     Shape,
     broadcast_shapes as joint_shape,
     integers,
-    moved_axes,
+    moveaxis_order,
     normalize_axes,
     normalize_axis,
     pad_widths,
@@ -61,7 +61,7 @@ def permute_dims(x: Dense, /, *, axes: Any) -> Tensor:
 @method(moveaxis)
 def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
     deduced(moveaxis, x, source, destination)
-    return x.wrap(x.buffer.transpose(moved_axes(source, destination, x.ndim)))
+    return x.wrap(x.buffer.transpose(moveaxis_order(source, destination, x.ndim)))
 
 
 @method(concat)

@@ -129,11 +129,13 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 
-def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> TensorSpec:
+def clip_spec(
+    x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any
+) -> TensorSpec:
     """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)
     _check_bound(x, "max", max)
-    # Bounds that are tensors have no order before the call runs.
+    # The values of tensor bounds are unknown before the call runs.
     if isinstance(min, Number) and isinstance(max, Number):
         _check_order(min, max)
     shapes = [bound.shape for bound in (min, max) if is_tensor(bound)]

@@ -106,7 +106,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
     if index is Ellipsis:
         return sizes, None
     if isinstance(index, slice):
-        return (_sliced(sizes[0], index),), None
+        return (_slice_size(sizes[0], index),), None
     # A bool is a mask in NumPy and an integer in Python; here it is neither.
     if isinstance(index, Integral) and not isinstance(index, (bool, Dim)):
         _check_index(sizes[0], int(index))
@@ -126,7 +126,7 @@ def _are_neighbours(places: list[int]) -> bool:
     return places[-1] - places[0] == len(places) - 1
 
 
-def _sliced(size: int, key: slice) -> int:
+def _slice_size(size: int, key: slice) -> int:
     ends = key.start, key.stop, key.step
     if any(isinstance(end, Dim) for end in ends):
         raise BoundsError(f"cannot index with {key}", "Use integers")

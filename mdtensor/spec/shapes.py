@@ -17,7 +17,7 @@ from mdtensor.spec.dims import (
     Shape as Shape,
     common_size,
     longer as longer,
-    repeated_size as repeated_size,
+    multiply_size as multiply_size,
 )
 
 #: NumPy's limit.
@@ -232,7 +232,7 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
     in (M, 3, -1) may be 0 instead of 2.
 
     Raises:
-        ShapeError: the number of elements would change, whatever the unknown sizes are.
+        ShapeError: the number of elements would change for any value of the unknown sizes.
 
     Example:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
@@ -287,14 +287,14 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return order
 
 
-def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
+def moveaxis_order(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
     """Return the permutation that moves axes `source` to `destination`.
 
     Raises:
         ShapeError: an axis does not exist or repeats, or the numbers of axes differ.
 
     Example:
-        >>> moved_axes((0, 1), (-1, 0), 3)
+        >>> moveaxis_order((0, 1), (-1, 0), 3)
         (1, 2, 0)
     """
     here, there = (

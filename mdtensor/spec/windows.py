@@ -68,15 +68,15 @@ class Window:
         """Return the image on which this window has `height` by `width` positions.
 
         Raises:
-            ShapeError: the window has no positions, or padding covers the whole image.
+            ShapeError: the result would be empty, or padding covers the whole image.
         """
         top, left, bottom, right = self.padding
         return (
-            self._reached(height, top + bottom, 0, more[0]),
-            self._reached(width, left + right, 1, more[1]),
+            self._extent(height, top + bottom, 0, more[0]),
+            self._extent(width, left + right, 1, more[1]),
         )
 
-    def _reached(self, size: int, padding: int, axis: int, more: int) -> int:
+    def _extent(self, size: int, padding: int, axis: int, more: int) -> int:
         if DYNAMIC in (size, self.kernel[axis]):
             return DYNAMIC
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1

@@ -92,7 +92,8 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 
 # Stubs are generated, because overloads by hand are true only until the first change
-# (decision 0014).
+# (decision 0014). They stay in git, and a check compares them with their source
+# (decision 0049).
 class Package:
     """The stubs of a package and of the packages that extend it.
 

@@ -15,7 +15,7 @@ class Axis(tuple[CoordinateType, ...]):
     """Coordinates of one kind, each once, in the given order.
 
     Raises:
-        RegistrationError: there are no coordinates, one is not a coordinate, they are
+        RegistrationError: coordinates are missing, one is not a coordinate, they are
             of several kinds, or one occurs twice.
 
     Example:
@@ -77,7 +77,7 @@ class Axes:
     point, `space <= other` whether every point is a point of `other`, too.
 
     Raises:
-        RegistrationError: there are no axes, one is not an `Axis`, or two are of one
+        RegistrationError: axes are missing, one is not an `Axis`, or two are of one
             kind.
 
     Example:

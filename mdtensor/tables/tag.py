@@ -65,7 +65,7 @@ class Tag(Generic[*Kinds], metaclass=TagType):
     `Tag` itself does not have coordinates: every other tag is below it.
 
     Raises:
-        RegistrationError: there are no coordinates, one is not a coordinate, or two
+        RegistrationError: coordinates are missing, one is not a coordinate, or two
             are of one kind.
 
     Example:
@@ -148,7 +148,7 @@ def tag_of(coordinates: Iterable[Any]) -> TagType:
     if not given:
         raise RegistrationError("a tag has at least one coordinate", "Use Tag for any")
     _require_coordinates(given)
-    # A set, so that the order of coordinates makes no difference.
+    # A set, so that the order of coordinates does not matter.
     key = frozenset(given)
     if key not in _TAGS:
         # setdefault keeps the first class if two threads make the same tag.

@@ -50,7 +50,7 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, PackedTensor, QuantizedTensor, spec_of
 from mdtensor.spec.shapes import (
     integers,
-    moved_axes,
+    moveaxis_order,
     normalize_axes,
     normalize_axis,
     pad_widths,
@@ -235,7 +235,7 @@ def _transposed(x: TensorSpec) -> TensorSpec:
 
 def _moved_axes(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
     shape_of(rule.moved, x, source, destination)
-    return _permuted(x, axes=moved_axes(source, destination, x.ndim))
+    return _permuted(x, axes=moveaxis_order(source, destination, x.ndim))
 
 
 def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
