@@ -156,7 +156,9 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
     return call
 
 
-def _raise_on_loss(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
+def _raise_on_loss(
+    name: str, arguments: object, result: object, found: list[Any]
+) -> None:
     for item in found:
         if isinstance(item, Lost) and item.count:
             raise LossError(

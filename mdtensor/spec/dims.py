@@ -205,7 +205,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def _pairs(specs: Any, tensors: Any) -> Iterable[tuple[Any, Any]]:
+def _pairs(specs: object, tensors: object) -> Iterable[tuple[Any, Any]]:
     """Pair each spec with its tensor.
 
     Raises:

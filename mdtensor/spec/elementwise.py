@@ -29,7 +29,7 @@ def component(x: TensorSpec, **_: Any) -> TensorSpec:
     return x.with_dtype(parts.get(x.dtype, x.dtype))
 
 
-def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def broadcast(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type and broadcast shape; a Python scalar is weak, ()."""
     tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
@@ -63,21 +63,21 @@ def joint_type(*operands: Any) -> DType:
     return dtype
 
 
-def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def arithmetic(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be a number."""
     result = broadcast(x1, x2)
     check_number(result.dtype)
     return result
 
 
-def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def fractional(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be floating or complex."""
     result = broadcast(x1, x2)
     check_fractions(result.dtype)
     return result
 
 
-def bitwise(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def bitwise(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be bool or an integer."""
     result = broadcast(x1, x2)
     check_bits(result.dtype)
@@ -121,7 +121,7 @@ def check_fractions(dtype: DType) -> None:
         )
 
 
-def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def comparison(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer bool and the broadcast shape. Numbers of any two types compare."""
     # Comparisons compare exact values, so operands do not need a common type.
     tensor: TensorSpec = one_tensor(x1, x2)
@@ -130,7 +130,7 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
 
 
 def clip_spec(
-    x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any
+    x: TensorSpec, *, min: object = None, max: object = None, **_: Any
 ) -> TensorSpec:
     """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)
@@ -142,7 +142,7 @@ def clip_spec(
     return x.with_shape(broadcast_shapes(x.shape, *shapes))
 
 
-def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
+def _check_bound(x: TensorSpec, name: str, bound: object) -> None:
     # A bound must not change the type of the result, so the type must represent it.
     if isinstance(bound, Number):
         fit_scalar(bound, x.dtype)
@@ -156,7 +156,7 @@ def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
         raise OptionError(f"{name} is a {type(bound).__name__}", fix)
 
 
-def _check_order(low: Any, high: Any) -> None:
+def _check_order(low: object, high: object) -> None:
     if low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
 

@@ -69,7 +69,7 @@ class TensorSpec:
             return self
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
-    def with_shape(self, shape: Any) -> TensorSpec:
+    def with_shape(self, shape: object) -> TensorSpec:
         return TensorSpec(self.type, shape, self.qparams)
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class TileSpec(TensorSpec):
             )
 
 
-def _no_type(given: Any) -> DispatchError:
+def _no_type(given: object) -> DispatchError:
     """Return the error for a value that is not a tensor class."""
     if isinstance(given, dtypes.DType):
         fix = f"Use leaf({given}), the class of its tensors"
@@ -127,7 +127,7 @@ def _no_type(given: Any) -> DispatchError:
     return DispatchError(f"the type of a spec is {name}", fix)
 
 
-def _sizes(shape: Any) -> Shape:
+def _sizes(shape: object) -> Shape:
     """Return the shape of a spec as a tuple."""
     given = shape if type(shape) is tuple else entries(shape)
     if given is None:
@@ -139,7 +139,7 @@ def _sizes(shape: Any) -> Shape:
     return check_rank(tuple(n if isinstance(n, Dim) else int(n) for n in given))
 
 
-def _is_known_or_not(size: Any) -> bool:
+def _is_known_or_not(size: object) -> bool:
     # The check against `Integral` is slow, and most sizes are plain integers.
     if type(size) is int or isinstance(size, Dim):
         return int(size) >= DYNAMIC
@@ -147,7 +147,7 @@ def _is_known_or_not(size: Any) -> bool:
     return is_integer and int(size) >= DYNAMIC
 
 
-def is_tensor(given: Any) -> bool:
+def is_tensor(given: object) -> bool:
     """Return whether `given` is a tensor, with or without elements."""
     is_one = isinstance(getattr(given, "dtype", None), dtypes.DType)
     return is_one and isinstance(getattr(given, "shape", None), tuple)

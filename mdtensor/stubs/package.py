@@ -153,6 +153,7 @@ class Package:
     def _name_classes(self) -> None:
         """Name one class for all operations with equal signatures."""
         alike: dict[tuple[str, ...], list[Operation]] = {}
+        # Sorted, so that the names of classes do not depend on the order of imports.
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
             if overloads:
@@ -170,6 +171,7 @@ class Package:
         for space in self.spaces:
             for name in creation.NAMES & set(vars(space)):
                 signatures = list(creation.overloads(name, vars(space)[name]))
+                # `function` indents its lines for a class; these stand in a module.
                 found[name] = [line[4:] for line in function(name, signatures)]
         return dict(sorted(found.items()))
 
@@ -205,6 +207,7 @@ class Package:
         for home, names in sorted(homes.items()):
             if home == within or not names:
                 continue
+            # An import of names from a package that imports this stub would be a cycle.
             if within in (CALLS, operators.__name__) and self._is_stranger(home):
                 last = home.rpartition(".")[2]
                 yield f"import {home} as _{last}"

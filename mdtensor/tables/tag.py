@@ -35,7 +35,7 @@ class TagType(type):
     add: Callable[..., TagType]
     drop: Callable[..., TagType]
 
-    def __getitem__(cls, given: Any) -> TagType:
+    def __getitem__(cls, given: object) -> TagType:
         more = given if isinstance(given, tuple) else (given,)
         return tag_of((*cls.coordinates, *more))
 
@@ -138,7 +138,7 @@ class Tag(Generic[*Kinds], metaclass=TagType):
         return type(self), ()
 
 
-def _without(tag: Any, kinds: set[CoordinateType]) -> list[CoordinateType]:
+def _without(tag: object, kinds: set[CoordinateType]) -> list[CoordinateType]:
     return [c for c in tag.coordinates if c.kind not in kinds]
 
 
