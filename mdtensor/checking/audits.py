@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation
@@ -361,12 +362,12 @@ def quotients(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", int(np.count_nonzero((a == smallest) & (b == -1))))
 
 
-def _rerun(operation: object, options: dict[str, Any], *arrays: Any) -> Any:
+def _rerun(operation: Callable[..., Any], options: dict[str, Any], *arrays: Any) -> Any:
     """Run the same operation on float64 and return its array."""
     return operation(*map(Float64Tensor.wrap, arrays), **options).buffer
 
 
-def _linear(operation: object, case: Case) -> Iterator[Lost | Headroom]:
+def _linear(operation: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
     (x,) = buffers(case)
     if x.dtype.kind == "b":
         x = x.astype(np.int8)
@@ -382,7 +383,7 @@ for _operation in (sum, cumulative_sum, trace):
     audit(_operation, result=IntegerTensor)(on_host(partial(_linear, _operation)))
 
 
-def _product(operation: object, case: Case) -> Iterator[Lost | Headroom]:
+def _product(operation: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
     # In float64: a product far out of range becomes infinity, which counts as wrapped.
     (x,) = buffers(case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
@@ -406,7 +407,7 @@ def differences(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
-def _bilinear(compute: object, case: Case) -> Iterator[Lost | Headroom]:
+def _bilinear(compute: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
     a, b, *bias = buffers(case)
     found = case.result.buffer
     if overflow.is_safe(a.size, [a, b], found) and not bias:
@@ -466,7 +467,7 @@ def _compare(exact: object, case: Case) -> Iterator[Lost | Headroom]:
 OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
 
 
-def _count_changes(x: object, found: object) -> tuple[int, int]:
+def _count_changes(x: npt.NDArray[Any], found: npt.NDArray[Any]) -> tuple[int, int]:
     """Count the elements of x that the cast changed, and those out of range."""
     storage = found.dtype
     if x.dtype.kind == "c" and storage.kind != "c":
@@ -481,7 +482,7 @@ def _count_changes(x: object, found: object) -> tuple[int, int]:
     return int(np.count_nonzero(inexact)), int(np.count_nonzero(outside))
 
 
-def _is_comparable(first: object, second: object) -> bool:
+def _is_comparable(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
     """Return whether NumPy compares the two types without rounding."""
     if first.kind in "bui" and second.kind in "bui":
         return True

@@ -157,7 +157,7 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
 
 
 def _raise_on_loss(
-    name: str, arguments: object, result: object, found: list[Any]
+    name: str, arguments: tuple[Any, ...], result: Any, found: list[Any]
 ) -> None:
     for item in found:
         if isinstance(item, Lost) and item.count:

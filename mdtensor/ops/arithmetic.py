@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import DataError, describe
@@ -97,7 +98,7 @@ def remainder(x1: Real, x2: Real, /) -> Tensor:
 
 
 def _refuse_zeros(
-    name: str, x1: object, x2: object, divisor: object, result: object
+    name: str, x1: object, x2: object, divisor: npt.NDArray[Any], result: type[Tensor]
 ) -> None:
     # One more pass over the divisor, which is cheap compared with the division.
     count = kernel.zeros(divisor) if result.dtype.is_integer else 0
@@ -193,13 +194,13 @@ def clip(x: RealTensor, /, *, min: object, max: object) -> Tensor:
     return x.wrap(kernel.clip(x.buffer, low, high))
 
 
-def _is_safe(low: object, high: object, kind: type[Tensor]) -> bool:
+def _is_safe(low: Any, high: Any, kind: type[Tensor]) -> bool:
     """Return whether the limits are ordered numbers that need no further check."""
     plain = type(low) in (int, float) and type(high) in (int, float)
     return plain and kind in PLAIN_FLOATS and -EXACT < low <= high < EXACT
 
 
-def _limit(bound: object, x: Tensor) -> Any:
+def _limit(bound: Any, x: Tensor) -> Any:
     """Return the limit as an array, unless it is None or the kernel can round it."""
     if bound is None or (
         type(bound) in (int, float) and x.dtype.is_floating and -EXACT < bound < EXACT

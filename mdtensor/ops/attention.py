@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
     value: FloatingTensor,
     /,
     *,
-    attn_mask: object,
+    attn_mask: Tensor | None,
     is_causal: bool,
     scale: float | None,
 ) -> Tensor:

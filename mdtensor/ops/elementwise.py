@@ -5,6 +5,7 @@ from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.declaration import parameter_docs
 from mdtensor.dispatch.operation import generic, method
@@ -102,7 +103,7 @@ def elementwise(
     declaration.is_named = True  # type: ignore[attr-defined]
     operation = generic(declaration, deduce=_rule(chosen))
 
-    def implementation(*arguments: Any, out: object = None) -> Any:
+    def implementation(*arguments: Any, out: Any = None) -> Any:
         given = arguments if out is None else (*arguments, out)
         return checked(
             operation.__name__,
@@ -115,7 +116,7 @@ def elementwise(
     return method(operation)(implementation)
 
 
-def _parameters(function: object) -> list[Parameter]:
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     """Return the parameters of the function as positional-only ones.
 
     Raises:
@@ -131,7 +132,9 @@ def _parameters(function: object) -> list[Parameter]:
     return [p.replace(kind=Parameter.POSITIONAL_ONLY, annotation=Any) for p in found]
 
 
-def _dress(made: object, function: object, parameters: list[Parameter]) -> None:
+def _dress(
+    made: Any, function: Callable[..., Any], parameters: list[Parameter]
+) -> None:
     """Give `made` the name, signature and source location of `function`."""
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     made.__module__ = function.__module__ or "__main__"  # exec sets None
@@ -142,7 +145,7 @@ def _dress(made: object, function: object, parameters: list[Parameter]) -> None:
     made.__doc__ = _docstring(function, [p.name for p in parameters])
 
 
-def _docstring(function: object, names: list[str]) -> str:
+def _docstring(function: Callable[..., Any], names: list[str]) -> str:
     """Return the function's docstring, completed by the parameters it omits."""
     text = cleandoc(function.__doc__ or f"{function.__name__}, element by element.")
     known = parameter_docs(function)
@@ -173,7 +176,7 @@ def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
 
 
 def _compute(
-    operation: object, function: object, arguments: object, out: object
+    operation: Any, function: Any, arguments: tuple[Any, ...], out: Any
 ) -> Tensor:
     name = operation.__name__
     if out is not None:
@@ -193,7 +196,7 @@ def _compute(
     return result
 
 
-def _result(name: str, spec: TensorSpec, arguments: object) -> Tensor:
+def _result(name: str, spec: TensorSpec, arguments: tuple[Any, ...]) -> Tensor:
     """Return a new tensor with the memory order of the first argument of its shape."""
     storage = spec.dtype.storage
     like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
@@ -217,7 +220,7 @@ def _check_out(spec: TensorSpec, out: Tensor) -> None:
         raise ShapeError(problem, f"Give out the shape {spec.shape}")
 
 
-def _elements(name: str, x: object, target: object) -> Any:
+def _elements(name: str, x: object, target: npt.NDArray[Any]) -> Any:
     """Return a number, or the operand broadcast to the shape of `target`."""
     if not isinstance(x, Tensor):
         return number(x)
@@ -228,7 +231,7 @@ def _elements(name: str, x: object, target: object) -> Any:
     return found._replace(array=np.broadcast_to(found.array, target.shape))
 
 
-def _apart(x: object, target: object) -> Any:
+def _apart(x: object, target: npt.NDArray[Any]) -> Any:
     """Return the operand, or a copy if it overlaps `target` at other elements."""
     if not isinstance(x, Elements) or not np.may_share_memory(x.array, target):
         return x

@@ -166,7 +166,12 @@ def rfftfreq(
 
 
 def _frequencies(
-    name: str, frequencies: object, n: object, d: object, dtype: object, device: object
+    name: str,
+    frequencies: Callable[..., Any],
+    n: object,
+    d: object,
+    dtype: object,
+    device: object,
 ) -> Tensor:
     def check() -> type[Tensor]:
         wanted = DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)

@@ -183,7 +183,7 @@ def _run(
             threads.run(work, int(count), scheduling, int(grain))
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: Any) -> bool:
     # True is an Integral, but as a count it is a mistake.
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and 0 <= value < 2**63

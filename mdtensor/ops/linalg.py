@@ -70,7 +70,7 @@ def convergence_errors(
 # Decompositions.
 
 
-def wrap_all(results: object, buffers: Iterable[Any]) -> Any:
+def wrap_all(results: Any, buffers: Iterable[Any]) -> Any:
     """Return the named tuple of tensors around `buffers`, typed by `results`."""
     pairs = zip(results, buffers, strict=True)
     return results._make(result.type.wrap(buffer) for result, buffer in pairs)

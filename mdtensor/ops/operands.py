@@ -134,7 +134,7 @@ def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
     return found
 
 
-def _deduce(operation: object, arguments: object, options: dict[str, Any]) -> Any:
+def _deduce(operation: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if not hasattr(operation, "operation"):
         problem = f"{shown(operation)} is not an operation"
         raise OptionError(problem, "See md.operations()")
@@ -149,7 +149,7 @@ def _deduce(operation: object, arguments: object, options: dict[str, Any]) -> An
 
 
 def _refuse_names(
-    operation: Callable[..., Any], arguments: object, options: dict[str, Any]
+    operation: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     """Raise if a size is a name instead of a number, which only `infer` accepts."""
     for name, value in options.items():
@@ -227,7 +227,7 @@ def binary(
     return result
 
 
-def _is_short(kind: type[Tensor], a: object, b: object) -> bool:
+def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
     """Return whether no cast is needed and several threads would not pay off."""
     is_same = a.dtype is b.dtype is kind.dtype.storage and kind in PLAIN
     return is_same and a.size < LARGE and b.size < LARGE
@@ -323,7 +323,7 @@ def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
         return None
 
 
-def _fast_buffer(operand: object, dtype: DType) -> Any:
+def _fast_buffer(operand: Any, dtype: DType) -> Any:
     """Return a buffer; None for a number that NumPy would not round correctly."""
     if isinstance(operand, Tensor):
         return operand.buffer
@@ -369,7 +369,7 @@ def exact_buffers(operation: Callable[..., Any], *operands: Any) -> list[Any]:
 
 
 def comparison_buffers(
-    operation: Callable[..., Any], x1: object, x2: object
+    operation: Callable[..., Any], x1: Any, x2: Any
 ) -> tuple[Any, Any]:
     """Return the buffers of two operands to compare; round a float to the other type.
 
@@ -387,7 +387,7 @@ def comparison_buffers(
     return a, b
 
 
-def _is_alike(x1: object, x2: object) -> bool:
+def _is_alike(x1: Any, x2: Any) -> bool:
     """Return whether both are host tensors of the same type and shape."""
     kind = type(x1)
     if kind is not type(x2) or not (kind in PLAIN or issubclass(kind, Tensor)):
@@ -395,7 +395,7 @@ def _is_alike(x1: object, x2: object) -> bool:
     return kind.device is cpu and bool(x1.buffer.shape == x2.buffer.shape)
 
 
-def _comparison_operand(operand: object, other: object) -> Any:
+def _comparison_operand(operand: object, other: Any) -> Any:
     if isinstance(operand, Tensor):
         return operand.buffer
     if isinstance(operand, int):
@@ -452,9 +452,9 @@ def fast_path(
 
 
 def _single(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: object
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x: object, /) -> Any:
+    def run(x: Tensor, /) -> Any:
         if (a := x.buffer).size >= LARGE:
             return general(x)
         try:
@@ -470,9 +470,9 @@ def _single(
 
 
 def _pair(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: object
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x1: object, x2: object, /) -> Any:
+    def run(x1: Tensor, x2: Tensor, /) -> Any:
         if (a := x1.buffer).size >= LARGE:
             return general(x1, x2)
         try:
@@ -488,9 +488,9 @@ def _pair(
 
 
 def _narrow(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: object
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x1: object, x2: object, /) -> Any:
+    def run(x1: Tensor, x2: Tensor, /) -> Any:
         a, b = x1.buffer, x2.buffer
         if a.shape != b.shape:
             return general(x1, x2)

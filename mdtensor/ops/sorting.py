@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe
@@ -94,7 +95,9 @@ def nonzero(x: Dense, /) -> tuple[Tensor, ...]:
 
 
 @method(searchsorted)
-def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: object) -> Tensor:
+def searchsorted(
+    x1: RealTensor, x2: Real, /, *, side: str, sorter: Tensor | None
+) -> Tensor:
     given = [x for x in (x1, x2, sorter) if x is not None]
     on_host("searchsorted", *given)
     result = deduced(searchsorted, x1, x2, side=side, sorter=sorter).type
@@ -108,7 +111,7 @@ def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: object) -> T
     return found
 
 
-def _check_indices(sorter: object, size: int, given: list[Any]) -> None:
+def _check_indices(sorter: npt.NDArray[Any], size: int, given: list[Any]) -> None:
     if np.any(sorter < 0) or np.any(sorter >= size):
         raise OptionError(
             f"sorter holds an index outside of {size} elements",

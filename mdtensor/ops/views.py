@@ -169,7 +169,7 @@ def ranked_out(x: Tensor) -> View:
     return _view("ranked_out", x, writes=True, ranked=True)
 
 
-def _view(name: str, x: object, *, writes: bool, ranked: bool) -> View:
+def _view(name: str, x: Tensor, *, writes: bool, ranked: bool) -> View:
     found = operand(name, x, writes=writes, ranked=ranked)
     if ranked and not x.shape:
         fix = "Use flat_in(x) or flat_out(x)"

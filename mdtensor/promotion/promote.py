@@ -29,7 +29,7 @@ from mdtensor.promotion.tables import JAX, NUMPY, PYPTO, TORCH
 # Python numbers as elements.
 
 
-def fit_scalar(value: object, target: DType) -> Any:
+def fit_scalar(value: Any, target: DType) -> Any:
     """Return `value` if an element of type `target` can represent it, else raise.
 
     Floats and complex numbers represent every number, rounded to nearest; a number that
@@ -58,11 +58,11 @@ def fit_scalar(value: object, target: DType) -> Any:
     return value
 
 
-def _is_element(value: object, target: DType) -> bool:
+def _is_element(value: Any, target: DType) -> bool:
     return bool(target.minimum <= value <= target.maximum and value == int(value))
 
 
-def _as_float(value: object) -> Any:
+def _as_float(value: Any) -> Any:
     try:
         float(value)
     except OverflowError:
@@ -70,7 +70,7 @@ def _as_float(value: object) -> Any:
     return value
 
 
-def round_to_odd(value: object, target: DType) -> Any:
+def round_to_odd(value: Any, target: DType) -> Any:
     """Return `value`, or for an integer of more than 53 bits a float that rounds alike.
 
     The last of its 53 bits is 1 if any lower bit of `value` was 1. So rounding to the
@@ -291,7 +291,7 @@ def _cast_for(rules: RuleSet, tensor: DType, scalar: str) -> str:
     return "Make both tensors of one type"
 
 
-def can_cast(from_: object, to: object, /) -> bool:
+def can_cast(from_: Any, to: Any, /) -> bool:
     """Return whether promotion can change one element type into another.
 
     Args:
@@ -332,7 +332,7 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
     DEFAULT.add(new, _element_types("above", above), _element_types("below", below))
 
 
-def _element_types(name: str, given: object) -> list[DType]:
+def _element_types(name: str, given: Any) -> list[DType]:
     """Return the element types around a new one.
 
     Raises:

@@ -142,7 +142,7 @@ def clip_spec(
     return x.with_shape(broadcast_shapes(x.shape, *shapes))
 
 
-def _check_bound(x: TensorSpec, name: str, bound: object) -> None:
+def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
     # A bound must not change the type of the result, so the type must represent it.
     if isinstance(bound, Number):
         fit_scalar(bound, x.dtype)
@@ -156,7 +156,7 @@ def _check_bound(x: TensorSpec, name: str, bound: object) -> None:
         raise OptionError(f"{name} is a {type(bound).__name__}", fix)
 
 
-def _check_order(low: object, high: object) -> None:
+def _check_order(low: Any, high: Any) -> None:
     if low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
 

@@ -94,14 +94,14 @@ def _dtype(index: object) -> dtypes.DType | None:
         return None
 
 
-def _axes(index: object) -> int:
+def _axes(index: Any) -> int:
     """Count the axes that an index takes."""
     if index is None or index is Ellipsis:
         return 0
     return len(index.shape) if is_mask(index) else 1
 
 
-def _part(index: object, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
+def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
     """Return the sizes that an index keeps, and the shape that it selects, if any."""
     if index is None:
         return (1,), None

@@ -6,6 +6,7 @@ Images are [n, c, h, w]. A size of -1 is dynamic, as in `mdtensor.spec.shapes`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import flag
@@ -136,7 +137,7 @@ def conv_shape(
     return (x[0], w[0], *window.slide(x[2], x[3]))
 
 
-def _splits(channels: int, groups: object) -> bool:
+def _splits(channels: int, groups: Any) -> bool:
     """Return whether there are as many channels in each group."""
     if not is_size(groups) or groups < 1:
         return False

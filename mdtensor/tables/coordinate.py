@@ -201,7 +201,7 @@ def _is_of(value: object, kind: CoordinateType) -> bool:
     return is_class and getattr(value, "kind", None) is kind
 
 
-def _counterpart(kind: object, inner: CoordinateType) -> CoordinateType:
+def _counterpart(kind: CoordinateType, inner: CoordinateType) -> CoordinateType:
     """Return `kind[inner]`, below the counterparts of the bases of `inner`."""
     # Two threads must not make two classes for one coordinate.
     with _lock:

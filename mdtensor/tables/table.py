@@ -49,7 +49,7 @@ def build(
     return _resolve(operation, dict.fromkeys(covered), types)
 
 
-def _argument_types(operation: object, given: Arguments) -> tuple[type, ...]:
+def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
     """Return the types of the parameters after the tag, `Tensor` by default."""
     names = operation.dispatched[1:]
     is_one = given is not None and not isinstance(given, (tuple, list))
@@ -94,7 +94,7 @@ def points(space: Axes, part: object) -> Iterator[TagType]:
 
 
 def _resolve(
-    operation: object, covered: object, arguments: tuple[type, ...]
+    operation: Any, covered: dict[TagType, None], arguments: tuple[type, ...]
 ) -> Handles:
     handles: Handles = {}
     failed: list[TagType] = []
@@ -111,7 +111,7 @@ def _resolve(
 
 
 def _incomplete(
-    operation: object, failed: list[TagType], arguments: tuple[type, ...], count: int
+    operation: Any, failed: list[TagType], arguments: tuple[type, ...], count: int
 ) -> CoverageError:
     # A point without a candidate is a hole, a point with several is ambiguous.
     best = {point: _best(operation, (point, *arguments)) for point in failed}
@@ -133,7 +133,7 @@ def _incomplete(
     return CoverageError(problem, fix, operation.name, missing, ambiguous)
 
 
-def _best(operation: object, types: tuple[type, ...]) -> list[Any]:
+def _best(operation: Any, types: tuple[type, ...]) -> list[Any]:
     """Return the most specific of the methods that accept `types`."""
     # Several remain if none of them is more specific than all others.
     fits = [method for method in operation.methods if method.accepts(types)]
@@ -212,7 +212,7 @@ class DispatchTable:
     ) -> None:
         self._fill(space, ((coverage, op, arguments),), {})
 
-    def _fill(self, space: Axes, layers: object, known: object) -> None:
+    def _fill(self, space: Axes, layers: tuple[Any, ...], known: Handles) -> None:
         coverage, op, arguments = layers[-1]
         parts = _parts(coverage)
         if not (parts or known):

@@ -138,7 +138,7 @@ class Tag(Generic[*Kinds], metaclass=TagType):
         return type(self), ()
 
 
-def _without(tag: object, kinds: set[CoordinateType]) -> list[CoordinateType]:
+def _without(tag: TagType, kinds: set[CoordinateType]) -> list[CoordinateType]:
     return [c for c in tag.coordinates if c.kind not in kinds]
 
 

@@ -35,7 +35,7 @@ def _move(grid: QParams, move: Move, **changes: Any) -> QParams:
 
 
 def permute(grid: QParams, order: Sequence[int]) -> QParams:
-    """Return the grid of a tensor with permute axes.
+    """Return the grid of a tensor with permuted axes.
 
     Args:
         order: the old axis at each new place, counted from the front.
@@ -198,7 +198,7 @@ def gather(grid: QParams, shape: Shape, axis: int, places: slice | Array) -> QPa
 
 
 def roll(grid: QParams, shape: Shape, axis: int, places: int) -> QParams:
-    """Return the grid of a tensor roll by `places` along `axis`."""
+    """Return the grid of a tensor rolled by `places` along `axis`."""
     return _rearrange(grid, shape, axis, lambda v: np.roll(v, places % max(len(v), 1)))
 
 
