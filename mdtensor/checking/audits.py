@@ -407,7 +407,7 @@ def differences(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
-def _bilinear(compute: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
+def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
     a, b, *bias = buffers(case)
     found = case.result.buffer
     if overflow.is_safe(a.size, [a, b], found) and not bias:
@@ -454,7 +454,7 @@ def powers(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
 
 
-def _compare(exact: object, case: Case) -> Iterator[Lost | Headroom]:
+def _compare(exact: npt.NDArray[Any], case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
     yield Lost("wrapped", overflow.count(exact, found))
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")

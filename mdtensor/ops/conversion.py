@@ -132,7 +132,7 @@ def asarray(
     /,
     *,
     dtype: object = None,
-    device: object = None,
+    device: Any = None,
     copy: bool | None = None,
 ) -> Any:
     """Convert `obj` to a tensor.
@@ -192,7 +192,7 @@ def _tensor_of_values(values: object, dtype: DType | None) -> Any:
     return leaf(found).wrap(buffer)
 
 
-def _share(obj: object) -> Tensor | None:
+def _share(obj: Any) -> Tensor | None:
     """Return a tensor that shares the memory of `obj`, or None if that fails."""
     if isinstance(obj, Tensor):
         return obj

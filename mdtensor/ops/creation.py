@@ -72,7 +72,7 @@ def full(
 
 
 def make_on(
-    make: Callable[[], Any], dtype: DType, device: object, name: str, *arguments: Any
+    make: Callable[[], Any], dtype: DType, device: Any, name: str, *arguments: Any
 ) -> Any:
     """Return the tensor of the host array `make()` on `device`, by default on cpu.
 
@@ -83,7 +83,7 @@ def make_on(
     return target.wrap(target.device.from_host(made))
 
 
-def _find_type(dtype: DType, device: object) -> type[Tensor]:
+def _find_type(dtype: DType, device: Any) -> type[Tensor]:
     found = leaf(dtype)
     return found if device is None else found.with_device(find_device(device))
 

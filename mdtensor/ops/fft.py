@@ -33,32 +33,32 @@ from mdtensor.types import ComplexTensor, FloatingTensor
 
 
 @method(fft)
-def fft(x: ComplexTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def fft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(fft, x, n, axis, norm)
 
 
 @method(ifft)
-def ifft(x: ComplexTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def ifft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(ifft, x, n, axis, norm)
 
 
 @method(rfft)
-def rfft(x: FloatingTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def rfft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(rfft, x, n, axis, norm)
 
 
 @method(irfft)
-def irfft(x: ComplexTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def irfft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(irfft, x, n, axis, norm)
 
 
 @method(hfft)
-def hfft(x: ComplexTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def hfft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(hfft, x, n, axis, norm)
 
 
 @method(ihfft)
-def ihfft(x: FloatingTensor, /, *, n: object, axis: int, norm: str) -> Tensor:
+def ihfft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(ihfft, x, n, axis, norm)
 
 
@@ -83,7 +83,7 @@ def irfftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor
 
 
 def _along_axis(
-    operation: Callable[..., Any], x: Tensor, n: object, axis: int, norm: str
+    operation: Callable[..., Any], x: Tensor, n: int | None, axis: int, norm: str
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, n=n, axis=axis, norm=norm).type
     return result.wrap(kernel.along_axis(operation.__name__, x.buffer, n, axis, norm))
@@ -100,13 +100,13 @@ def _along_axes(
 
 
 @method(fftshift)
-def fftshift(x: Dense, /, *, axes: object) -> Tensor:
+def fftshift(x: Dense, /, *, axes: int | tuple[int, ...] | None) -> Tensor:
     deduced(fftshift, x, axes=axes)
     return x.wrap(kernel.fftshift(x.buffer, normalize_axes(axes, x.ndim)))
 
 
 @method(ifftshift)
-def ifftshift(x: Dense, /, *, axes: object) -> Tensor:
+def ifftshift(x: Dense, /, *, axes: int | tuple[int, ...] | None) -> Tensor:
     deduced(ifftshift, x, axes=axes)
     return x.wrap(kernel.ifftshift(x.buffer, normalize_axes(axes, x.ndim)))
 

@@ -164,7 +164,7 @@ def _run(
     count: int,
     function: object,
     arguments: tuple[Any, ...],
-    scheduling: object,
+    scheduling: Any,
     grain: int,
 ) -> None:
     if not _is_count(count):

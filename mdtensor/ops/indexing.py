@@ -67,7 +67,7 @@ def _part(x: Tensor, key: object, alike: frozenset[type]) -> Any:
 
 
 @method(setitem)
-def setitem(x: Dense, /, *, key: object, value: object) -> Tensor:
+def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
     # Only basic indices give views; writing into a copy would be lost.
@@ -112,7 +112,7 @@ def _fill(x: Tensor, key: object, value: object) -> bool:
 
 
 @method(take)
-def take(x: Dense, indices: IntegerTensor, /, *, axis: object) -> Tensor:
+def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)
     try:

@@ -155,7 +155,9 @@ def trace(x: NumericTensor, /, *, offset: int, dtype: object) -> Tensor:
 
 
 @method(vector_norm)
-def vector_norm(x: Inexact, /, *, axis: object, keepdims: bool, ord: object) -> Tensor:
+def vector_norm(
+    x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool, ord: object
+) -> Tensor:
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
     result: type[Tensor] = deduced(vector_norm, x, **options).type
     axes = normalize_axes(axis, x.ndim)

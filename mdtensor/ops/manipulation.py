@@ -40,7 +40,7 @@ from mdtensor.types import IntegerTensor
 
 
 @method(reshape)
-def reshape(x: Dense, /, *, shape: object, copy: object) -> Tensor:
+def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
     wanted = deduced(reshape, x, shape=shape, copy=copy).shape
     buffer = kernel.reshape(x.buffer, wanted, copy)
     # copy=False, and this shape needs a copy.
@@ -54,7 +54,7 @@ def reshape(x: Dense, /, *, shape: object, copy: object) -> Tensor:
 
 
 @method(permute_dims)
-def permute_dims(x: Dense, /, *, axes: object) -> Tensor:
+def permute_dims(x: Dense, /, *, axes: tuple[int, ...]) -> Tensor:
     deduced(permute_dims, x, axes=axes)
     return x.wrap(x.buffer.transpose(permutation(axes, x.ndim)))
 
@@ -98,7 +98,7 @@ def pad(x: Dense, /, *, pad_width: object, value: float) -> Tensor:
 
 
 @method(squeeze)
-def squeeze(x: Dense, /, *, axis: object) -> Tensor:
+def squeeze(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(squeeze, x, axis=axis)
     return x.wrap(x.buffer.squeeze(normalize_axes(axis, x.ndim)))
 
@@ -118,7 +118,7 @@ def broadcast_to(x: Dense, /, *, shape: object) -> Tensor:
 
 
 @method(flip)
-def flip(x: Dense, /, *, axis: object) -> Tensor:
+def flip(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(flip, x, axis=axis)
     return x.wrap(kernel.flip(x.buffer, normalize_axes(axis, x.ndim)))
 
@@ -135,7 +135,9 @@ def roll(x: Dense, /, *, shift: object, axis: object) -> Tensor:
 
 
 @method(repeat)
-def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: object) -> Tensor:
+def repeat(
+    x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: int | None
+) -> Tensor:
     deduced(repeat, x, repeats, axis=axis)
     counts = repeats.buffer if isinstance(repeats, Tensor) else repeats
     # Inference does not see the elements of `repeats`, so they are checked here.

@@ -107,7 +107,9 @@ def instance_norm(
 
 
 @method(normalize)
-def normalize(x: FloatingTensor, /, *, p: float, axis: object, eps: float) -> Tensor:
+def normalize(
+    x: FloatingTensor, /, *, p: float, axis: int | tuple[int, ...] | None, eps: float
+) -> Tensor:
     deduced(normalize, x, p=p, axis=axis, eps=eps)
     axes, power, least = (
         normalize_axes(axis, x.ndim),

@@ -32,12 +32,16 @@ from mdtensor.types import FloatingTensor, NumericTensor, RealTensor
 
 
 @method(sum)
-def sum(x: Dense, /, *, axis: object, dtype: object, keepdims: bool) -> Tensor:
+def sum(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
+) -> Tensor:
     return _accumulate(sum, kernel.sum_, x, axis, dtype, keepdims)
 
 
 @method(prod)
-def prod(x: Dense, /, *, axis: object, dtype: object, keepdims: bool) -> Tensor:
+def prod(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
+) -> Tensor:
     return _accumulate(prod, kernel.prod, x, axis, dtype, keepdims)
 
 
@@ -45,7 +49,7 @@ def _accumulate(
     operation: Callable[..., Any],
     accumulate: Callable[..., Any],
     x: Tensor,
-    axis: object,
+    axis: int | tuple[int, ...] | None,
     dtype: object,
     keepdims: bool,
 ) -> Tensor:
@@ -69,28 +73,34 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
 
 # The mean of integers is a fraction, so a caller must choose a type with fractions.
 @method(mean)
-def mean(x: Inexact, /, *, axis: object, keepdims: bool) -> Tensor:
+def mean(
+    x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(mean, kernel.mean, x, axis, keepdims)
 
 
 # Complex numbers are not ordered, so `max` and `min` take real ones.
 @method(max)
-def max(x: RealTensor, /, *, axis: object, keepdims: bool) -> Tensor:
+def max(
+    x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(max, kernel.max_, x, axis, keepdims)
 
 
 @method(min)
-def min(x: RealTensor, /, *, axis: object, keepdims: bool) -> Tensor:
+def min(
+    x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(min, kernel.min_, x, axis, keepdims)
 
 
 @method(all)
-def all(x: Dense, /, *, axis: object, keepdims: bool) -> Tensor:
+def all(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(all, kernel.all_, x, axis, keepdims)
 
 
 @method(any)
-def any(x: Dense, /, *, axis: object, keepdims: bool) -> Tensor:
+def any(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(any, kernel.any_, x, axis, keepdims)
 
 
@@ -98,7 +108,7 @@ def _reduce(
     operation: Callable[..., Any],
     reduce: Callable[..., Any],
     x: Tensor,
-    axis: object,
+    axis: int | tuple[int, ...] | None,
     keepdims: bool,
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
@@ -107,7 +117,12 @@ def _reduce(
 
 @method(var)
 def var(
-    x: FloatingTensor, /, *, axis: object, correction: float, keepdims: bool
+    x: FloatingTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
 ) -> Tensor:
     deduced(var, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
@@ -118,7 +133,12 @@ def var(
 
 @method(std)
 def std(
-    x: FloatingTensor, /, *, axis: object, correction: float, keepdims: bool
+    x: FloatingTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
 ) -> Tensor:
     deduced(std, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
@@ -162,7 +182,13 @@ def _running(
 
 @method(diff)
 def diff(
-    x: NumericTensor, /, *, axis: int, n: int, prepend: object, append: object
+    x: NumericTensor,
+    /,
+    *,
+    axis: int,
+    n: int,
+    prepend: Tensor | None,
+    append: Tensor | None,
 ) -> Tensor:
     parts = [part for part in (prepend, x, append) if part is not None]
     on_host("diff", *parts)

@@ -81,7 +81,9 @@ def _find(
 
 
 @method(count_nonzero)
-def count_nonzero(x: Dense, /, *, axis: object, keepdims: bool) -> Tensor:
+def count_nonzero(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     result: type[Tensor] = deduced(count_nonzero, x, axis=axis, keepdims=keepdims).type
     axes = normalize_axes(axis, x.ndim)
     return result.wrap(kernel.count_nonzero(x.buffer, axes, keepdims))

@@ -130,7 +130,7 @@ def comparison(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
 
 
 def clip_spec(
-    x: TensorSpec, *, min: object = None, max: object = None, **_: Any
+    x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any
 ) -> TensorSpec:
     """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)

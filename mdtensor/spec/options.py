@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from mdtensor.errors import OptionError, shown
 
@@ -58,7 +59,7 @@ def flag(value: object, name: str) -> bool:
     return value
 
 
-def place(value: object, name: str) -> Path:
+def place(value: Any, name: str) -> Path:
     """Return `value` as the path of a file, which need not exist.
 
     Raises:

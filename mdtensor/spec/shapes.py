@@ -216,7 +216,7 @@ def _check_sizes(sizes: Sequence[int], least: int, fix: str) -> None:
         raise ShapeError(f"shape {tuple(sizes)} has a negative size", fix)
 
 
-def is_size(value: object) -> bool:
+def is_size(value: Any) -> bool:
     """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
     if type(value) is int:
         return -(2**31) < value < 2**31

@@ -69,7 +69,7 @@ class TensorSpec:
             return self
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
-    def with_shape(self, shape: object) -> TensorSpec:
+    def with_shape(self, shape: Any) -> TensorSpec:
         return TensorSpec(self.type, shape, self.qparams)
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ def _sizes(shape: object) -> Shape:
     return check_rank(tuple(n if isinstance(n, Dim) else int(n) for n in given))
 
 
-def _is_known_or_not(size: object) -> bool:
+def _is_known_or_not(size: Any) -> bool:
     # The check against `Integral` is slow, and most sizes are plain integers.
     if type(size) is int or isinstance(size, Dim):
         return int(size) >= DYNAMIC

@@ -59,7 +59,7 @@ class CoordinateType(type):
             )
         return found
 
-    def find(cls, value: object) -> CoordinateType | None:
+    def find(cls, value: Any) -> CoordinateType | None:
         """Return the coordinate of this kind that has `value`, or None."""
         kind = cls.kind
         try:

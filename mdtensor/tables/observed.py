@@ -142,7 +142,7 @@ def _layout(array: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 def _overlap(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=_OVERLAP_WORK)
+        return np.shares_memory(a, b, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     # An undecided overlap must count as one, since in-place results would be wrong.
     except np.exceptions.TooHardError:
         return True

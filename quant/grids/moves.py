@@ -315,7 +315,7 @@ def _pick(grid: QParams, size: int, key: object) -> QParams:
     return _move(grid, lambda v: np.take(v, blocks, axis), block_size=length)
 
 
-def _row(grid: QParams, key: object) -> slice | Array:
+def _row(grid: QParams, key: object) -> Any:
     """Return `key` as a slice or as one row of integers.
 
     Raises:

@@ -124,7 +124,8 @@ class Table:
 
     def _places(self, x: QuantizedTensor) -> Array:
         # int64, because the smallest code subtracted in 8 or 16 bits would wrap.
-        return x.buffer.astype(np.int64) - int(self.source.dtype.minimum)
+        places: Array = x.buffer.astype(np.int64) - int(self.source.dtype.minimum)
+        return places
 
     def _saturations(self, case: Case) -> Iterator[Lost]:
         # `checked()` counts results that the end of the grid replaced.

@@ -11,7 +11,8 @@ import numpy as np
 from mdtensor import OptionError
 from mdtensor.errors import written
 from mdtensor.quant import rules
-from mdtensor.quant.presets.table import TABLE, Preset
+from mdtensor.quant.presets.calls import Preset
+from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 
 

@@ -211,7 +211,9 @@ class Call:
 
     def tensor(self, codes: Array, out: QParams) -> QuantizedTensor:
         """Return `codes` as a tensor on `out` that records the rule."""
-        return quantized(codes.astype(out.dtype.storage), out.rounded(self.rule))
+        storage, grid = out.dtype.storage, out.rounded(self.rule)
+        found: QuantizedTensor = quantized(codes.astype(storage), grid)
+        return found
 
 
 class QuantizeCall(Call):
@@ -425,7 +427,9 @@ def _table(kernel: Kernel, function: Function, source: QParams, out: QParams) ->
     real = np.clip(np.float32(source.scale) * steps.astype(np.float32), -most, most)
     limit = Fraction(float(most))
     values = [min(max(function(Fraction(float(v))), -limit), limit) for v in real]
-    return kernel(np.array([float32_of(v) for v in values]), kernel_grid(out))
+    rounded = np.array([float32_of(v) for v in values])
+    codes: Array = kernel(rounded, kernel_grid(out))
+    return codes
 
 
 class IntegerCurveCall(Call):
