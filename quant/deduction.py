@@ -97,7 +97,7 @@ def kept(rule: Rule) -> Rule:
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
-        return on_grid(shape, combine.shared(specs, shape) if out is None else out)
+        return on_grid(shape, combine.shared_grid(specs, shape) if out is None else out)
 
     return deduce
 
@@ -142,7 +142,7 @@ def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QPar
         GridError: scales differ along it.
     """
     axes = normalize_axes(axis, x.ndim)
-    return moves.reduced(x.qparams, axes, keepdims)
+    return moves.reduce(x.qparams, axes, keepdims)
 
 
 def one_scale(x: Any, *_: Any, **__: Any) -> None:
@@ -245,7 +245,7 @@ def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     Where the sum is rounded, scales of w may differ inside it. There is no grid of the
     products then, and the bias is on any.
     """
-    combine.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
+    combine.check_one_scale(x, others=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
         combine.check_bias_grid(x.qparams, w, b)
     elif not is_rounded:
@@ -263,7 +263,7 @@ def _where(grid: QParams) -> str:
 
 def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
     """One grid for x1; one a column of x2 or one, any where it is rounded."""
-    combine.check_one_scale(x1, beside=(x2,))
+    combine.check_one_scale(x1, others=(x2,))
     if not is_rounded and not leaves_sum(x2):
         raise GridError(
             f"scales along {_where(x2.qparams)} cannot leave the sum",

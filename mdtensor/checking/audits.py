@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation
@@ -140,6 +141,7 @@ class Entry:
         found = f"{', '.join(parts) or 'nothing lost'} of {self.elements:,}"
         if self.headroom is not None:
             found += f", {self.headroom.bits} of {self.headroom.width} bits left"
+        # Absolute paths would hide the rest of the line in a terminal.
         place = self.place.removeprefix(f"{Path.cwd()}{os.sep}")
         head = f"{place}  {self.operation}({', '.join(self.types)})"
         return f"{head}: {found}"
@@ -154,6 +156,7 @@ class Log:
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
+        # Tasks that a block starts write to its log at the same time.
         self._lock = threading.Lock()
 
     def note(self, key: Key, elements: int, found: list[Lost | Headroom]) -> None:
@@ -359,12 +362,12 @@ def quotients(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", int(np.count_nonzero((a == smallest) & (b == -1))))
 
 
-def _rerun(operation: Any, options: dict[str, Any], *arrays: Any) -> Any:
+def _rerun(operation: Callable[..., Any], options: dict[str, Any], *arrays: Any) -> Any:
     """Run the same operation on float64 and return its array."""
     return operation(*map(Float64Tensor.wrap, arrays), **options).buffer
 
 
-def _linear(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
+def _linear(operation: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
     (x,) = buffers(case)
     if x.dtype.kind == "b":
         x = x.astype(np.int8)
@@ -380,7 +383,7 @@ for _operation in (sum, cumulative_sum, trace):
     audit(_operation, result=IntegerTensor)(on_host(partial(_linear, _operation)))
 
 
-def _product(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
+def _product(operation: Callable[..., Any], case: Case) -> Iterator[Lost | Headroom]:
     # In float64: a product far out of range becomes infinity, which counts as wrapped.
     (x,) = buffers(case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
@@ -433,7 +436,7 @@ def convolutions(case: Case) -> Iterator[Lost | Headroom]:
         return _compare(case.result.buffer, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
 
-    def compute(x: Any, w: Any) -> Any:
+    def compute(x: object, w: object) -> Any:
         return conv2d(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
 
     exact = overflow.digits(compute, a, b)
@@ -451,7 +454,7 @@ def powers(case: Case) -> Iterator[Lost]:
     yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
 
 
-def _compare(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
+def _compare(exact: npt.NDArray[Any], case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
     yield Lost("wrapped", overflow.count(exact, found))
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
@@ -464,7 +467,7 @@ def _compare(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
 OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
 
 
-def _count_changes(x: Any, found: Any) -> tuple[int, int]:
+def _count_changes(x: npt.NDArray[Any], found: npt.NDArray[Any]) -> tuple[int, int]:
     """Count the elements of x that the cast changed, and those out of range."""
     storage = found.dtype
     if x.dtype.kind == "c" and storage.kind != "c":
@@ -479,7 +482,7 @@ def _count_changes(x: Any, found: Any) -> tuple[int, int]:
     return int(np.count_nonzero(inexact)), int(np.count_nonzero(outside))
 
 
-def _is_comparable(first: Any, second: Any) -> bool:
+def _is_comparable(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
     """Return whether NumPy compares the two types without rounding."""
     if first.kind in "bui" and second.kind in "bui":
         return True

@@ -150,13 +150,15 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
         for log, _ in logs:
             log.note(key, getattr(result, "size", 0), found)
         if any(block.raises for _, block in logs):
-            _raise_if_lost(name, arguments, result, found)
+            _raise_on_loss(name, arguments, result, found)
         return result
 
     return call
 
 
-def _raise_if_lost(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
+def _raise_on_loss(
+    name: str, arguments: tuple[Any, ...], result: Any, found: list[Any]
+) -> None:
     for item in found:
         if isinstance(item, Lost) and item.count:
             raise LossError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.spec.elementwise import arithmetic, clipped, component, fractional, same
+from mdtensor.spec.elementwise import arithmetic, clip_spec, component, fractional, same
 
 
 @generic(deduce=arithmetic)
@@ -304,7 +304,7 @@ def maximum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> An
     """
 
 
-@generic(deduce=clipped)
+@generic(deduce=clip_spec)
 def clip(
     x: Any,
     /,

@@ -17,13 +17,13 @@ from mdtensor.spec.shapes import (
     integers,
     is_size,
     longer,
-    moved_axes,
+    moveaxis_order,
+    multiply_size,
     normalize_axes,
     normalize_axis,
     pad_widths,
     partial_sizes,
     permutation,
-    repeated_size,
     reshape_shape,
     roll_steps,
 )
@@ -96,7 +96,7 @@ def flipped(x: TensorSpec, *, axis: Any = None, **_: Any) -> TensorSpec:
 
 def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
     """Infer the shape with axes at other positions."""
-    order = moved_axes(source, destination, x.ndim)
+    order = moveaxis_order(source, destination, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
@@ -123,7 +123,7 @@ def _repeated_size(size: int, repeats: Any) -> int:
         return DYNAMIC
     if not is_size(repeats) or repeats < 0:
         raise OptionError(f"repeats is {shown(repeats)}", "Use integers from 0")
-    return repeated_size(size, int(repeats))
+    return multiply_size(size, int(repeats))
 
 
 def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
@@ -156,7 +156,7 @@ def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     sizes = (1,) * (ndim - x.ndim) + x.shape
     times = (1,) * (ndim - len(counts)) + counts
     pairs = zip(sizes, times, strict=True)
-    return x.with_shape(repeated_size(n, m) for n, m in pairs)
+    return x.with_shape(multiply_size(n, m) for n, m in pairs)
 
 
 def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:

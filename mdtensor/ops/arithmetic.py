@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import DataError, describe
@@ -76,6 +77,7 @@ def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
 
+# Quotients of integers are fractions, so the common type must be floating or complex.
 @method(div)
 def div(x1: Operand, x2: Operand, /) -> Tensor:
     return binary_inexact(div, np.divide, x1, x2)
@@ -95,7 +97,9 @@ def remainder(x1: Real, x2: Real, /) -> Tensor:
     return result.wrap(ufunc.binary(np.remainder, a, b, result.dtype.storage))
 
 
-def _refuse_zeros(name: str, x1: Any, x2: Any, divisor: Any, result: Any) -> None:
+def _refuse_zeros(
+    name: str, x1: object, x2: object, divisor: npt.NDArray[Any], result: type[Tensor]
+) -> None:
     # One more pass over the divisor, which is cheap compared with the division.
     count = kernel.zeros(divisor) if result.dtype.is_integer else 0
     if count:
@@ -109,6 +113,7 @@ def _refuse_zeros(name: str, x1: Any, x2: Any, divisor: Any, result: Any) -> Non
 @method(pow)
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
     a, b, result = joint_numbers(pow, x1, x2)
+    # NumPy also raises for negative exponents, but it does not count them.
     count = kernel.negatives(b) if result.dtype.is_integer else 0
     if count:
         raise DataError(
@@ -135,6 +140,7 @@ def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
 
+# `np.positive` copies: a result never shares memory with its operand.
 @method(positive)
 def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
@@ -178,7 +184,8 @@ def reciprocal(x: ComplexTensor, /) -> Tensor:
 
 
 @method(clip)
-def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
+def clip(x: RealTensor, /, *, min: object, max: object) -> Tensor:
+    # The usual call, floats between two numbers, skips inference.
     if _is_safe(min, max, type(x)):
         return x.wrap(kernel.clip(x.buffer, min, max))
     on_host("clip", x, min, max)
@@ -236,6 +243,7 @@ def floor(x: FloatingTensor, /) -> Tensor:
     return unary(floor, np.floor, x)
 
 
+# Integers are whole already, so each method for them returns a copy.
 @method(floor)
 def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)

@@ -1,7 +1,6 @@
 """Methods of attention, embedding and one-hot encoding for dense host tensors."""
 
 from functools import partial
-from typing import Any
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, ShapeError, describe
@@ -24,7 +23,7 @@ def scaled_dot_product_attention(
     value: FloatingTensor,
     /,
     *,
-    attn_mask: Any,
+    attn_mask: Tensor | None,
     is_causal: bool,
     scale: float | None,
 ) -> Tensor:
@@ -43,6 +42,7 @@ def scaled_dot_product_attention(
 def embedding(indices: IntegerTensor, weight: Dense, /) -> Tensor:
     deduced(embedding, indices, weight)
     rows = weight.shape[0]
+    # NumPy would count a negative index from the end.
     if kernel.beyond(indices.buffer, rows):
         raise BoundsError(
             f"an index is outside a table of {rows} rows",
@@ -61,6 +61,7 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
             "Pass num_classes",
             describe("one_hot", x),
         )
+    # -1 stands for one class for each integer up to the largest element.
     count = int(x.buffer.max()) + 1 if num_classes == -1 else int(num_classes)
     if kernel.beyond(x.buffer, count):
         raise BoundsError(

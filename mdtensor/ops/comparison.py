@@ -43,7 +43,7 @@ from mdtensor.types import BoolTensor, IntegerTensor, LogicalTensor
 
 
 def _compare(
-    operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any
+    operation: Callable[..., Any], ufunc: np.ufunc, x1: object, x2: object
 ) -> BoolTensor:
     return BoolTensor.wrap(
         kernel.compare(ufunc, *comparison_buffers(operation, x1, x2))
@@ -149,13 +149,15 @@ def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
 
 
 def _bitwise(
-    operation: Callable[..., Any], ufunc_: np.ufunc, x1: Any, x2: Any
+    operation: Callable[..., Any], ufunc_: np.ufunc, x1: object, x2: object
 ) -> Tensor:
     a, b, result = joint_bits(operation, x1, x2)
     return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
 
 
-def _shift(operation: Callable[..., Any], ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def _shift(
+    operation: Callable[..., Any], ufunc_: np.ufunc, x1: object, x2: object
+) -> Tensor:
     # NumPy defines shifts by any count from 0, in contrast to C.
     a, b, result = joint_bits(operation, x1, x2)
     count = arithmetic_kernel.negatives(b)

@@ -1,6 +1,6 @@
 """Convolution methods for dense tensors on the host."""
 
-from typing import Any, Union
+from typing import Union
 
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.conv import conv1d, conv2d, conv_transpose2d
@@ -18,9 +18,9 @@ def conv2d(
     b: Union[NumericTensor, None],
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
 ) -> Tensor:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
@@ -47,9 +47,9 @@ def conv1d(
     b: Union[NumericTensor, None],
     /,
     *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     groups: int,
 ) -> Tensor:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
@@ -76,11 +76,11 @@ def conv_transpose2d(
     b: Union[NumericTensor, None],
     /,
     *,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
+    stride: object,
+    padding: object,
+    output_padding: object,
     groups: int,
-    dilation: Any,
+    dilation: object,
 ) -> Tensor:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     more = {"output_padding": output_padding, "groups": groups}
@@ -95,6 +95,8 @@ def conv_transpose2d(
         window.padding,
         window.dilation,
         groups,
+        # The window does not determine the size: `output_padding` selects one of
+        # several.
         spec.shape[2:],
         result.dtype.storage,
     )

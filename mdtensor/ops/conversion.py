@@ -42,7 +42,7 @@ def astype(
     /,
     *,
     copy: bool,
-    device: Any,
+    device: object,
     casting: str,
 ) -> Tensor:
     target: type[Tensor] = deduced(astype, x, dtype, copy=copy, device=device).type
@@ -52,6 +52,7 @@ def astype(
     if target is type(x) and not copy:
         return x
     cast = _cast(x, target.dtype, casting)
+    # Cast on the host, then move: casts have kernels on the host only.
     if target.device is cpu:
         return target.wrap(cast)
     there = checked("astype", (x, dtype), lambda: target.device.from_host(cast))
@@ -111,6 +112,7 @@ def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     )
     if target is type(x):
         return x
+    # A device copies from and to the host only, so a move takes two steps.
     host = x.device.to_host(x.buffer)
     there = checked("to", (x, device), lambda: target.device.from_host(host))
     return target.wrap(there)
@@ -126,7 +128,12 @@ _VALUES = frozenset({list, tuple, bool, int, float, complex})
 
 @explain_wrong_calls
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+    obj: object,
+    /,
+    *,
+    dtype: object = None,
+    device: Any = None,
+    copy: bool | None = None,
 ) -> Any:
     """Convert `obj` to a tensor.
 
@@ -177,7 +184,7 @@ def _cast_array(x: Tensor, dtype: DType | None) -> Any:
     return x if dtype in (None, x.dtype) else astype(x, dtype)
 
 
-def _tensor_of_values(values: Any, dtype: DType | None) -> Any:
+def _tensor_of_values(values: object, dtype: DType | None) -> Any:
     """Convert Python values, or an array in foreign byte order, to a tensor."""
     if isinstance(values, np.ndarray):
         return _cast_array(from_numpy(values), dtype)
@@ -190,19 +197,23 @@ def _share(obj: Any) -> Tensor | None:
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, (np.ndarray, np.generic)):
+        # Element types are in native byte order, so another order must be converted.
         return from_numpy(obj) if obj.dtype.isnative else None
     if hasattr(obj, "__dlpack__"):
         return _import_dlpack(obj)
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
         return _share(np.asarray(obj))
     try:
+        # Other objects may still have a buffer, such as bytes and array.array.
         return from_numpy(memoryview(obj))
     except TypeError:
         return None
 
 
 @explain_wrong_calls
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(
+    x: object, /, *, device: object = None, copy: bool | None = None
+) -> Any:
     """Return a tensor that shares the memory of another library's array.
 
     Args:
@@ -229,7 +240,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     return asarray(shared, device=device, copy=copy)
 
 
-def _import_dlpack(x: Any) -> Tensor:
+def _import_dlpack(x: object) -> Tensor:
     call = f"from_dlpack({type(x).__name__})"
     # A class also has the attribute __dlpack__, but is not an array.
     if isinstance(x, type):

@@ -36,7 +36,9 @@ from mdtensor.tensor import Tensor, element, leaf
 
 
 @explain_wrong_calls
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def full(
+    shape: object, fill_value: object, *, dtype: object = None, device: object = None
+) -> Any:
     """Return a tensor of `shape` with all elements equal to `fill_value`.
 
     Args:
@@ -86,12 +88,12 @@ def _find_type(dtype: DType, device: Any) -> type[Tensor]:
     return found if device is None else found.with_device(find_device(device))
 
 
-def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+def _sizes(name: str, shape: object) -> tuple[int, ...]:
     return checked(name, (shape,), lambda: shape_sizes(shape))
 
 
 @explain_wrong_calls
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def zeros(shape: object, *, dtype: object = None, device: object = None) -> Any:
     """Return a tensor of zeros, by default float32.
 
     Example:
@@ -108,7 +110,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 @explain_wrong_calls
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def ones(shape: object, *, dtype: object = None, device: object = None) -> Any:
     """Return a tensor of ones, by default float32.
 
     Example:
@@ -124,7 +126,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 @explain_wrong_calls
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+def empty(shape: object, *, dtype: object = None, device: object = None) -> Any:
     """Return a tensor with undefined elements, by default float32.
 
     Example:
@@ -149,8 +151,8 @@ def eye(
     /,
     *,
     k: int = 0,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: object = None,
+    device: object = None,
 ) -> Any:
     """Return a matrix with ones on diagonal `k` and zeros elsewhere.
 
@@ -174,28 +176,31 @@ def eye(
     return make_on(made, found, device, "eye", *shape)
 
 
+# These methods read shape and type only, so x may be on any device.
 @method(empty_like, anywhere=True)
-def empty_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+def empty_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
     return empty(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(full_like, anywhere=True)
-def full_like(x: Dense, /, *, fill_value: Any, dtype: Any, device: Any) -> Tensor:
+def full_like(
+    x: Dense, /, *, fill_value: object, dtype: object, device: object
+) -> Tensor:
     made = full(x.shape, fill_value, **_like_options(x, dtype, device))
     return made  # type: ignore[no-any-return]
 
 
 @method(ones_like, anywhere=True)
-def ones_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+def ones_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
     return ones(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(zeros_like, anywhere=True)
-def zeros_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+def zeros_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
     return zeros(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
-def _like_options(x: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
+def _like_options(x: Tensor, dtype: object, device: object) -> dict[str, Any]:
     return {
         "dtype": x.dtype if dtype is None else dtype,
         "device": x.device if device is None else device,
@@ -219,13 +224,13 @@ def triu(x: Dense, /, *, k: int) -> Tensor:
 
 @explain_wrong_calls
 def arange(
-    start: Any,
+    start: object,
     /,
-    stop: Any = None,
-    step: Any = 1,
+    stop: object = None,
+    step: object = 1,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: object = None,
+    device: object = None,
 ) -> Any:
     """Return the numbers start + i · step, for all i from 0, that are before `stop`.
 
@@ -258,6 +263,7 @@ def arange(
     # Fractions, because rounding could add or lose the last element.
     count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
     if is_whole and found.is_integer:
+        # If both ends fit the type, all elements between them do.
         _check_ends(first, first + max(count - 1, 0) * width, found, call)
         made = partial(kernel.whole_range, first, width, count, found.storage)
     else:
@@ -269,13 +275,13 @@ def arange(
 
 @explain_wrong_calls
 def linspace(
-    start: Any,
-    stop: Any,
+    start: object,
+    stop: object,
     /,
     num: int,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: object = None,
+    device: object = None,
     endpoint: bool = True,
 ) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`; both ends are exact.
@@ -305,6 +311,7 @@ def linspace(
         raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
     parts = int(num) - 1 if flag(endpoint, "endpoint") else int(num)
     if dtype is not None and dtypes.dtype(dtype).is_integer:
+        # float64 does not hold all 64-bit integers, so they are computed as integers.
         return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     # Without dtype= the ends decide between a real and a complex result.
@@ -317,7 +324,7 @@ def linspace(
 
 
 def _whole_between(
-    start: Any, stop: Any, num: int, parts: int, dtype: DType, device: Any
+    start: object, stop: object, num: int, parts: int, dtype: DType, device: object
 ) -> Any:
     """Return `linspace` between integers, rounded down to an integer type."""
     call = describe("linspace", start, stop, num)
@@ -329,14 +336,14 @@ def _whole_between(
     return make_on(made, dtype, device, "linspace", start, stop, num)
 
 
-def _real(value: Any, call: str) -> Any:
+def _real(value: object, call: str) -> Any:
     """Return an integer of any size, or a finite float."""
     if isinstance(value, Integral):
         return int(value)
     return _float(value, call)
 
 
-def _number(value: Any, call: str) -> Any:
+def _number(value: object, call: str) -> Any:
     """Return a finite float, or a complex number of two finite floats."""
     if isinstance(value, Complex) and not isinstance(value, Real):
         parts = value.real, value.imag
@@ -344,7 +351,7 @@ def _number(value: Any, call: str) -> Any:
     return _float(value, call)
 
 
-def _float(value: Any, call: str) -> float:
+def _float(value: object, call: str) -> float:
     try:
         found = float(value) if isinstance(value, Real) else nan
     except OverflowError:

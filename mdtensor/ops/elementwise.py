@@ -5,6 +5,7 @@ from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.declaration import parameter_docs
 from mdtensor.dispatch.operation import generic, method
@@ -43,7 +44,7 @@ def elementwise(*, dtype: Any = None) -> Callable[[Callable[..., Any]], Any]: ..
 # The function becomes an ordinary operation, so that it is selected, inferred and
 # extended like all others (decision 0012).
 def elementwise(
-    function: Callable[..., Any] | None = None, /, *, dtype: Any = None
+    function: Callable[..., Any] | None = None, /, *, dtype: object = None
 ) -> Any:
     """Declare an operation that applies `function` to the elements of its arguments.
 
@@ -115,7 +116,7 @@ def elementwise(
     return method(operation)(implementation)
 
 
-def _parameters(function: Any) -> list[Parameter]:
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     """Return the parameters of the function as positional-only ones.
 
     Raises:
@@ -131,17 +132,20 @@ def _parameters(function: Any) -> list[Parameter]:
     return [p.replace(kind=Parameter.POSITIONAL_ONLY, annotation=Any) for p in found]
 
 
-def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
+def _dress(
+    made: Any, function: Callable[..., Any], parameters: list[Parameter]
+) -> None:
     """Give `made` the name, signature and source location of `function`."""
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     made.__module__ = function.__module__ or "__main__"  # exec sets None
+    # `inspect` and documentation tools find the source through this attribute.
     made.__wrapped__ = function
     made.__signature__ = Signature(parameters)
     made.__annotations__ = {p.name: p.annotation for p in parameters}
     made.__doc__ = _docstring(function, [p.name for p in parameters])
 
 
-def _docstring(function: Any, names: list[str]) -> str:
+def _docstring(function: Callable[..., Any], names: list[str]) -> str:
     """Return the function's docstring, completed by the parameters it omits."""
     text = cleandoc(function.__doc__ or f"{function.__name__}, element by element.")
     known = parameter_docs(function)
@@ -171,7 +175,9 @@ def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
+def _compute(
+    operation: Any, function: Any, arguments: tuple[Any, ...], out: Any
+) -> Tensor:
     name = operation.__name__
     if out is not None:
         on_host(name, *arguments, out)
@@ -190,12 +196,13 @@ def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
     return result
 
 
-def _result(name: str, spec: TensorSpec, arguments: Any) -> Tensor:
+def _result(name: str, spec: TensorSpec, arguments: tuple[Any, ...]) -> Tensor:
     """Return a new tensor with the memory order of the first argument of its shape."""
     storage = spec.dtype.storage
     like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
 
     def make() -> Any:
+        # With the strides of an operand, the loop runs over memory in order.
         if like:
             return np.empty_like(like[0], storage)
         return np.empty(spec.shape, storage)
@@ -213,7 +220,7 @@ def _check_out(spec: TensorSpec, out: Tensor) -> None:
         raise ShapeError(problem, f"Give out the shape {spec.shape}")
 
 
-def _elements(name: str, x: Any, target: Any) -> Any:
+def _elements(name: str, x: object, target: npt.NDArray[Any]) -> Any:
     """Return a number, or the operand broadcast to the shape of `target`."""
     if not isinstance(x, Tensor):
         return number(x)
@@ -224,9 +231,10 @@ def _elements(name: str, x: Any, target: Any) -> Any:
     return found._replace(array=np.broadcast_to(found.array, target.shape))
 
 
-def _apart(x: Any, target: Any) -> Any:
+def _apart(x: object, target: npt.NDArray[Any]) -> Any:
     """Return the operand, or a copy if it overlaps `target` at other elements."""
     if not isinstance(x, Elements) or not np.may_share_memory(x.array, target):
         return x
+    # At equal addresses and strides each element is read before it is written.
     is_same = x.array.strides == target.strides and address(x.array) == address(target)
     return x if is_same else x._replace(array=x.array.copy())

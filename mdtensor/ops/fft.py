@@ -33,64 +33,64 @@ from mdtensor.types import ComplexTensor, FloatingTensor
 
 
 @method(fft)
-def fft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def fft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(fft, x, n, axis, norm)
 
 
 @method(ifft)
-def ifft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def ifft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(ifft, x, n, axis, norm)
 
 
 @method(rfft)
-def rfft(x: FloatingTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def rfft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(rfft, x, n, axis, norm)
 
 
 @method(irfft)
-def irfft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def irfft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(irfft, x, n, axis, norm)
 
 
 @method(hfft)
-def hfft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def hfft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(hfft, x, n, axis, norm)
 
 
 @method(ihfft)
-def ihfft(x: FloatingTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+def ihfft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(ihfft, x, n, axis, norm)
 
 
 @method(fftn)
-def fftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+def fftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(fftn, x, s, axes, norm)
 
 
 @method(ifftn)
-def ifftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+def ifftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(ifftn, x, s, axes, norm)
 
 
 @method(rfftn)
-def rfftn(x: FloatingTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+def rfftn(x: FloatingTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(rfftn, x, s, axes, norm)
 
 
 @method(irfftn)
-def irfftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+def irfftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(irfftn, x, s, axes, norm)
 
 
 def _along_axis(
-    operation: Callable[..., Any], x: Tensor, n: Any, axis: int, norm: str
+    operation: Callable[..., Any], x: Tensor, n: int | None, axis: int, norm: str
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, n=n, axis=axis, norm=norm).type
     return result.wrap(kernel.along_axis(operation.__name__, x.buffer, n, axis, norm))
 
 
 def _along_axes(
-    operation: Callable[..., Any], x: Tensor, s: Any, axes: Any, norm: str
+    operation: Callable[..., Any], x: Tensor, s: object, axes: object, norm: str
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, s=s, axes=axes, norm=norm).type
     # irfftn takes half of a spectrum, so its last size is not the input's.
@@ -100,19 +100,19 @@ def _along_axes(
 
 
 @method(fftshift)
-def fftshift(x: Dense, /, *, axes: Any) -> Tensor:
+def fftshift(x: Dense, /, *, axes: int | tuple[int, ...] | None) -> Tensor:
     deduced(fftshift, x, axes=axes)
     return x.wrap(kernel.fftshift(x.buffer, normalize_axes(axes, x.ndim)))
 
 
 @method(ifftshift)
-def ifftshift(x: Dense, /, *, axes: Any) -> Tensor:
+def ifftshift(x: Dense, /, *, axes: int | tuple[int, ...] | None) -> Tensor:
     deduced(ifftshift, x, axes=axes)
     return x.wrap(kernel.ifftshift(x.buffer, normalize_axes(axes, x.ndim)))
 
 
 def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
+    n: int, /, *, d: float = 1.0, dtype: object = None, device: object = None
 ) -> Tensor:
     """Return the frequencies of `fft`: k / (n · d), negative in the upper half.
 
@@ -139,7 +139,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
+    n: int, /, *, d: float = 1.0, dtype: object = None, device: object = None
 ) -> Tensor:
     """Return the frequencies of `rfft`: k / (n · d) from 0 up.
 
@@ -166,7 +166,12 @@ def rfftfreq(
 
 
 def _frequencies(
-    name: str, frequencies: Any, n: Any, d: Any, dtype: Any, device: Any
+    name: str,
+    frequencies: Callable[..., Any],
+    n: object,
+    d: object,
+    dtype: object,
+    device: object,
 ) -> Tensor:
     def check() -> type[Tensor]:
         wanted = DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
@@ -177,5 +182,6 @@ def _frequencies(
         return leaf(wanted)
 
     result = checked(name, (n,), check)
+    # Kernels run on the host; a device gets the finished result.
     found = result.wrap(frequencies(n, d, result.dtype.storage))
     return found if device is None else to(found, device)

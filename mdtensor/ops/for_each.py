@@ -109,7 +109,7 @@ def for_each(
     function: Callable[..., Any],
     /,
     *arguments: Any,
-    scheduling: Any = "uniform",
+    scheduling: object = "uniform",
     grain: int = 1024,
 ) -> None:
     """Call function(i, *arguments) once for each i in range(count), in any order.
@@ -162,7 +162,7 @@ def for_each(
 
 def _run(
     count: int,
-    function: Any,
+    function: object,
     arguments: tuple[Any, ...],
     scheduling: Any,
     grain: int,
@@ -205,7 +205,7 @@ def kernel() -> ModuleType:
 
 
 def plain_function(
-    function: Any, fix: str = "Define one with def or lambda"
+    function: object, fix: str = "Define one with def or lambda"
 ) -> FunctionType:
     """Return the Python function behind `function`, which numba may have compiled.
 
@@ -221,7 +221,7 @@ def plain_function(
     return plain
 
 
-def _argument(x: Any) -> Any:
+def _argument(x: object) -> Any:
     if isinstance(x, View):
         return x.operand
     if isinstance(x, Tensor):
@@ -230,7 +230,7 @@ def _argument(x: Any) -> Any:
     return number(x)
 
 
-def number(x: Any) -> Any:
+def number(x: object) -> Any:
     """Return `x` as a Python number that compiled functions take.
 
     Raises:
@@ -240,6 +240,7 @@ def number(x: Any) -> Any:
     if type(x) is float:
         return x
     x = x.item() if isinstance(x, np.generic) else x
+    # bool comes first, because True is also an int.
     kinds: tuple[type, ...] = (bool, int, float, complex)
     if not isinstance(x, kinds):
         fix = "Give views and Python numbers"
@@ -263,6 +264,7 @@ def _add_defaults(function: FunctionType, given: list[Any]) -> list[Any]:
         fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"
         problem = f"{function.__name__} gets an index and {len(given)} arguments"
         raise OptionError(problem, fix)
+    # Compiled loops pass all arguments by position, so defaults are filled in here.
     return [*given, *(defaults[len(defaults) - missing :] if missing > 0 else ())]
 
 

@@ -39,7 +39,7 @@ _ALIKE = _BASIC | _PICKS
 
 
 @method(getitem)
-def getitem(x: Dense, /, *, key: Any) -> Tensor:
+def getitem(x: Dense, /, *, key: object) -> Tensor:
     part = _part(x, key, _ALIKE)
     # NumPy does not check the ranges of several indices whose result is empty.
     if part is not None and (part.size or not isinstance(key, tuple)):
@@ -54,19 +54,20 @@ def getitem(x: Dense, /, *, key: Any) -> Tensor:
     return x.wrap(kernel.getitem(x.buffer, tuple(map(_buffer, indices))))
 
 
-def _part(x: Tensor, key: Any, alike: frozenset[type]) -> Any:
+def _part(x: Tensor, key: object, alike: frozenset[type]) -> Any:
     """Return the part for a key of the types `alike`; None if checks are needed."""
     keys = key if isinstance(key, tuple) else (key,)
     if x.device is not cpu or not alike.issuperset(map(type, keys)):
         return None
     try:
         return kernel.getitem(x.buffer, tuple(map(_buffer, keys)))
+    # NumPy's errors do not name the call; the checked path raises ours.
     except (IndexError, OverflowError, TypeError, ValueError):
         return None
 
 
 @method(setitem)
-def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
+def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
     # Only basic indices give views; writing into a copy would be lost.
@@ -96,7 +97,7 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     return x
 
 
-def _fill(x: Tensor, key: Any, value: Any) -> bool:
+def _fill(x: Tensor, key: object, value: object) -> bool:
     """Write a number where one tensor picks; return False, unchanged, on failure.
 
     Numbers fit any shape, and NumPy checks a single index completely before it writes.
@@ -111,12 +112,14 @@ def _fill(x: Tensor, key: Any, value: Any) -> bool:
 
 
 @method(take)
-def take(x: Dense, indices: IntegerTensor, /, *, axis: Any) -> Tensor:
+def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)
     try:
         return x.wrap(kernel.take(x.buffer, indices.buffer, at))
     except IndexError:
+        # NumPy checks the indices as it reads them; a check of our own would be one
+        # more pass.
         raise _outside(x.shape[at]).within(describe("take", x, indices)) from None
 
 
@@ -128,7 +131,7 @@ def take_along_axis(x: Dense, indices: IntegerTensor, /, *, axis: int) -> Tensor
     return x.wrap(kernel.take_along_axis(x.buffer, indices.buffer, at))
 
 
-def _indices(name: str, x: Tensor, key: Any) -> tuple[Any, ...]:
+def _indices(name: str, x: Tensor, key: object) -> tuple[Any, ...]:
     """Return the indices of a key, with NumPy's arrays converted to tensors."""
     keys = key if isinstance(key, tuple) else (key,)
     indices = tuple(from_numpy(k) if _is_index_array(k) else k for k in keys)
@@ -136,12 +139,12 @@ def _indices(name: str, x: Tensor, key: Any) -> tuple[Any, ...]:
     return indices
 
 
-def _is_index_array(index: Any) -> bool:
+def _is_index_array(index: object) -> bool:
     is_array = _is_numpy(index) and not isinstance(index, np.integer)
     return is_array and (is_mask(index) or is_pick(index))
 
 
-def _is_numpy(value: Any) -> bool:
+def _is_numpy(value: object) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
 
@@ -168,7 +171,7 @@ def _outside(size: int) -> BoundsError:
     return BoundsError(problem, f"Indices go from {-size} to {size - 1}")
 
 
-def _buffer(index: Any) -> Any:
+def _buffer(index: object) -> Any:
     """Return an index for NumPy; a 0-d tensor of integers becomes an integer."""
     if not isinstance(index, Tensor):
         return index

@@ -135,6 +135,7 @@ def eigvalsh(x: Inexact, /) -> Tensor:
 @method(matrix_transpose)
 def matrix_transpose(x: Dense, /) -> Tensor:
     deduced(matrix_transpose, x)
+    # A view is enough, because every kernel reads any strides.
     return x.wrap(x.buffer.swapaxes(-2, -1))
 
 
@@ -145,7 +146,7 @@ def diagonal(x: Dense, /, *, offset: int) -> Tensor:
 
 
 @method(trace)
-def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
+def trace(x: NumericTensor, /, *, offset: int, dtype: object) -> Tensor:
     result: type[Tensor] = deduced(trace, x, offset=offset, dtype=dtype).type
     # Cast first, so that trace equals the sum of the diagonal.
     numbers = cast_first(x, result.dtype).diagonal(offset, -2, -1)
@@ -154,7 +155,9 @@ def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
 
 
 @method(vector_norm)
-def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor:
+def vector_norm(
+    x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool, ord: object
+) -> Tensor:
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
     result: type[Tensor] = deduced(vector_norm, x, **options).type
     axes = normalize_axes(axis, x.ndim)
@@ -162,7 +165,7 @@ def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor
 
 
 @method(matrix_norm)
-def matrix_norm(x: Inexact, /, *, keepdims: bool, ord: Any) -> Tensor:
+def matrix_norm(x: Inexact, /, *, keepdims: bool, ord: object) -> Tensor:
     result: type[Tensor] = deduced(matrix_norm, x, keepdims=keepdims, ord=ord).type
     with convergence_errors(matrix_norm, x):
         return result.wrap(kernel.matrix_norm(x.buffer, keepdims, ord))
@@ -196,21 +199,22 @@ def solve(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
 
 
 @method(pinv)
-def pinv(x: Inexact, /, *, rtol: Any) -> Tensor:
+def pinv(x: Inexact, /, *, rtol: object) -> Tensor:
     deduced(pinv, x, rtol=rtol)
     with convergence_errors(pinv, x):
         return x.wrap(kernel.pinv(x.buffer, _tolerance(pinv, x, rtol)))
 
 
 @method(matrix_rank)
-def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
+def matrix_rank(x: Inexact, /, *, rtol: object) -> Tensor:
     result: type[Tensor] = deduced(matrix_rank, x, rtol=rtol).type
     with convergence_errors(matrix_rank, x):
         tolerance = _tolerance(matrix_rank, x, rtol)
         return result.wrap(kernel.matrix_rank(x.buffer, tolerance))
 
 
-def _tolerance(operation: Callable[..., Any], x: Tensor, rtol: Any) -> Any:
+def _tolerance(operation: Callable[..., Any], x: Tensor, rtol: object) -> Any:
     on_host(operation.__name__, x, rtol)
+    # A tensor has one tolerance for each matrix; None lets the kernel choose.
     is_number = isinstance(rtol, Real)
     return number(rtol, "rtol") if is_number else getattr(rtol, "buffer", None)

@@ -28,7 +28,7 @@ from mdtensor.spec.shapes import (
     Shape,
     broadcast_shapes as joint_shape,
     integers,
-    moved_axes,
+    moveaxis_order,
     normalize_axes,
     normalize_axis,
     pad_widths,
@@ -40,9 +40,10 @@ from mdtensor.types import IntegerTensor
 
 
 @method(reshape)
-def reshape(x: Dense, /, *, shape: Any, copy: Any) -> Tensor:
+def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
     wanted = deduced(reshape, x, shape=shape, copy=copy).shape
     buffer = kernel.reshape(x.buffer, wanted, copy)
+    # copy=False, and this shape needs a copy.
     if buffer is None:
         raise OptionError(
             f"the strides do not allow a view of shape {wanted}",
@@ -53,7 +54,7 @@ def reshape(x: Dense, /, *, shape: Any, copy: Any) -> Tensor:
 
 
 @method(permute_dims)
-def permute_dims(x: Dense, /, *, axes: Any) -> Tensor:
+def permute_dims(x: Dense, /, *, axes: tuple[int, ...]) -> Tensor:
     deduced(permute_dims, x, axes=axes)
     return x.wrap(x.buffer.transpose(permutation(axes, x.ndim)))
 
@@ -61,7 +62,7 @@ def permute_dims(x: Dense, /, *, axes: Any) -> Tensor:
 @method(moveaxis)
 def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
     deduced(moveaxis, x, source, destination)
-    return x.wrap(x.buffer.transpose(moved_axes(source, destination, x.ndim)))
+    return x.wrap(x.buffer.transpose(moveaxis_order(source, destination, x.ndim)))
 
 
 @method(concat)
@@ -87,43 +88,46 @@ def unstack(x: Dense, /, *, axis: int) -> tuple[Tensor, ...]:
 
 
 @method(pad)
-def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
+def pad(x: Dense, /, *, pad_width: object, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width, value=value)
     widths = pad_widths(pad_width, x.ndim)
+    # Padding does not promote, so the value must fit the type of x.
     fitting = checked("pad", (x,), lambda: number(value, x.dtype))
     made = partial(kernel.pad, x.buffer, widths, fitting)
     return x.wrap(allocate(made, "pad", x))
 
 
 @method(squeeze)
-def squeeze(x: Dense, /, *, axis: Any) -> Tensor:
+def squeeze(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(squeeze, x, axis=axis)
     return x.wrap(x.buffer.squeeze(normalize_axes(axis, x.ndim)))
 
 
 @method(expand_dims)
-def expand_dims(x: Dense, /, *, axis: Any) -> Tensor:
+def expand_dims(x: Dense, /, *, axis: object) -> Tensor:
     deduced(expand_dims, x, axis=axis)
     return x.wrap(kernel.expand_dims(x.buffer, axis))
 
 
 @method(broadcast_to)
-def broadcast_to(x: Dense, /, *, shape: Any) -> Tensor:
+def broadcast_to(x: Dense, /, *, shape: object) -> Tensor:
     wanted = deduced(broadcast_to, x, shape=shape).shape
+    # A view takes no memory, but NumPy limits its number of elements.
     view = partial(kernel.broadcast_to, x.buffer, wanted)
     return x.wrap(allocate(view, "broadcast_to", x))
 
 
 @method(flip)
-def flip(x: Dense, /, *, axis: Any) -> Tensor:
+def flip(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(flip, x, axis=axis)
     return x.wrap(kernel.flip(x.buffer, normalize_axes(axis, x.ndim)))
 
 
 @method(roll)
-def roll(x: Dense, /, *, shift: Any, axis: Any) -> Tensor:
+def roll(x: Dense, /, *, shift: object, axis: object) -> Tensor:
     deduced(roll, x, shift=shift, axis=axis)
     if axis is None:
+        # Without an axis the elements roll as one row.
         ((_, places),) = roll_steps(shift, 0, 1)
         flat = kernel.roll(x.buffer.reshape(-1), [(0, places)])
         return x.wrap(flat.reshape(x.shape))
@@ -131,9 +135,12 @@ def roll(x: Dense, /, *, shift: Any, axis: Any) -> Tensor:
 
 
 @method(repeat)
-def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Tensor:
+def repeat(
+    x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: int | None
+) -> Tensor:
     deduced(repeat, x, repeats, axis=axis)
     counts = repeats.buffer if isinstance(repeats, Tensor) else repeats
+    # Inference does not see the elements of `repeats`, so they are checked here.
     if kernel.is_negative(counts):
         call = describe("repeat", x, repeats)
         raise OptionError("a number of repeats is below 0", "Use integers from 0", call)

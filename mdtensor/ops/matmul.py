@@ -1,6 +1,6 @@
 """Methods of matrix and vector products for dense tensors on the host."""
 
-from typing import Any, Union
+from typing import Union
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def vecdot(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
 
 
 @method(tensordot)
-def tensordot(x1: NumericTensor, x2: NumericTensor, /, *, axes: Any) -> Tensor:
+def tensordot(x1: NumericTensor, x2: NumericTensor, /, *, axes: object) -> Tensor:
     result: type[Tensor] = deduced(tensordot, x1, x2, axes=axes).type
     pairs = paired_axes(x1.shape, x2.shape, axes)
     storage = result.dtype.storage
@@ -56,6 +56,7 @@ def tensordot(x1: NumericTensor, x2: NumericTensor, /, *, axes: Any) -> Tensor:
 @method(outer)
 def outer(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     result: type[Tensor] = deduced(outer, x1, x2).type
+    # A product by broadcasting, because every element has exactly one term.
     a, b, storage = x1.buffer[:, None], x2.buffer, result.dtype.storage
     return result.wrap(ufunc.binary(np.multiply, a, b, storage))
 

@@ -67,7 +67,7 @@ def layer_norm(
     bias: Weight,
     /,
     *,
-    normalized_shape: Any,
+    normalized_shape: object,
     eps: float,
 ) -> Tensor:
     options = {"normalized_shape": normalized_shape, "eps": eps}
@@ -79,7 +79,7 @@ def layer_norm(
 
 @method(rms_norm)
 def rms_norm(
-    x: FloatingTensor, weight: Weight, /, *, normalized_shape: Any, eps: float | None
+    x: FloatingTensor, weight: Weight, /, *, normalized_shape: object, eps: float | None
 ) -> Tensor:
     deduced(rms_norm, x, weight, normalized_shape=normalized_shape, eps=eps)
     count = len(normalized_sizes(normalized_shape))
@@ -107,7 +107,9 @@ def instance_norm(
 
 
 @method(normalize)
-def normalize(x: FloatingTensor, /, *, p: float, axis: Any, eps: float) -> Tensor:
+def normalize(
+    x: FloatingTensor, /, *, p: float, axis: int | tuple[int, ...] | None, eps: float
+) -> Tensor:
     deduced(normalize, x, p=p, axis=axis, eps=eps)
     axes, power, least = (
         normalize_axes(axis, x.ndim),

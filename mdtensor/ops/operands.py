@@ -106,12 +106,12 @@ def _raise_device_error(name: str, arguments: tuple[Any, ...]) -> None:
     )
 
 
-def spec(x: Any) -> Any:
+def spec(x: object) -> Any:
     """Return the spec of a tensor, or any other object unchanged."""
     return TensorSpec(type(x), x.shape) if isinstance(x, Tensor) else x
 
 
-def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
+def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
     """Return the result's type and shape, as the operation infers them.
 
     Results are cached by promotion rules, types, shapes and options; errors are not.
@@ -134,7 +134,7 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
     return found
 
 
-def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
+def _deduce(operation: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if not hasattr(operation, "operation"):
         problem = f"{shown(operation)} is not an operation"
         raise OptionError(problem, "See md.operations()")
@@ -149,7 +149,7 @@ def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
 
 
 def _refuse_names(
-    operation: Callable[..., Any], arguments: Any, options: dict[str, Any]
+    operation: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     """Raise if a size is a name instead of a number, which only `infer` accepts."""
     for name, value in options.items():
@@ -162,7 +162,7 @@ def _refuse_names(
             )
 
 
-def _cache_key(value: Any) -> Any:
+def _cache_key(value: object) -> Any:
     """Return all that inference can see of an argument besides its type.
 
     The key contains types of elements, because 1, 1.0 and True are equal as keys.
@@ -199,7 +199,9 @@ def predicate(
     return x.with_dtype(dtypes.bool_).wrap(kernel.predicate(ufunc, x.buffer))
 
 
-def binary(operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def binary(
+    operation: Callable[..., Any], ufunc: np.ufunc, x1: object, x2: object
+) -> Tensor:
     """Return `ufunc(x1, x2)` as a tensor of the promoted type of numbers.
 
     Raises:
@@ -232,7 +234,7 @@ def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
 
 
 def binary_inexact(
-    operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any
+    operation: Callable[..., Any], ufunc: np.ufunc, x1: object, x2: object
 ) -> Tensor:
     """Compute as `binary` does, if the promoted type is floating or complex."""
     # mypy thinks that the classes, as their instances, do not have a hash.
@@ -243,7 +245,7 @@ def binary_inexact(
 
 
 def joint_numbers(
-    operation: Callable[..., Any], x1: Any, x2: Any
+    operation: Callable[..., Any], x1: object, x2: object
 ) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is a type of numbers."""
     a, b, result = joint(operation, x1, x2)
@@ -254,7 +256,7 @@ def joint_numbers(
 
 
 def joint_bits(
-    operation: Callable[..., Any], x1: Any, x2: Any
+    operation: Callable[..., Any], x1: object, x2: object
 ) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is bool or an integer."""
     a, b, result = joint(operation, x1, x2)
@@ -263,7 +265,7 @@ def joint_bits(
 
 
 def joint_inexact(
-    operation: Callable[..., Any], x1: Any, x2: Any
+    operation: Callable[..., Any], x1: object, x2: object
 ) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is floating or complex."""
     a, b, result = joint(operation, x1, x2)
@@ -272,7 +274,7 @@ def joint_inexact(
 
 
 def joint(
-    operation: Callable[..., Any], x1: Any, x2: Any
+    operation: Callable[..., Any], x1: object, x2: object
 ) -> tuple[Any, Any, type[Tensor]]:
     """Return the buffers of two operands and the concrete type of their promotion.
 
@@ -342,7 +344,7 @@ def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return a == b or not a or not b
 
 
-def number(operand: Any, dtype: DType) -> Any:
+def number(operand: object, dtype: DType) -> Any:
     """Return the buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
@@ -393,7 +395,7 @@ def _is_alike(x1: Any, x2: Any) -> bool:
     return kind.device is cpu and bool(x1.buffer.shape == x2.buffer.shape)
 
 
-def _comparison_operand(operand: Any, other: Any) -> Any:
+def _comparison_operand(operand: object, other: Any) -> Any:
     if isinstance(operand, Tensor):
         return operand.buffer
     if isinstance(operand, int):
@@ -450,9 +452,9 @@ def fast_path(
 
 
 def _single(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x: Any, /) -> Any:
+    def run(x: Tensor, /) -> Any:
         if (a := x.buffer).size >= LARGE:
             return general(x)
         try:
@@ -468,9 +470,9 @@ def _single(
 
 
 def _pair(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x1: Any, x2: Any, /) -> Any:
+    def run(x1: Tensor, x2: Tensor, /) -> Any:
         if (a := x1.buffer).size >= LARGE:
             return general(x1, x2)
         try:
@@ -486,9 +488,9 @@ def _pair(
 
 
 def _narrow(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
 ) -> Callable[..., Any]:
-    def run(x1: Any, x2: Any, /) -> Any:
+    def run(x1: Tensor, x2: Tensor, /) -> Any:
         a, b = x1.buffer, x2.buffer
         if a.shape != b.shape:
             return general(x1, x2)

@@ -3,8 +3,6 @@
 1-d pooling runs as 2-d pooling of images of height 1.
 """
 
-from typing import Any
-
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.pool import (
     adaptive_avg_pool2d,
@@ -24,7 +22,13 @@ from mdtensor.types import FloatingTensor, RealTensor
 
 @method(max_pool2d)
 def max_pool2d(
-    x: RealTensor, /, *, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool
+    x: RealTensor,
+    /,
+    *,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    ceil_mode: bool,
 ) -> Tensor:
     options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
     size = deduced(max_pool2d, x, **options, ceil_mode=ceil_mode).shape[2:]
@@ -38,9 +42,9 @@ def avg_pool2d(
     x: FloatingTensor,
     /,
     *,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: object,
+    stride: object,
+    padding: object,
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Tensor:
@@ -60,7 +64,13 @@ def global_avg_pool2d(x: FloatingTensor, /) -> Tensor:
 
 @method(max_pool1d)
 def max_pool1d(
-    x: RealTensor, /, *, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool
+    x: RealTensor,
+    /,
+    *,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    ceil_mode: bool,
 ) -> Tensor:
     options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
     size = (1, deduced(max_pool1d, x, **options, ceil_mode=ceil_mode).shape[2])
@@ -74,9 +84,9 @@ def avg_pool1d(
     x: FloatingTensor,
     /,
     *,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: object,
+    stride: object,
+    padding: object,
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Tensor:
@@ -89,12 +99,12 @@ def avg_pool1d(
 
 
 @method(adaptive_avg_pool2d)
-def adaptive_avg_pool2d(x: FloatingTensor, /, *, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(x: FloatingTensor, /, *, output_size: object) -> Tensor:
     size = deduced(adaptive_avg_pool2d, x, output_size=output_size).shape[2:]
     return x.wrap(kernel.adaptive_avg_pool2d(x.buffer, size))
 
 
 @method(adaptive_max_pool2d)
-def adaptive_max_pool2d(x: RealTensor, /, *, output_size: Any) -> Tensor:
+def adaptive_max_pool2d(x: RealTensor, /, *, output_size: object) -> Tensor:
     size = deduced(adaptive_max_pool2d, x, output_size=output_size).shape[2:]
     return x.wrap(kernel.adaptive_max_pool2d(x.buffer, size))

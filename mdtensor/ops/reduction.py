@@ -32,12 +32,16 @@ from mdtensor.types import FloatingTensor, NumericTensor, RealTensor
 
 
 @method(sum)
-def sum(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
+def sum(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
+) -> Tensor:
     return _accumulate(sum, kernel.sum_, x, axis, dtype, keepdims)
 
 
 @method(prod)
-def prod(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
+def prod(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
+) -> Tensor:
     return _accumulate(prod, kernel.prod, x, axis, dtype, keepdims)
 
 
@@ -45,8 +49,8 @@ def _accumulate(
     operation: Callable[..., Any],
     accumulate: Callable[..., Any],
     x: Tensor,
-    axis: Any,
-    dtype: Any,
+    axis: int | tuple[int, ...] | None,
+    dtype: object,
     keepdims: bool,
 ) -> Tensor:
     options = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -67,28 +71,36 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
     return astype(x, dtype).buffer if loses_fractions else x.buffer
 
 
+# The mean of integers is a fraction, so a caller must choose a type with fractions.
 @method(mean)
-def mean(x: Inexact, /, *, axis: Any, keepdims: bool) -> Tensor:
+def mean(
+    x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(mean, kernel.mean, x, axis, keepdims)
 
 
+# Complex numbers are not ordered, so `max` and `min` take real ones.
 @method(max)
-def max(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
+def max(
+    x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(max, kernel.max_, x, axis, keepdims)
 
 
 @method(min)
-def min(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
+def min(
+    x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     return _reduce(min, kernel.min_, x, axis, keepdims)
 
 
 @method(all)
-def all(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+def all(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(all, kernel.all_, x, axis, keepdims)
 
 
 @method(any)
-def any(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+def any(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(any, kernel.any_, x, axis, keepdims)
 
 
@@ -96,7 +108,7 @@ def _reduce(
     operation: Callable[..., Any],
     reduce: Callable[..., Any],
     x: Tensor,
-    axis: Any,
+    axis: int | tuple[int, ...] | None,
     keepdims: bool,
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
@@ -105,7 +117,12 @@ def _reduce(
 
 @method(var)
 def var(
-    x: FloatingTensor, /, *, axis: Any, correction: float, keepdims: bool
+    x: FloatingTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
 ) -> Tensor:
     deduced(var, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
@@ -116,7 +133,12 @@ def var(
 
 @method(std)
 def std(
-    x: FloatingTensor, /, *, axis: Any, correction: float, keepdims: bool
+    x: FloatingTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
 ) -> Tensor:
     deduced(std, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
@@ -130,14 +152,14 @@ def std(
 
 @method(cumulative_sum)
 def cumulative_sum(
-    x: Dense, /, *, axis: int | None, dtype: Any, include_initial: bool
+    x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:
     return _running(cumulative_sum, np.add, x, axis, dtype, include_initial)
 
 
 @method(cumulative_prod)
 def cumulative_prod(
-    x: Dense, /, *, axis: int | None, dtype: Any, include_initial: bool
+    x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:
     return _running(cumulative_prod, np.multiply, x, axis, dtype, include_initial)
 
@@ -147,7 +169,7 @@ def _running(
     ufunc: np.ufunc,
     x: Tensor,
     axis: int | None,
-    dtype: Any,
+    dtype: object,
     start: bool,
 ) -> Tensor:
     options = {"axis": axis, "dtype": dtype, "include_initial": start}
@@ -160,10 +182,17 @@ def _running(
 
 @method(diff)
 def diff(
-    x: NumericTensor, /, *, axis: int, n: int, prepend: Any, append: Any
+    x: NumericTensor,
+    /,
+    *,
+    axis: int,
+    n: int,
+    prepend: Tensor | None,
+    append: Tensor | None,
 ) -> Tensor:
     parts = [part for part in (prepend, x, append) if part is not None]
     on_host("diff", *parts)
+    # `deduced` turns positional arguments into specs, but not options.
     ends = {"prepend": spec(prepend), "append": spec(append)}
     result: type[Tensor] = deduced(diff, x, axis=axis, n=n, **ends).type
     at = normalize_axis(axis, x.ndim)

@@ -1,7 +1,6 @@
 """Methods that resize images in dense tensors on the host."""
 
 from fractions import Fraction
-from typing import Any
 
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle, scales
@@ -17,8 +16,8 @@ def interpolate(
     x: FloatingTensor,
     /,
     *,
-    size: Any,
-    scale_factor: Any,
+    size: object,
+    scale_factor: object,
     mode: str,
     align_corners: bool | None,
 ) -> Tensor:
@@ -30,6 +29,7 @@ def interpolate(
         steps = [Fraction(n, m) for n, m in zip(old, new, strict=True)]
     else:
         steps = [1 / scale for scale in scales(scale_factor)]
+    # None is the default of modes that do not have corners.
     return x.wrap(kernel.interpolate(x.buffer, new, steps, mode, bool(align_corners)))
 
 

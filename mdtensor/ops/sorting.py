@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe
@@ -43,6 +44,8 @@ from mdtensor.types import LogicalTensor, RealTensor
 @method(sort)
 def sort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> Tensor:
     deduced(sort, x, axis=axis, descending=descending, stable=stable)
+    # The kernel sorts stably wherever equal elements can be distinguished, and
+    # `argsort` always, so `stable` is only checked.
     return x.wrap(kernel.sort(x.buffer, axis, descending))
 
 
@@ -78,7 +81,9 @@ def _find(
 
 
 @method(count_nonzero)
-def count_nonzero(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+def count_nonzero(
+    x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
     result: type[Tensor] = deduced(count_nonzero, x, axis=axis, keepdims=keepdims).type
     axes = normalize_axes(axis, x.ndim)
     return result.wrap(kernel.count_nonzero(x.buffer, axes, keepdims))
@@ -92,10 +97,13 @@ def nonzero(x: Dense, /) -> tuple[Tensor, ...]:
 
 
 @method(searchsorted)
-def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: Any) -> Tensor:
+def searchsorted(
+    x1: RealTensor, x2: Real, /, *, side: str, sorter: Tensor | None
+) -> Tensor:
     given = [x for x in (x1, x2, sorter) if x is not None]
     on_host("searchsorted", *given)
     result = deduced(searchsorted, x1, x2, side=side, sorter=sorter).type
+    # Compared exactly: promotion could make two different numbers equal.
     ascending, wanted = exact_buffers(searchsorted, x1, x2)
     # A negative index would count from the end without an error.
     if sorter is not None:
@@ -105,7 +113,7 @@ def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: Any) -> Tens
     return found
 
 
-def _check_indices(sorter: Any, size: int, given: list[Any]) -> None:
+def _check_indices(sorter: npt.NDArray[Any], size: int, given: list[Any]) -> None:
     if np.any(sorter < 0) or np.any(sorter >= size):
         raise OptionError(
             f"sorter holds an index outside of {size} elements",
@@ -117,6 +125,7 @@ def _check_indices(sorter: Any, size: int, given: list[Any]) -> None:
 @method(where)
 def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
     dtype = deduced(where, condition, x1, x2).dtype
+    # Python numbers are rounded once, to the type of the result.
     a, b = checked(
         "where", (condition, x1, x2), lambda: (number(x1, dtype), number(x2, dtype))
     )
@@ -158,5 +167,6 @@ def unique_values(x: Dense, /) -> Tensor:
 @method(isin)
 def isin(x1: Real, x2: Real, /, *, invert: bool) -> Tensor:
     result: type[Tensor] = deduced(isin, x1, x2, invert=invert).type
+    # Compared exactly, as in `searchsorted`.
     x, members = exact_buffers(isin, x1, x2)
     return result.wrap(kernel.isin(x, members, bool(invert)))

@@ -51,19 +51,19 @@ class View:
             f"View[{','.join(map(str, self.shape))}] of {type_and_shape(self.tensor)}"
         )
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         try:
             return self._elements[index]
         except (IndexError, FunctionError) as error:
             raise self._refusal(index, error) from None
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         try:
             self._elements[index] = value
         except (IndexError, FunctionError) as error:
             raise self._refusal(index, error) from None
 
-    def _refusal(self, index: Any, error: Exception) -> Exception:
+    def _refusal(self, index: object, error: Exception) -> Exception:
         call = f"View[{','.join(map(str, self.shape))}]"
         if isinstance(error, FunctionError):
             return DispatchError(error.reason, "", call)
@@ -169,7 +169,7 @@ def ranked_out(x: Tensor) -> View:
     return _view("ranked_out", x, writes=True, ranked=True)
 
 
-def _view(name: str, x: Any, *, writes: bool, ranked: bool) -> View:
+def _view(name: str, x: Tensor, *, writes: bool, ranked: bool) -> View:
     found = operand(name, x, writes=writes, ranked=ranked)
     if ranked and not x.shape:
         fix = "Use flat_in(x) or flat_out(x)"
@@ -180,7 +180,7 @@ def _view(name: str, x: Any, *, writes: bool, ranked: bool) -> View:
 
 
 def operand(
-    name: str, x: Any, *, writes: bool = False, ranked: bool = False
+    name: str, x: object, *, writes: bool = False, ranked: bool = False
 ) -> Operand:
     """Return the buffer of a tensor as an operand of compiled functions.
 

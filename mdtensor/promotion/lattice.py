@@ -9,7 +9,7 @@ two types is their least upper bound:
                   if S has only integers and bools, c must be an integer or bool
 
 `c` is below every other common upper bound exactly when all of them are reached from
-it; two such c would reach each other, and the lattice has no cycle. Hence join is
+it; two such c would reach each other, and the lattice is free of cycles. Hence join is
 unique where it exists, and S is a set: the order of operands never matters.
 
 In the default lattice, uint64 and a signed integer have two least upper bounds,

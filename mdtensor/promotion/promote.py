@@ -206,7 +206,7 @@ def result_type(*arrays_and_dtypes: object) -> DType:
             weak: by default a tensor of their kind or of a higher kind keeps its type.
 
     Raises:
-        PromotionError: there is no common type, or there are only scalars.
+        PromotionError: a common type does not exist, or all arguments are scalars.
 
     Example:
         >>> result_type(dtypes.int8, 1), result_type(dtypes.int8, 1.5)
@@ -260,7 +260,7 @@ def with_scalar(tensor: DType, scalar: type) -> DType:
     """Return the common element type of a tensor and a Python scalar.
 
     Raises:
-        PromotionError: there is no common type.
+        PromotionError: a common type does not exist.
 
     Example:
         >>> with_scalar(dtypes.float16, float), with_scalar(dtypes.bool_, int)

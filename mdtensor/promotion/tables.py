@@ -48,9 +48,9 @@ Cells = dict[tuple[str, str], str]
 class Table(RuleSet):
     """A rule set that looks up the common type of two types in a table.
 
-    More than two types are combined one by one from the highest down, whatever their
-    order: so a float decides pairs of integers that do not have a common type. float16
-    and bfloat16, neither of which is higher, stay in the given order.
+    More than two types are sorted and combined one by one from the highest down, so a
+    float decides pairs of integers that do not have a common type. float16 and
+    bfloat16, neither of which is higher, stay in the given order.
 
     Args:
         name: the name of the rule set.

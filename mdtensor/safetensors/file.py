@@ -92,6 +92,8 @@ class SafeTensors(Mapping[str, Tensor]):
             if isinstance(source, Path):
                 self._arrays, self.metadata = _read_file(source)
             else:
+                # A copy, so that later changes of the caller's array do not reach the
+                # tensors.
                 self._arrays, self.metadata = _read_bytes(bytes(source))
             self._notes = pop_notes(self.metadata, set(self._arrays))
         parts = {n + end for n, note in self._notes.items() for end in note["parts"]}

@@ -127,11 +127,11 @@ def longer(size: int, by: int) -> int:
     return DYNAMIC if size == DYNAMIC else max(size + by, 0)
 
 
-def repeated_size(size: int, times: int) -> int:
+def multiply_size(size: int, times: int) -> int:
     """Return a size times a count; -1 if unknown, unless the count is 0 or 1.
 
     Example:
-        >>> repeated_size(4, 2), repeated_size(Dim("M"), 1), repeated_size(Dim("M"), 2)
+        >>> multiply_size(4, 2), multiply_size(Dim("M"), 1), multiply_size(Dim("M"), 2)
         (8, M, -1)
     """
     # Repeating 0 times gives 0 even if the size is unknown.
@@ -205,7 +205,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def _pairs(specs: Any, tensors: Any) -> Iterable[tuple[Any, Any]]:
+def _pairs(specs: object, tensors: object) -> Iterable[tuple[Any, Any]]:
     """Pair each spec with its tensor.
 
     Raises:

@@ -29,7 +29,7 @@ def component(x: TensorSpec, **_: Any) -> TensorSpec:
     return x.with_dtype(parts.get(x.dtype, x.dtype))
 
 
-def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def broadcast(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type and broadcast shape; a Python scalar is weak, ()."""
     tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
@@ -63,21 +63,21 @@ def joint_type(*operands: Any) -> DType:
     return dtype
 
 
-def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def arithmetic(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be a number."""
     result = broadcast(x1, x2)
     check_number(result.dtype)
     return result
 
 
-def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def fractional(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be floating or complex."""
     result = broadcast(x1, x2)
     check_fractions(result.dtype)
     return result
 
 
-def bitwise(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def bitwise(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `broadcast`; the result must be bool or an integer."""
     result = broadcast(x1, x2)
     check_bits(result.dtype)
@@ -121,7 +121,7 @@ def check_fractions(dtype: DType) -> None:
         )
 
 
-def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+def comparison(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer bool and the broadcast shape. Numbers of any two types compare."""
     # Comparisons compare exact values, so operands do not need a common type.
     tensor: TensorSpec = one_tensor(x1, x2)
@@ -129,11 +129,13 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 
-def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> TensorSpec:
+def clip_spec(
+    x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any
+) -> TensorSpec:
     """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)
     _check_bound(x, "max", max)
-    # Bounds that are tensors have no order before the call runs.
+    # The values of tensor bounds are unknown before the call runs.
     if isinstance(min, Number) and isinstance(max, Number):
         _check_order(min, max)
     shapes = [bound.shape for bound in (min, max) if is_tensor(bound)]

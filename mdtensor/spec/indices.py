@@ -31,7 +31,9 @@ _WHOLE = {(start, None, step) for start in (None, 0) for step in (None, 1)} | {
 }
 
 
-def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> Shape:
+def index_shape(
+    shape: Shape, key: object, count: Count = lambda mask: DYNAMIC
+) -> Shape:
     """Return the shape of `x[key]`; -1 for a mask, unless `count` is known.
 
     Raises:
@@ -52,7 +54,7 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
     return check_rank((*before, *block, *after))
 
 
-def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
+def entries(shape: Shape, key: object) -> Iterator[tuple[Any, Shape]]:
     """Return each index of a key with its axes; a missing ellipsis is added."""
     keys = list(key) if isinstance(key, tuple) else [key]
     counts = list(map(_axes, keys))
@@ -72,18 +74,18 @@ def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
         first = last
 
 
-def is_mask(index: Any) -> bool:
+def is_mask(index: object) -> bool:
     """Return whether `index` is an array or tensor of bools."""
     return _dtype(index) is dtypes.bool_
 
 
-def is_pick(index: Any) -> bool:
+def is_pick(index: object) -> bool:
     """Return whether `index` is an array or tensor of integers."""
     dtype = _dtype(index)
     return dtype is not None and dtype.is_integer
 
 
-def _dtype(index: Any) -> dtypes.DType | None:
+def _dtype(index: object) -> dtypes.DType | None:
     if not isinstance(getattr(index, "shape", None), tuple):
         return None
     try:
@@ -106,7 +108,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
     if index is Ellipsis:
         return sizes, None
     if isinstance(index, slice):
-        return (_sliced(sizes[0], index),), None
+        return (_slice_size(sizes[0], index),), None
     # A bool is a mask in NumPy and an integer in Python; here it is neither.
     if isinstance(index, Integral) and not isinstance(index, (bool, Dim)):
         _check_index(sizes[0], int(index))
@@ -126,7 +128,7 @@ def _are_neighbours(places: list[int]) -> bool:
     return places[-1] - places[0] == len(places) - 1
 
 
-def _sliced(size: int, key: slice) -> int:
+def _slice_size(size: int, key: slice) -> int:
     ends = key.start, key.stop, key.step
     if any(isinstance(end, Dim) for end in ends):
         raise BoundsError(f"cannot index with {key}", "Use integers")

@@ -11,7 +11,7 @@ from typing import Any
 from mdtensor.errors import OptionError, shown
 
 
-def number(value: Any, name: str, least: float | None = None) -> float:
+def number(value: object, name: str, least: float | None = None) -> float:
     """Return `value` as a float, infinite if it is too large, or raise `OptionError`.
 
     Raises:
@@ -36,7 +36,7 @@ def number(value: Any, name: str, least: float | None = None) -> float:
     return found
 
 
-def choice(value: Any, name: str, known: Sequence[str]) -> str:
+def choice(value: object, name: str, known: Sequence[str]) -> str:
     """Return `value` if it is one of the `known` names, or raise `OptionError`.
 
     Raises:
@@ -48,7 +48,7 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
     return value
 
 
-def flag(value: Any, name: str) -> bool:
+def flag(value: object, name: str) -> bool:
     """Return `value` if it is True or False, or raise `OptionError`.
 
     Raises:

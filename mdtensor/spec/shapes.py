@@ -17,7 +17,7 @@ from mdtensor.spec.dims import (
     Shape as Shape,
     common_size,
     longer as longer,
-    repeated_size as repeated_size,
+    multiply_size as multiply_size,
 )
 
 #: NumPy's limit.
@@ -167,7 +167,7 @@ def check_bias(bias: Shape | None, channels: int) -> None:
         )
 
 
-def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
+def integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
     """Return a sequence of integers as a tuple; one integer is repeated `count` times.
 
     Raises:
@@ -180,7 +180,7 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
     return tuple(map(int, given))
 
 
-def entries(value: Any) -> tuple[Any, ...] | None:
+def entries(value: object) -> tuple[Any, ...] | None:
     """Return the items of a sequence; None for a value that is not a sequence."""
     # A 0-d array claims to be iterable, and raises when iterated.
     if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
@@ -188,7 +188,7 @@ def entries(value: Any) -> tuple[Any, ...] | None:
     return tuple(value)
 
 
-def shape_sizes(shape: Any) -> Shape:
+def shape_sizes(shape: object) -> Shape:
     """Return the sizes of a shape that a caller passes.
 
     Raises:
@@ -200,7 +200,7 @@ def shape_sizes(shape: Any) -> Shape:
     return sizes
 
 
-def partial_sizes(shape: Any, least: int, fix: str) -> Shape:
+def partial_sizes(shape: object, least: int, fix: str) -> Shape:
     """Return sizes as `shape_sizes`; each may also be a `Dim`, or `least`."""
     is_one = is_size(shape) or isinstance(shape, Dim)
     given = (shape,) if is_one else entries(shape)
@@ -225,14 +225,14 @@ def is_size(value: Any) -> bool:
     return is_integer and abs(int(value)) < 2**31
 
 
-def reshape_shape(old: Shape, shape: Any) -> Shape:
+def reshape_shape(old: Shape, shape: object) -> Shape:
     """Return `shape` with its one -1 computed; a `Dim` stays where unknown.
 
     Any unknown size may be 0, named ones too. So (M, 6) can become (M, 5), and the -1
     in (M, 3, -1) may be 0 instead of 2.
 
     Raises:
-        ShapeError: the number of elements would change, whatever the unknown sizes are.
+        ShapeError: the number of elements would change, for any unknown sizes.
 
     Example:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
@@ -287,14 +287,14 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return order
 
 
-def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
+def moveaxis_order(source: object, destination: object, ndim: int) -> tuple[int, ...]:
     """Return the permutation that moves axes `source` to `destination`.
 
     Raises:
         ShapeError: an axis does not exist or repeats, or the numbers of axes differ.
 
     Example:
-        >>> moved_axes((0, 1), (-1, 0), 3)
+        >>> moveaxis_order((0, 1), (-1, 0), 3)
         (1, 2, 0)
     """
     here, there = (
@@ -310,7 +310,7 @@ def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
     return tuple(places[at] if at in places else next(others) for at in range(ndim))
 
 
-def roll_steps(shift: Any, axis: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+def roll_steps(shift: object, axis: object, ndim: int) -> tuple[tuple[int, int], ...]:
     """Return (axis, shift) for each axis that is rolled.
 
     Raises:
@@ -362,7 +362,7 @@ def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
     return tuple(m if i == at else common_size((m, n)) for i, (m, n) in pairs)
 
 
-def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+def pad_widths(pad_width: object, ndim: int) -> tuple[tuple[int, int], ...]:
     """Return one (before, after) for each axis.
 
     Raises:

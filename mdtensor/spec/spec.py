@@ -117,7 +117,7 @@ class TileSpec(TensorSpec):
             )
 
 
-def _no_type(given: Any) -> DispatchError:
+def _no_type(given: object) -> DispatchError:
     """Return the error for a value that is not a tensor class."""
     if isinstance(given, dtypes.DType):
         fix = f"Use leaf({given}), the class of its tensors"
@@ -127,7 +127,7 @@ def _no_type(given: Any) -> DispatchError:
     return DispatchError(f"the type of a spec is {name}", fix)
 
 
-def _sizes(shape: Any) -> Shape:
+def _sizes(shape: object) -> Shape:
     """Return the shape of a spec as a tuple."""
     given = shape if type(shape) is tuple else entries(shape)
     if given is None:
@@ -147,7 +147,7 @@ def _is_known_or_not(size: Any) -> bool:
     return is_integer and int(size) >= DYNAMIC
 
 
-def is_tensor(given: Any) -> bool:
+def is_tensor(given: object) -> bool:
     """Return whether `given` is a tensor, with or without elements."""
     is_one = isinstance(getattr(given, "dtype", None), dtypes.DType)
     return is_one and isinstance(getattr(given, "shape", None), tuple)

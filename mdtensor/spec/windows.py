@@ -13,7 +13,7 @@ from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import DYNAMIC, Shape, are_like, check_bias, integers, is_size
 
 
-def pair(value: Any, name: str, least: int) -> tuple[int, int]:
+def pair(value: object, name: str, least: int) -> tuple[int, int]:
     """Return `value` for height and width.
 
     Raises:
@@ -26,7 +26,7 @@ def pair(value: Any, name: str, least: int) -> tuple[int, int]:
     return both
 
 
-def padding4(value: Any) -> tuple[int, int, int, int]:
+def padding4(value: object) -> tuple[int, int, int, int]:
     """Return (top, left, bottom, right) from one, two (h, w) or four integers."""
     fix = "Use one, two or four sizes from 0"
     sizes = integers(value, "padding", fix, 4)
@@ -68,15 +68,15 @@ class Window:
         """Return the image on which this window has `height` by `width` positions.
 
         Raises:
-            ShapeError: the window has no positions, or padding covers the whole image.
+            ShapeError: the result would be empty, or padding covers the whole image.
         """
         top, left, bottom, right = self.padding
         return (
-            self._reached(height, top + bottom, 0, more[0]),
-            self._reached(width, left + right, 1, more[1]),
+            self._extent(height, top + bottom, 0, more[0]),
+            self._extent(width, left + right, 1, more[1]),
         )
 
-    def _reached(self, size: int, padding: int, axis: int, more: int) -> int:
+    def _extent(self, size: int, padding: int, axis: int, more: int) -> int:
         if DYNAMIC in (size, self.kernel[axis]):
             return DYNAMIC
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
@@ -141,12 +141,14 @@ def _splits(channels: int, groups: Any) -> bool:
     """Return whether there are as many channels in each group."""
     if not is_size(groups) or groups < 1:
         return False
+    # Unknown channels are checked when the operation runs.
     return bool(channels == DYNAMIC or channels % groups == 0)
 
 
-def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
+def conv_window(w: Shape, stride: object, padding: object, dilation: object) -> Window:
     """Return the window of weights [out, in, kh, kw]."""
     return Window(
+        # Weights of another rank raise in `conv_shape`, which knows the image as well.
         (w[2], w[3]) if len(w) == 4 else (1, 1),
         pair(stride, "stride", 1),
         padding4(padding),
@@ -154,7 +156,7 @@ def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
     )
 
 
-def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
+def pool_window(kernel_size: object, stride: object, padding: object) -> Window:
     """Return the window of a pool; its stride is the kernel unless given.
 
     Raises:
@@ -181,7 +183,7 @@ def check_image(shape: Shape) -> None:
         raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
 
 
-def single(value: Any, name: str, least: int) -> int:
+def single(value: object, name: str, least: int) -> int:
     """Return `value` along one axis.
 
     Raises:
@@ -194,7 +196,7 @@ def single(value: Any, name: str, least: int) -> int:
     return one[0]
 
 
-def padding2(value: Any) -> tuple[int, int]:
+def padding2(value: object) -> tuple[int, int]:
     """Return (before, after) from one or two integers."""
     fix = "Use one or two sizes from 0"
     sizes = integers(value, "padding", fix, 2)
@@ -216,7 +218,9 @@ def flat_image(shape: Shape) -> Shape:
     return (*shape[:2], 1, *shape[2:])
 
 
-def conv1d_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
+def conv1d_window(
+    w: Shape, stride: object, padding: object, dilation: object
+) -> Window:
     """Return the window of weights [out, in, k], of height 1."""
     before, after = padding2(padding)
     return Window(
@@ -227,7 +231,7 @@ def conv1d_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
     )
 
 
-def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
+def pool1d_window(kernel_size: object, stride: object, padding: object) -> Window:
     """Return the window of a pool over [n, c, l], of height 1."""
     kernel = single(kernel_size, "kernel_size", 1)
     step = kernel if stride is None else single(stride, "stride", 1)
@@ -242,7 +246,7 @@ def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
 
 
 def conv_transpose_shape(
-    x: Shape, w: Shape, b: Shape | None, window: Window, more: Any, groups: int
+    x: Shape, w: Shape, b: Shape | None, window: Window, more: object, groups: int
 ) -> Shape:
     """Return [n, out, oh, ow] for [n, c, h, w] and [c, out / groups, kh, kw].
 

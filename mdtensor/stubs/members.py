@@ -264,7 +264,7 @@ def _of_array(operation: Operation, overload: Overload) -> str:
 
 
 def _with_manners(name: str, text: str) -> str:
-    """Return a signature with what the method takes beside the operation's own."""
+    """Return a signature with the parameters that only the method has."""
     if name in BY_AXIS:  # the axis may come by position
         text = re.sub(r"/, \*, (axis: [^=]+ = [^,)]+)", r"/, \1, *", text)
         return text.replace(", *) ->", ") ->")

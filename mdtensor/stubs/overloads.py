@@ -144,7 +144,7 @@ def by_kind(
         at = dict(zip(several, kinds, strict=True))
         sides = [{key[i] for key in table} for i in range(len(opaque))]
         words = tuple(
-            opaque[i] or _spelled(spelling, at.get(i), side)
+            opaque[i] or _spell(spelling, at.get(i), side)
             for i, side in enumerate(sides)
         )
         yield words, spelling.result(least)
@@ -188,7 +188,7 @@ def _rank(kinds: tuple[Any, ...]) -> int:
     return max(_RANK.get(kind, 0) for kind in kinds)
 
 
-def _spelled(spelling: Spelling, kind: Any, side: set[Any]) -> str:
+def _spell(spelling: Spelling, kind: Any, side: set[Any]) -> str:
     if kind is None:
         return spelling.union(side, by_kind=True)
     return spelling.name(kind) + (" | None" if type(None) in side else "")
@@ -305,7 +305,7 @@ class Calls:
             return list(self._sequences(probe))
         if any(takes_dtype(probe, i) for i in range(len(probe.names))):
             return list(self._cast(probe))
-        found = self.boxes(probe)
+        found = self.find_boxes(probe)
         groups = _groups(found)
         exact = [self._overload(probe, group) for group in groups]
         places = [self._opaque(probe, i) for i in range(len(probe.names))]
@@ -317,7 +317,7 @@ class Calls:
 
     # Boxes cover the table with few overloads: addition needs 45 for 343 calls
     # (decision 0014).
-    def boxes(self, probe: Probe) -> list[Box]:
+    def find_boxes(self, probe: Probe) -> list[Box]:
         """Return the boxes of all calls, in the order for type checkers."""
         by_all = probe.size <= _ALL
         found = boxes(probe.table(), self._order) if by_all else self._by_two(probe)
@@ -407,7 +407,7 @@ class Calls:
         calls: dict[Any, list[Any]] = {}
         grid = self.spelling.name(type(self.grids[0]))
         for given in self.grids:
-            for box in self.boxes(Probe(operation, leaves, **{option: given})):
+            for box in self.find_boxes(Probe(operation, leaves, **{option: given})):
                 calls.setdefault(box.sides, []).append((leaf(given.dtype), box.result))
         for sides, pairs in calls.items():
             places = tuple(self.spelling.union(side, by_kind=True) for side in sides)

@@ -92,9 +92,8 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 
 # Stubs are generated, because overloads by hand are true only until the first change
-# (decision 0014).
-# Stubs stay in git, since a build would need the whole library to make them (decision
-# 0049).
+# (decision 0014). They stay in git, and a check compares them with their source
+# (decision 0049).
 class Package:
     """The stubs of a package and of the packages that extend it.
 
@@ -154,6 +153,7 @@ class Package:
     def _name_classes(self) -> None:
         """Name one class for all operations with equal signatures."""
         alike: dict[tuple[str, ...], list[Operation]] = {}
+        # Sorted, so that the names of classes do not depend on the order of imports.
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
             if overloads:
@@ -171,6 +171,7 @@ class Package:
         for space in self.spaces:
             for name in creation.NAMES & set(vars(space)):
                 signatures = list(creation.overloads(name, vars(space)[name]))
+                # `function` indents its lines for a class; these stand in a module.
                 found[name] = [line[4:] for line in function(name, signatures)]
         return dict(sorted(found.items()))
 
@@ -206,6 +207,7 @@ class Package:
         for home, names in sorted(homes.items()):
             if home == within or not names:
                 continue
+            # An import of names from a package that imports this stub would be a cycle.
             if within in (CALLS, operators.__name__) and self._is_stranger(home):
                 last = home.rpartition(".")[2]
                 yield f"import {home} as _{last}"

@@ -33,7 +33,7 @@ def namespace(module: ModuleType, class_of: Named, made: dict[str, str]) -> list
         elif isinstance(node, ast.Assign):
             lines += _assign(module, node, class_of)
     # Names that `__getattr__` provides lazily are not bound in the source.
-    for name in sorted({*dir(module)} - _bound(_tree(module))):
+    for name in sorted({*dir(module)} - _bound_names(_tree(module))):
         found = getattr(module, name)
         if name.startswith("_"):
             continue
@@ -47,7 +47,7 @@ def _is_operation(value: Any) -> bool:
     return isinstance(getattr(value, "operation", None), Operation)
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _bound_names(tree: ast.Module) -> set[str]:
     """Return the names that the statements of a module bind."""
     found: set[str] = set()
     for node in tree.body:

@@ -43,7 +43,7 @@ class CoordinateType(type):
     value: Any
     key: Callable[[Any], Any]
 
-    def __getitem__(cls, value: Any) -> CoordinateType:
+    def __getitem__(cls, value: object) -> CoordinateType:
         """Return the coordinate of this kind that has `value`.
 
         Raises:
@@ -124,7 +124,7 @@ class Coordinate(metaclass=CoordinateType):
 
     def __init_subclass__(
         cls,
-        value: Any = None,
+        value: object = None,
         values: tuple[Any, ...] = (),
         of: CoordinateType | None = None,
         **rest: Any,
@@ -143,7 +143,7 @@ class Coordinate(metaclass=CoordinateType):
             _member(cls, one, cls)
 
     @classmethod
-    def _enter(cls, value: Any) -> None:
+    def _enter(cls, value: object) -> None:
         try:
             taken = cls.members.get(value)
         except TypeError:
@@ -155,12 +155,12 @@ class Coordinate(metaclass=CoordinateType):
         cls.members[value] = cls
 
     @classmethod
-    def key(cls, value: Any) -> Any:
+    def key(cls, value: object) -> Any:
         """Return the key of `value` in `members`; a kind may know several spellings."""
         return value
 
 
-def shown(given: Any) -> str:
+def shown(given: object) -> str:
     """Return the text of a coordinate or of a wrong one, without container contents."""
     if isinstance(given, type):
         return given.__name__
@@ -171,7 +171,7 @@ def shown(given: Any) -> str:
     return str(given) if is_short else type(given).__name__
 
 
-def _check_class(cls: type, values: Any, of: Any, rest: dict[str, Any]) -> None:
+def _check_class(cls: type, values: object, of: object, rest: dict[str, Any]) -> None:
     """Raise unless the arguments of a class statement define a coordinate."""
     name, problem, fix = cls.__name__, "", ""
     if rest:
@@ -191,17 +191,17 @@ def _check_class(cls: type, values: Any, of: Any, rest: dict[str, Any]) -> None:
         raise RegistrationError(f"{name} {problem}", fix)
 
 
-def _is_kind(given: Any) -> bool:
+def _is_kind(given: object) -> bool:
     is_class = isinstance(given, CoordinateType)
     return is_class and getattr(given, "kind", None) is given
 
 
-def _is_of(value: Any, kind: CoordinateType) -> bool:
+def _is_of(value: object, kind: CoordinateType) -> bool:
     is_class = isinstance(value, CoordinateType) and value is not kind
     return is_class and getattr(value, "kind", None) is kind
 
 
-def _counterpart(kind: Any, inner: CoordinateType) -> CoordinateType:
+def _counterpart(kind: CoordinateType, inner: CoordinateType) -> CoordinateType:
     """Return `kind[inner]`, below the counterparts of the bases of `inner`."""
     # Two threads must not make two classes for one coordinate.
     with _lock:
@@ -214,7 +214,9 @@ def _counterpart(kind: Any, inner: CoordinateType) -> CoordinateType:
         )
 
 
-def _member(kind: CoordinateType, value: Any, base: CoordinateType) -> CoordinateType:
+def _member(
+    kind: CoordinateType, value: object, base: CoordinateType
+) -> CoordinateType:
     name = f"{kind.__name__}[{shown(value)}]"
     body = {"__module__": kind.__module__, "__doc__": f"{kind.__name__}: {value}."}
     return CoordinateType(name, (base,), body, value=value)
@@ -238,7 +240,7 @@ class DeviceType(Coordinate):
     """The device that runs the operation: `cuda:0`, `cuda:1` ... are all `Cuda`."""
 
     @classmethod
-    def key(cls, value: Any) -> Any:
+    def key(cls, value: object) -> Any:
         """Return the name of a device without its number."""
         name = value.name if isinstance(value, Device) else value
         return name.partition(":")[0] if isinstance(name, str) else name

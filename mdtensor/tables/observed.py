@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.errors import (
     DeviceError,
@@ -91,7 +92,7 @@ def contiguity(*tensors: Any) -> CoordinateType:
     return Contiguous
 
 
-def placement(x: Any, out: Any = None) -> CoordinateType:
+def placement(x: Tensor, out: Tensor | None = None) -> CoordinateType:
     """Return `InPlace` if `out` is the memory of `x`, element for element.
 
     Args:
@@ -114,6 +115,7 @@ def placement(x: Any, out: Any = None) -> CoordinateType:
     mine, theirs = x.buffer, out.buffer
     if mine is theirs:
         return InPlace
+    # Only NumPy's arrays show whether they share memory.
     if not isinstance(mine, np.ndarray) or not isinstance(theirs, np.ndarray):
         return OutOfPlace
     # Two array objects may be views of the same elements in the same order.
@@ -134,11 +136,11 @@ def _require_tensors(name: str, *tensors: Any) -> None:
             raise DispatchError(f"{type(x).__name__} is not a tensor", fix, call)
 
 
-def _layout(array: Any) -> tuple[Any, ...]:
+def _layout(array: npt.NDArray[Any]) -> tuple[Any, ...]:
     return array.ctypes.data, array.shape, array.strides, array.dtype
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _overlap(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     try:
         return np.shares_memory(a, b, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     # An undecided overlap must count as one, since in-place results would be wrong.

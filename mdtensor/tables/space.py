@@ -15,7 +15,7 @@ class Axis(tuple[CoordinateType, ...]):
     """Coordinates of one kind, each once, in the given order.
 
     Raises:
-        RegistrationError: there are no coordinates, one is not a coordinate, they are
+        RegistrationError: coordinates are missing, one is not a coordinate, they are
             of several kinds, or one occurs twice.
 
     Example:
@@ -77,7 +77,7 @@ class Axes:
     point, `space <= other` whether every point is a point of `other`, too.
 
     Raises:
-        RegistrationError: there are no axes, one is not an `Axis`, or two are of one
+        RegistrationError: axes are missing, one is not an `Axis`, or two are of one
             kind.
 
     Example:
@@ -136,6 +136,7 @@ class Axes:
 
     def __iter__(self) -> Iterator[TagType]:
         """Iterate over the points; the last axis varies fastest."""
+        # The axes are sorted, so the order of points does not depend on the caller.
         return map(tag_of, itertools.product(*self.axes))
 
     def __contains__(self, tag: object) -> bool:
@@ -186,7 +187,7 @@ class Axes:
                 raise self._error(f"there {count} of {kind}")
         return tag_of(coordinates)
 
-    def _coordinate(self, given: Any) -> CoordinateType:
+    def _coordinate(self, given: object) -> CoordinateType:
         """Return `given` if it is a coordinate, else the coordinate of that value."""
         if isinstance(given, CoordinateType):
             return given
@@ -200,7 +201,7 @@ class Axes:
             raise self._error(f"{shown(given)} is not a coordinate")
         raise self._error(f"{shown(given)} may be {' or '.join(map(str, found))}")
 
-    def _refuse_name(self, given: Any) -> None:
+    def _refuse_name(self, given: object) -> None:
         # "Float32" as a text is a likely mistake, and the class is at hand.
         declared = (one for kind in self.kinds for one in kind.declared)
         if isinstance(given, str) and given in map(str, declared):

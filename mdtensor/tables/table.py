@@ -77,7 +77,7 @@ def _check_takes_a_tag(function: Callable[..., Any]) -> None:
         raise RegistrationError(f"{name} takes no tag", "Its first parameter is one")
 
 
-def points(space: Axes, part: Any) -> Iterator[TagType]:
+def points(space: Axes, part: object) -> Iterator[TagType]:
     """Return the points of `space` in one part of the coverage.
 
     Raises:
@@ -93,7 +93,9 @@ def points(space: Axes, part: Any) -> Iterator[TagType]:
     raise RegistrationError(f"{named} is not in the space", f"The space is {space}")
 
 
-def _resolve(operation: Any, covered: Any, arguments: tuple[type, ...]) -> Handles:
+def _resolve(
+    operation: Any, covered: dict[TagType, None], arguments: tuple[type, ...]
+) -> Handles:
     handles: Handles = {}
     failed: list[TagType] = []
     for point in covered:
@@ -111,6 +113,7 @@ def _resolve(operation: Any, covered: Any, arguments: tuple[type, ...]) -> Handl
 def _incomplete(
     operation: Any, failed: list[TagType], arguments: tuple[type, ...], count: int
 ) -> CoverageError:
+    # A point without a candidate is a hole, a point with several is ambiguous.
     best = {point: _best(operation, (point, *arguments)) for point in failed}
     missing = tuple(point for point in failed if not best[point])
     ambiguous = tuple(point for point in failed if best[point])
@@ -132,6 +135,7 @@ def _incomplete(
 
 def _best(operation: Any, types: tuple[type, ...]) -> list[Any]:
     """Return the most specific of the methods that accept `types`."""
+    # Several remain if none of them is more specific than all others.
     fits = [method for method in operation.methods if method.accepts(types)]
     return [m for m in fits if not any(o.signature < m.signature for o in fits)]
 
@@ -208,7 +212,7 @@ class DispatchTable:
     ) -> None:
         self._fill(space, ((coverage, op, arguments),), {})
 
-    def _fill(self, space: Axes, layers: Any, known: Any) -> None:
+    def _fill(self, space: Axes, layers: tuple[Any, ...], known: Handles) -> None:
         coverage, op, arguments = layers[-1]
         parts = _parts(coverage)
         if not (parts or known):
@@ -320,7 +324,7 @@ class DispatchTable:
         return _rebuild, (self.space, self._layers)
 
 
-def _parts(coverage: Any) -> list[Any]:
+def _parts(coverage: object) -> list[Any]:
     """Return the tags and spaces of a coverage as a list."""
     is_one = isinstance(coverage, (TagType, Axes, str))
     # A str is iterable, but its characters are not parts of a coverage.

@@ -35,7 +35,7 @@ class TagType(type):
     add: Callable[..., TagType]
     drop: Callable[..., TagType]
 
-    def __getitem__(cls, given: Any) -> TagType:
+    def __getitem__(cls, given: object) -> TagType:
         more = given if isinstance(given, tuple) else (given,)
         return tag_of((*cls.coordinates, *more))
 
@@ -65,7 +65,7 @@ class Tag(Generic[*Kinds], metaclass=TagType):
     `Tag` itself does not have coordinates: every other tag is below it.
 
     Raises:
-        RegistrationError: there are no coordinates, one is not a coordinate, or two
+        RegistrationError: coordinates are missing, one is not a coordinate, or two
             are of one kind.
 
     Example:
@@ -138,7 +138,7 @@ class Tag(Generic[*Kinds], metaclass=TagType):
         return type(self), ()
 
 
-def _without(tag: Any, kinds: set[CoordinateType]) -> list[CoordinateType]:
+def _without(tag: TagType, kinds: set[CoordinateType]) -> list[CoordinateType]:
     return [c for c in tag.coordinates if c.kind not in kinds]
 
 
@@ -148,7 +148,7 @@ def tag_of(coordinates: Iterable[Any]) -> TagType:
     if not given:
         raise RegistrationError("a tag has at least one coordinate", "Use Tag for any")
     _require_coordinates(given)
-    # A set, so that the order of coordinates makes no difference.
+    # A set, so that the order of coordinates does not matter.
     key = frozenset(given)
     if key not in _TAGS:
         # setdefault keeps the first class if two threads make the same tag.

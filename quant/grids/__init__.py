@@ -1,1 +1,1 @@
-"""Grids of results: what moving codes and combining tensors makes of them."""
+"""Grids of results: of moved codes (`moves`) and of several tensors (`combine`)."""

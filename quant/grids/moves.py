@@ -1,10 +1,12 @@
-"""How a grid moves with the codes: the same numbers at other places.
+"""Grids under data movement: where scales go when codes are moved.
 
-A grid per tensor stays. One per axis follows its axis. One per block has a scale array
-of the tensor's rank, which moves as the codes do; along the axis of blocks what is left
-must be blocks of one size again, of which the last may be shorter.
+one scale          stays
+a scale per axis   follows its axis
+a scale per block  has a scale array with the rank of the tensor, which moves like the
+                   codes; the result must again consist of blocks of one size, of which
+                   the last may be shorter
 
-All take a grid that fits, and give one that fits the result.
+Each function takes a grid that fits the argument and returns one that fits the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,40 +27,56 @@ Shape = tuple[int, ...]
 Move = Callable[[Array], Array]
 
 
-def _moved(grid: QParams, move: Move, **changes: Any) -> QParams:
-    """The grid with its scales and zero points moved alike."""
+def _move(grid: QParams, move: Move, **changes: Any) -> QParams:
+    """Return `grid` with `move` applied to its scales and zero points."""
     return grid.replace(
         scale=move(grid.scale), zero_point=move(grid.zero_point), **changes
     )
 
 
-def permuted(grid: QParams, order: Sequence[int]) -> QParams:
-    """With axes in the order `order`, counted from the front."""
+def permute(grid: QParams, order: Sequence[int]) -> QParams:
+    """Return the grid of a tensor with permuted axes.
+
+    Args:
+        order: the old axis at each new place, counted from the front.
+    """
     if grid.axis is None:
         return grid
     axis = order.index(grid.axis)
     if grid.block_size is None:
         return grid.on_axis(axis)
-    return _moved(grid, lambda v: v.transpose(order), axis=axis)
+    return _move(grid, lambda v: v.transpose(order), axis=axis)
 
 
-def squeezed(grid: QParams, gone: Sequence[int]) -> QParams:
-    """Without the axes `gone`, sorted, of size 1."""
+def squeeze(grid: QParams, gone: Sequence[int]) -> QParams:
+    """Return the grid of a tensor without the axes `gone`.
+
+    Args:
+        gone: axes of size 1, sorted.
+
+    Raises:
+        ShapeError: scales differ along one of them.
+    """
     if grid.axis is None:
         return grid
     axis = grid.axis - sum(at < grid.axis for at in gone)
     if grid.block_size is None:
         is_gone = grid.axis in gone
-        return _for_each(grid, lambda v: v[0]) if is_gone else grid.on_axis(axis)
+        return _per_element(grid, lambda v: v[0]) if is_gone else grid.on_axis(axis)
+    # An unknown size (-1) counts as 1 in the shape rule, but its scales are known.
     if any(grid.scale.shape[at] != 1 for at in gone):
         raise ShapeError(f"scales of shape {grid.scale.shape} differ along {gone}")
     if grid.axis in gone:
-        return _for_each(grid, lambda v: v.squeeze(tuple(gone)))
-    return _moved(grid, lambda v: v.squeeze(tuple(gone)), axis=axis)
+        return _per_element(grid, lambda v: v.squeeze(tuple(gone)))
+    return _move(grid, lambda v: v.squeeze(tuple(gone)), axis=axis)
 
 
-def _for_each(grid: QParams, move: Move) -> QParams:
-    """With a scale for each element, or one in all, when its axis is gone."""
+def _per_element(grid: QParams, move: Move) -> QParams:
+    """Return the grid that `move` leaves after the axis of the scales is gone.
+
+    What is left has one scale, or one scale for each element.
+    """
+    # A grid has one axis; blocks of one element express scales along all axes.
     scale, zero = np.asarray(move(grid.scale)), np.asarray(move(grid.zero_point))
     where: Any = {"axis": 0, "block_size": 1}
     if not scale.ndim:
@@ -66,18 +84,31 @@ def _for_each(grid: QParams, move: Move) -> QParams:
     return grid.replace(scale=scale, zero_point=zero, **where)
 
 
-def expanded(grid: QParams, new: Sequence[int], ndim: int) -> QParams:
-    """With axes of size 1 at the places `new` of a result with `ndim` axes."""
+def expand_dims(grid: QParams, new: Sequence[int], ndim: int) -> QParams:
+    """Return the grid of a tensor with new axes of size 1.
+
+    Args:
+        new: the places of the new axes in the result.
+        ndim: the number of axes of the result.
+    """
     if grid.axis is None:
         return grid
     axis = [at for at in range(ndim) if at not in new][grid.axis]
     if grid.block_size is None:
         return grid.on_axis(axis)
-    return _moved(grid, lambda v: np.expand_dims(v, tuple(new)), axis=axis)
+    return _move(grid, lambda v: np.expand_dims(v, tuple(new)), axis=axis)
 
 
-def reshaped(grid: QParams, old: Shape, new: Shape) -> QParams:
-    """Under another shape, which has the axis of the scales as it was."""
+def reshape(grid: QParams, old: Shape, new: Shape) -> QParams:
+    """Return the grid of a tensor under another shape.
+
+    Args:
+        old, new: both shapes. `new` must have the axis of the scales unchanged, or
+            hold the blocks whole.
+
+    Raises:
+        GridError: `new` does not have such an axis.
+    """
     if grid.axis is None:
         return grid
     axis = _same_axis(grid.axis, old, new)
@@ -85,126 +116,162 @@ def reshaped(grid: QParams, old: Shape, new: Shape) -> QParams:
         axis = _axis_of_blocks(grid.axis, grid.block_size, old, new)
     if axis is None:
         raise GridError(
-            f"shape {new} has no axis of size {old[grid.axis]} where scales differ "
-            f"along axis {grid.axis} of {old}",
+            f"shape {new} does not have an axis of size {old[grid.axis]}, and scales "
+            f"differ along axis {grid.axis} of {old}",
             "Keep that axis, or use requantize(x, out=QParams(...)) to one grid first",
         )
     if grid.block_size is None:
         return grid.on_axis(axis)
     blocks = (*new[:axis], -(-new[axis] // grid.block_size), *new[axis + 1 :])
-    return _moved(grid, lambda v: v.reshape(blocks), axis=axis)
+    return _move(grid, lambda v: v.reshape(blocks), axis=axis)
 
 
 def _same_axis(axis: int, old: Shape, new: Shape) -> int | None:
-    """Where `new` has the axis, with as many elements before it and behind."""
+    """Return the axis of `new` with as many elements before, in and behind it.
+
+    None stands for no such axis.
+    """
     for at, size in enumerate(new):
         pairs = (old[:axis], new[:at]), (old[axis + 1 :], new[at + 1 :])
-        if size == old[axis] and all(a == b or _as_many(a, b) for a, b in pairs):
+        if size == old[axis] and all(a == b or _is_same_count(a, b) for a, b in pairs):
             return at
     return None
 
 
 def _axis_of_blocks(axis: int, size: int, old: Shape, new: Shape) -> int | None:
-    """Where `new` has the blocks whole, if `old` does: as many elements behind."""
+    """Return the axis of `new` that divides into the same blocks as `old`, or None."""
+    # Blocks stay contiguous only if the axes behind hold as many elements as before.
     if DYNAMIC in (*old, *new) or not prod(new):
         return None
     for at, length in enumerate(new):
         is_whole = length % size == 0 and old[axis] % size == 0
-        if is_whole and _as_many(old[axis + 1 :], new[at + 1 :]):
+        if is_whole and _is_same_count(old[axis + 1 :], new[at + 1 :]):
             return at
     return None
 
 
-def _as_many(a: Shape, b: Shape) -> bool:
+def _is_same_count(a: Shape, b: Shape) -> bool:
+    # Products that contain an unknown size say nothing.
     return DYNAMIC not in (*a, *b) and prod(a) == prod(b)
 
 
 def broadcast(grid: QParams, old: Shape, new: Shape) -> QParams:
-    """Repeated along axes of size 1 and new ones in front."""
+    """Return the grid of a tensor of shape `old`, broadcast to `new`."""
     if grid.axis is None:
         return grid
     axis, size = grid.axis + len(new) - len(old), grid.block_size
     like: Shape = (new[axis],)
     if size is not None:
+        # One block stays one block: it grows if its axis of size 1 is broadcast.
         size = max(size, new[axis]) if grid.scale.shape[grid.axis] == 1 else size
         blocks = DYNAMIC if new[axis] == DYNAMIC else -(-new[axis] // size)
         like = (*new[:axis], blocks, *new[axis + 1 :])
     given = (1,) * (len(like) - grid.scale.ndim) + grid.scale.shape
+    # NumPy cannot broadcast to an unknown size: keep the number of scales there.
     known = [n if m == DYNAMIC else m for n, m in zip(given, like, strict=True)]
     move = partial(np.broadcast_to, shape=known)
-    return _moved(grid, move, axis=axis, block_size=size)
+    return _move(grid, move, axis=axis, block_size=size)
 
 
-def flipped(grid: QParams, shape: Shape, axes: Sequence[int]) -> QParams:
-    """With the order along `axes` reversed."""
+def flip(grid: QParams, shape: Shape, axes: Sequence[int]) -> QParams:
+    """Return the grid of a tensor whose order along `axes` is reversed."""
     for axis in axes:
-        grid = gathered(grid, shape, axis, slice(None, None, -1))
+        grid = gather(grid, shape, axis, slice(None, None, -1))
     return grid
 
 
 # All data movement is a gather for grids, so that scales always follow their codes
 # (decision 0046).
-def gathered(grid: QParams, shape: Shape, axis: int, places: Any) -> QParams:
-    """With what a slice or a row of integers takes along one axis."""
+def gather(grid: QParams, shape: Shape, axis: int, places: slice | Array) -> QParams:
+    """Return the grid of what `places` takes along `axis`.
+
+    Args:
+        shape: the shape of the argument.
+        places: a slice, or one row of integers.
+    """
     if grid.axis == axis:
-        return _picked(grid, shape[axis], places)
+        return _pick(grid, shape[axis], places)
     if grid.axis is None or grid.block_size is None:
         return grid
     key = (*[slice(None)] * axis, places)
-    return _moved(grid, lambda v: v[key])
+    return _move(grid, lambda v: v[key])
 
 
-def rolled(grid: QParams, shape: Shape, axis: int, places: int) -> QParams:
-    """Moved around by `places` along one axis."""
-    return _in_order(grid, shape, axis, lambda v: np.roll(v, places % max(len(v), 1)))
+def roll(grid: QParams, shape: Shape, axis: int, places: int) -> QParams:
+    """Return the grid of a tensor rolled by `places` along `axis`."""
+    return _rearrange(grid, shape, axis, lambda v: np.roll(v, places % max(len(v), 1)))
 
 
-def repeated(grid: QParams, shape: Shape, axis: int, counts: Any) -> QParams:
-    """Each index of an axis as often as `counts`, an integer or a tensor, says."""
+def repeat(grid: QParams, shape: Shape, axis: int, counts: object) -> QParams:
+    """Return the grid of a tensor whose indices along `axis` are repeated.
+
+    Args:
+        counts: how often, as an integer or as a tensor with a count for each index.
+
+    Raises:
+        GridError: the counts are a spec, so that the scales of the result are unknown.
+    """
     if grid.axis is None:
         return grid
+    elements = getattr(counts, "buffer", None)
     if isinstance(counts, Integral):
-        times: Any = int(counts)
-    elif isinstance(getattr(counts, "buffer", None), np.ndarray):
-        times = counts.buffer.astype(np.intp)
+        times: int | Array = int(counts)
+    elif isinstance(elements, np.ndarray):
+        times = elements.astype(np.intp)
     else:
         raise GridError(
-            f"scales differ along axis {grid.axis}, and how often is not known",
+            f"scales differ along axis {grid.axis}, and the counts are not known",
             "Give an integer, or requantize to one grid first",
         )
-    return _in_order(grid, shape, axis, lambda v: np.repeat(v, times))
+    return _rearrange(grid, shape, axis, lambda v: np.repeat(v, times))
 
 
-def tiled(grid: QParams, shape: Shape, axis: int, count: int) -> QParams:
-    """`count` times along one axis."""
-    return _in_order(grid, shape, axis, lambda v: np.tile(v, count))
+def tile(grid: QParams, shape: Shape, axis: int, count: int) -> QParams:
+    """Return the grid of a tensor repeated `count` times along `axis`."""
+    return _rearrange(grid, shape, axis, lambda v: np.tile(v, count))
 
 
-def _in_order(grid: QParams, shape: Shape, axis: int, order: Move) -> QParams:
-    """With the indices of one axis in the order that `order` makes of them."""
+def _rearrange(grid: QParams, shape: Shape, axis: int, order: Move) -> QParams:
+    """Return the grid of a tensor whose indices along `axis` are rearranged.
+
+    Args:
+        order: takes all indices and returns them in the new order.
+    """
     is_far = grid.axis != axis and grid.block_size is None
     if grid.axis is None or is_far:
         return grid
-    return gathered(grid, shape, axis, order(np.arange(len(_known(grid, shape[axis])))))
+    return gather(
+        grid, shape, axis, order(np.arange(len(_known_range(grid, shape[axis]))))
+    )
 
 
-def reduced(grid: QParams, axes: Sequence[int], keepdims: bool) -> QParams:
-    """With one index left of each of `axes`, or none; along them scales are alike.
+def reduce(grid: QParams, axes: Sequence[int], keepdims: bool) -> QParams:
+    """Return the grid of a tensor reduced along `axes`.
+
+    Args:
+        keepdims: whether each of `axes` stays, with one index.
 
     Raises:
-        GridError: they are not.
+        GridError: scales differ along one of `axes`.
     """
     if grid.axis is None:
         return grid
     per_axis = grid.block_size is None
     for axis in [at for at in axes if at == grid.axis or not per_axis]:
-        grid = _first(grid, 0 if per_axis else axis, axis)
-    return grid if keepdims else squeezed(grid, sorted(axes))
+        grid = _keep_first(grid, 0 if per_axis else axis, axis)
+    return grid if keepdims else squeeze(grid, sorted(axes))
 
 
-def _first(grid: QParams, at: int, axis: int) -> QParams:
-    """With the first index of axis `at` of the scales, which are alike along it."""
-    first = _moved(grid, lambda v: v[(slice(None),) * at + (slice(1),)])
+def _keep_first(grid: QParams, at: int, axis: int) -> QParams:
+    """Return the grid with the first index of axis `at` of its scales.
+
+    Args:
+        axis: the axis of the tensor, for the error.
+
+    Raises:
+        GridError: scales or zero points differ along it.
+    """
+    first = _move(grid, lambda v: v[(slice(None),) * at + (slice(1),)])
     alike = [
         (getattr(grid, name) == getattr(first, name)).all()
         for name in ("scale", "zero_point")
@@ -217,8 +284,12 @@ def _first(grid: QParams, at: int, axis: int) -> QParams:
     return first
 
 
-def _known(grid: QParams, size: int) -> range:
-    """The indices of the axis of scales."""
+def _known_range(grid: QParams, size: int) -> range:
+    """Return the indices of the axis along which scales differ.
+
+    Raises:
+        GridError: the size of that axis is unknown.
+    """
     if size == DYNAMIC:
         raise GridError(
             f"scales differ along axis {grid.axis}, whose size is not known",
@@ -227,20 +298,30 @@ def _known(grid: QParams, size: int) -> range:
     return range(size)
 
 
-def _picked(grid: QParams, size: int, key: Any) -> QParams:
-    """What a slice or a row of integers leaves of an axis of `size`: its scales."""
+def _pick(grid: QParams, size: int, key: object) -> QParams:
+    """Return the grid of what `key` takes of the axis of scales.
+
+    Args:
+        size: the size of the axis.
+        key: a slice, or one row of integers.
+    """
+    # The whole axis needs no indices, so it works for an axis of unknown size.
     if isinstance(key, slice) and key == slice(None):
         return grid
-    places = np.arange(len(_known(grid, size)))[_row(grid, key)]
+    places = np.arange(len(_known_range(grid, size)))[_row(grid, key)]
     if grid.block_size is None:
-        return _moved(grid, lambda v: v[places])
+        return _move(grid, lambda v: v[places])
     axis, (blocks, length) = grid.axis, _runs(places // grid.block_size, grid)
-    return _moved(grid, lambda v: np.take(v, blocks, axis), block_size=length)
+    return _move(grid, lambda v: np.take(v, blocks, axis), block_size=length)
 
 
-def _row(grid: QParams, key: Any) -> Any:
-    """A slice, or one row of integers that are there."""
-    found = _plain(key)
+def _row(grid: QParams, key: object) -> Any:
+    """Return `key` as a slice or as one row of integers.
+
+    Raises:
+        GridError: it is a spec, or an array of another rank.
+    """
+    found = _to_numpy(key)
     if isinstance(found, slice):
         return found
     _check_known(grid, found)
@@ -252,9 +333,9 @@ def _row(grid: QParams, key: Any) -> Any:
     return found
 
 
-def _check_known(grid: QParams, index: Any) -> None:
-    """Refuse a spec of indices, which says not what scales are taken."""
-    if not isinstance(_plain(index), (np.ndarray, Integral)):
+def _check_known(grid: QParams, index: object) -> None:
+    """Raise if `index` is a spec: without its elements the scales are unknown."""
+    if not isinstance(_to_numpy(index), (np.ndarray, Integral)):
         raise GridError(
             f"scales differ along axis {grid.axis}, and the indices are not known",
             "Infer from indices that are integers or slices, or requantize to one "
@@ -263,12 +344,14 @@ def _check_known(grid: QParams, index: Any) -> None:
 
 
 def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
-    """The block of each run of equal ones, and how long a run is.
+    """Return the block of each run of equal block numbers, and the size of a run.
 
-    A run of whole blocks is as many of them, where runs differ.
+    Args:
+        blocks: the number of the block of each index.
 
     Raises:
-        GridError: runs are of other sizes, the last one aside.
+        GridError: runs before the last one have different sizes, and are not made of
+            whole blocks.
     """
     size = grid.block_size or 1
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
@@ -277,6 +360,7 @@ def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
         return blocks[starts], max(size, len(blocks))
     if (lengths[:-1] == lengths[0]).all() and lengths[-1] <= lengths[0]:
         return blocks[starts], int(lengths[0])
+    # A block repeated in a row makes a run of several whole blocks: count each one.
     if (lengths[:-1] % size).any():
         raise GridError(
             f"blocks of {size} along axis {grid.axis} are cut to different sizes",
@@ -285,38 +369,53 @@ def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
     return np.repeat(blocks[starts], -(-lengths // size)), size
 
 
-def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:
-    """What a key leaves: see `generics.keys`."""
+def getitem(grid: QParams, shape: Shape, key: object) -> QParams:
+    """Return the grid of `x[key]`.
+
+    Args:
+        shape: the shape of `x`.
+        key: as `getitem` takes it.
+
+    Raises:
+        GridError: the scales of the result would not lie along one axis.
+        BoundsError: an index is outside its axis.
+    """
     if grid.axis is None:
         return grid
-    parts = _unmasked(grid, list(entries(shape, key)))
+    parts = _expand_masks(grid, list(entries(shape, key)))
     _check_picks(grid, [index for index, _ in parts])
-    own, axis, keys, slot = _parted(parts, grid.axis)
+    own, axis, keys, slot = _split_key(parts, grid.axis)
     try:
         if axis is not None:
-            found = _picked(grid, shape[grid.axis], own)
+            found = _pick(grid, shape[grid.axis], own)
             whole = found.block_size is None
-            return _moved(found, lambda v: v if whole else v[tuple(keys)], axis=axis)
+            return _move(found, lambda v: v if whole else v[tuple(keys)], axis=axis)
         _check_known(grid, own)
-        place = _known(grid, shape[grid.axis])[int(own)] // (grid.block_size or 1)
+        place = _known_range(grid, shape[grid.axis])[int(own)] // (grid.block_size or 1)
         keys = [*keys[:slot], place, *keys[slot + 1 :]] if grid.block_size else [place]
-        return _for_each(grid, lambda v: v[tuple(keys)])
+        return _per_element(grid, lambda v: v[tuple(keys)])
     except IndexError:
         raise BoundsError("an index is outside its axis") from None
 
 
-def _unmasked(
+def _expand_masks(
     grid: QParams, parts: Sequence[tuple[Any, Shape]]
 ) -> list[tuple[Any, Shape]]:
-    """Masks as the row of integers that they pick along the axis of scales.
+    """Return the entries of a key with each mask replaced by a row of integers.
 
-    A mask without that axis picks some row too, of which only the rank counts; but
-    scales of blocks lie along all axes, of which one row does for one.
+    Args:
+        parts: each index with the sizes of the axes that it takes.
+
+    Returns:
+        The same, where a mask is the row of integers that it picks along the axis of
+        scales. For a mask over other axes only the rank of the row counts.
     """
     found, at = [], 0
     for index, sizes in parts:
-        if is_mask(index) and isinstance(mask := _plain(index), np.ndarray):
+        if is_mask(index) and isinstance(mask := _to_numpy(index), np.ndarray):
             is_row = mask.ndim == 1 or (mask.ndim > 1 and grid.block_size is None)
+            # Scales per block lie along all axes, so one row cannot stand for a mask
+            # over several axes; `_check_picks` then raises for it.
             own = (grid.axis or 0) - at
             rows = np.nonzero(mask) if is_row else ()
             index = rows[own if 0 <= own < len(rows) else 0] if rows else index
@@ -325,30 +424,34 @@ def _unmasked(
     return found
 
 
-def _parted(
+def _split_key(
     parts: Sequence[tuple[Any, Shape]], axis: int
 ) -> tuple[Any, int | None, list[Any], int]:
-    """The index of `axis`, and where the result has that axis, if it does.
+    """Return what a key does to `axis`.
 
-    Then the indices of all others, with one that takes the whole axis in its place,
-    and this place.
+    Args:
+        parts: each index with the sizes of the axes that it takes.
+
+    Returns:
+        The index of `axis`; the axis of the result that it becomes, or None; all
+        indices, with the whole axis in place of its own; and that place.
     """
     keys: list[Any] = []
     own, place, slot, at, new = slice(None), None, 0, 0, 0
     for index, sizes in parts:
-        rank = _rank(index, sizes)
+        rank = _result_rank(index, sizes)
         if at <= axis < at + len(sizes):
             slot, behind = len(keys), axis - at if index is Ellipsis else 0
             place = new + behind if rank else None
             own = own if index is Ellipsis else index
         is_own = slot == len(keys) and index is own
-        keys.append(slice(None) if is_own else _plain(index))
+        keys.append(slice(None) if is_own else _to_numpy(index))
         at, new = at + len(sizes), new + rank
     return own, place, keys, slot
 
 
 def _check_picks(grid: QParams, keys: list[Any]) -> None:
-    """Refuse keys by which scales would move to no axis, or to several."""
+    """Raise if the scales would lie along several axes of the result, or along none."""
     picks = [key for key in keys if _is_array(key) or is_mask(key)]
     among = any(isinstance(key, Integral) for key in keys)
     for key in picks if grid.block_size is not None else ():
@@ -361,12 +464,12 @@ def _check_picks(grid: QParams, keys: list[Any]) -> None:
         )
 
 
-def _is_array(index: Any) -> bool:
+def _is_array(index: object) -> bool:
     return is_pick(index) and not isinstance(index, Integral)
 
 
-def _rank(index: Any, sizes: Shape) -> int:
-    """How many axes an index leaves of those that it takes."""
+def _result_rank(index: Any, sizes: Shape) -> int:
+    """Return how many axes of the result an index makes of the axes that it takes."""
     if index is Ellipsis:
         return len(sizes)
     if _is_array(index):
@@ -374,7 +477,7 @@ def _rank(index: Any, sizes: Shape) -> int:
     return 0 if isinstance(index, Integral) else 1
 
 
-def _plain(index: Any) -> Any:
-    """An index as NumPy takes it."""
+def _to_numpy(index: Any) -> Any:
+    """Return an index as NumPy takes it: arrays instead of tensors."""
     is_array = _is_array(index) or is_mask(index)
     return getattr(index, "buffer", index) if is_array else index

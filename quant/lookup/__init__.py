@@ -1,1 +1,1 @@
-"""Lookup tables: functions of 8-bit and 16-bit codes."""
+"""Lookup tables: functions of one 8-bit or 16-bit code, with a result per code."""

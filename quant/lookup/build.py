@@ -1,6 +1,7 @@
-"""Functions of one 8-bit code as tables of 256 codes, built from the exact function.
+"""8-bit lookup tables: 256 codes, each rounded once from the exact value.
 
-Whatever the function, a table is exact, and one gather runs it.
+Any function of one code can be a table, which one gather runs. The functions here take
+and return rational numbers, so that no float error reaches a code.
 """
 
 import math
@@ -20,23 +21,25 @@ from mdtensor.quant.qparams import QParams
 
 Table = npt.NDArray[np.uint8]
 Function = Callable[[Fraction], Fraction]
-#: Digits of transcendental functions. A double rounding would need a value within
-#: 10**-40 of a tie; sigmoid, tanh and exp of a rational other than 0 are never ties.
+# Rounding to 50 digits and then to a code goes wrong only within 10**-40 of a tie, and
+# sigmoid, tanh and exp of a rational other than 0 are never ties.
+#: Decimal digits of transcendental functions.
 DIGITS = 50
-#: Steps beyond this saturate on any grid.
+#: A larger number of steps from real 0 saturates on any grid.
 LIMIT = 2**40
-#: Past this e**x is 0 or infinity for any grid.
+# Without a bound, exp of a large code would have thousands of digits.
+#: Beyond this e**x is 0 or infinity on any grid.
 FAR = 2000
 
 
 @dataclass(frozen=True)
 class Partial:
-    """A function that has no value for some numbers; here it is 0 there.
+    """A function with a domain, such as the logarithm; it returns 0 outside of it.
 
     Args:
-        function: of the numbers that have one.
-        has: whether a number is one of them.
-        where: which ones these are, as `above 0`.
+        function: takes numbers of the domain.
+        has: returns whether a number is in the domain.
+        where: the domain in words for errors, such as `above 0`.
     """
 
     function: Function
@@ -44,89 +47,100 @@ class Partial:
     where: str
 
     def __call__(self, x: Fraction) -> Fraction:
+        # A table needs an entry for each code; calls raise if such a code occurs.
         return self.function(x) if self.has(x) else Fraction(0)
 
 
 def precision(digits: int) -> AbstractContextManager[Context]:
-    """Decimals of so many digits, whatever the context of the caller."""
+    """Return a block in which decimals have `digits` digits.
+
+    It ignores the decimal context of the caller, such as its traps and rounding.
+    """
     return localcontext(Context(prec=digits))
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a real number, and finite, however large."""
+def is_number(value: object) -> bool:
+    """Return whether `value` is a finite real number, however large."""
     if not isinstance(value, Real):
         return False
+    # `math.isfinite` would overflow on large integers and fractions.
     number: Any = value
     return bool(-math.inf < number < math.inf)
 
 
 def exactly(number: Any) -> Fraction:
-    """A finite number as the rational that it is; NumPy's, too, which would wrap."""
+    """Return a finite number as an exact fraction.
+
+    Python and NumPy numbers are accepted.
+    """
+    # A fraction of a NumPy integer would compute in its 64 bits and wrap.
     if isinstance(number, Integral):
         return Fraction(int(number))
     return Fraction(number if isinstance(number, Rational) else float(number))
 
 
 def relu(x: Fraction) -> Fraction:
-    """max(x, 0)."""
+    """Return max(x, 0)."""
     return max(x, Fraction(0))
 
 
 def relu6(x: Fraction) -> Fraction:
-    """min(max(x, 0), 6)."""
+    """Return min(max(x, 0), 6)."""
     return min(max(x, Fraction(0)), Fraction(6))
 
 
 def hardswish(x: Fraction) -> Fraction:
-    """x · relu6(x + 3) / 6."""
+    """Return x · relu6(x + 3) / 6."""
     return x * relu6(x + 3) / 6
 
 
 def magnitude(x: Fraction) -> Fraction:
-    """|x|."""
+    """Return |x|."""
     return abs(x)
 
 
 def sign(x: Fraction) -> Fraction:
-    """-1, 0 or 1."""
+    """Return the sign of x: -1, 0 or 1."""
     return Fraction((x > 0) - (x < 0))
 
 
 def square(x: Fraction) -> Fraction:
-    """x · x."""
+    """Return x · x."""
     return x * x
 
 
 def floor(x: Fraction) -> Fraction:
-    """The largest integer that is at most x."""
+    """Return the largest integer that is at most x."""
     return Fraction(math.floor(x))
 
 
 def ceil(x: Fraction) -> Fraction:
-    """The smallest integer that is at least x."""
+    """Return the smallest integer that is at least x."""
     return Fraction(math.ceil(x))
 
 
 def trunc(x: Fraction) -> Fraction:
-    """x without its fraction."""
+    """Return x rounded toward 0."""
     return Fraction(int(x))
 
 
 def nearest(x: Fraction) -> Fraction:
-    """The integer nearest to x, of two the even one."""
+    """Return the integer nearest to x; a tie goes to the even one."""
     return Fraction(round(x))
 
 
+# The functions below are cached so that equal options give one object: the cache of
+# `lookup_table` has the function in its key.
 @lru_cache(maxsize=256)
 def hardsigmoid(alpha: float, beta: float) -> Function:
-    """x -> min(max(alpha · x + beta, 0), 1)."""
+    """Return the function x -> min(max(alpha · x + beta, 0), 1)."""
     slope, offset = exactly(alpha), exactly(beta)
     return lambda x: min(max(slope * x + offset, Fraction(0)), Fraction(1))
 
 
 @lru_cache(maxsize=256)
 def clip(low: float | None, high: float | None) -> Function:
-    """x -> min(max(x, low), high)."""
+    """Return the function x -> min(max(x, low), high)."""
 
     def function(x: Fraction) -> Fraction:
         x = x if low is None else max(x, exactly(low))
@@ -137,12 +151,12 @@ def clip(low: float | None, high: float | None) -> Function:
 
 @lru_cache(maxsize=4096)
 def affine(factor: Fraction, offset: Fraction) -> Function:
-    """x -> factor · x + offset."""
+    """Return the function x -> factor · x + offset."""
     return lambda x: factor * x + offset
 
 
 def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
-    """e**x to `digits` digits."""
+    """Return e**x to `digits` digits."""
     with precision(digits):
         bounded = min(max(x, Fraction(-FAR)), Fraction(FAR))
         power = Decimal(bounded.numerator) / Decimal(bounded.denominator)
@@ -150,26 +164,27 @@ def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
 
 
 def sigmoid(x: Fraction) -> Fraction:
-    """1 / (1 + e**-x)."""
+    """Return 1 / (1 + e**-x)."""
     return 1 / (1 + exp(-x))
 
 
 def tanh(x: Fraction) -> Fraction:
-    """(e**2x - 1) / (e**2x + 1).
-
-    Near 0 it is x - x**3 / 3: telling it from x takes three times the digits that lie
-    between x and 1.
-    """
+    """Return (e**2x - 1) / (e**2x + 1)."""
+    # Near 0 the result differs from x by x**3 / 3 only, so it needs three times the
+    # digits between x and 1. `lost` counts bits, which are more than that.
     lost = max(0, x.denominator.bit_length() - x.numerator.bit_length())
     power = exp(2 * x, DIGITS + lost)
     return (power - 1) / (power + 1)
 
 
 def build(function: Function, source: QParams, target: QParams) -> Table:
-    """The codes of `function` for every code of `source`, rounded once, saturated.
+    """Compute the code of `function` for every code of `source`.
+
+    Results are rounded once, half to even, and saturate.
 
     Returns:
-        uint8 [256]: bytes of the target codes, indexed by the bytes of the source's.
+        uint8 [256]: the byte of each target code, at the index that the byte of the
+            source code is.
 
     Example:
         >>> from mdtensor.quant.dtypes import quint8
@@ -178,19 +193,27 @@ def build(function: Function, source: QParams, target: QParams) -> Table:
         [10, 10, 10, 11, 12]
     """
     table = np.empty(256, np.uint8)
+    # Signed codes index the table by their bytes, so -1 is at 255.
     places = np.arange(int(source.dtype.minimum), source.maximum + 1) & 255
     table[places] = np.array(codes(function, source, target)) & 255
     return table
 
 
 def codes(function: Function, source: QParams, target: QParams) -> list[int]:
-    """The codes of `function` for every code of the type of `source`, in order."""
+    """Compute the code of `function` for every code of the type of `source`, in order.
+
+    Results are rounded once, half to even, and saturate.
+    """
     low, high, zero = target.minimum, target.maximum, target.zero
     return [min(max(n + zero, low), high) for n in steps(function, source, target)]
 
 
 def steps(function: Function, source: QParams, target: QParams) -> list[int]:
-    """The same as steps from real 0, which may be past the ends; cut to ±2**40."""
+    """Compute `function` for every code of `source`, in order, without saturation.
+
+    Returns:
+        Rounded numbers of steps of `target` from real 0, clipped to ±2**40.
+    """
     codes = range(int(source.dtype.minimum), source.maximum + 1)
     return steps_of(function, codes, source, target)
 
@@ -198,25 +221,31 @@ def steps(function: Function, source: QParams, target: QParams) -> list[int]:
 def steps_of(
     function: Function, codes: Iterable[int], source: QParams, target: QParams
 ) -> list[int]:
-    """The same for some of the codes."""
+    """Compute the same as `steps` for the given `codes` only."""
     zero, scale, step = source.zero, source.fraction, target.fraction
     numbers = (function((code - zero) * scale) for code in codes)
     return [min(max(round(n / step), -LIMIT), LIMIT) for n in numbers]
 
 
 @lru_cache(maxsize=256)
-def undefined(function: Partial, source: QParams) -> npt.NDArray[np.bool_]:
-    """For which bytes of codes of `source` the function has no value."""
+def outside_domain(function: Partial, source: QParams) -> npt.NDArray[np.bool_]:
+    """Return which codes of `source` are outside the domain of the function.
+
+    Returns:
+        bool [256], indexed by the byte of a code.
+    """
     table = np.zeros(256, np.bool_)
     for code in range(int(source.dtype.minimum), source.maximum + 1):
         table[code & 255] = not function.has((code - source.zero) * source.fraction)
+    # The cache returns this same array to every caller.
     table.flags.writeable = False
     return table
 
 
+# A transcendental table takes milliseconds to build, and models repeat their grids.
 @lru_cache(maxsize=4096)
-def cached(function: Function, source: QParams, target: QParams) -> Table:
-    """`build`, remembered."""
+def lookup_table(function: Function, source: QParams, target: QParams) -> Table:
+    """Return `build(function, source, target)`, cached and read-only."""
     table = build(function, source, target)
     table.flags.writeable = False
     return table
@@ -224,5 +253,5 @@ def cached(function: Function, source: QParams, target: QParams) -> Table:
 
 @lru_cache(maxsize=2**16)
 def decay(scale: Fraction, steps: int) -> Fraction:
-    """e**(-scale · steps) to DIGITS digits, remembered."""
+    """Return e**(-scale · steps) to `DIGITS` digits, cached."""
     return exp(-steps * scale)

@@ -1,4 +1,8 @@
-"""Functions of activations in rational numbers, to more digits than any grid sees."""
+"""Exact functions for lookup tables: elementary functions and activations.
+
+They map a rational number to a rational number with more digits than any grid can
+resolve. Rational results are exact: roots of squares, logarithms of powers of the base.
+"""
 
 from collections.abc import Callable
 from decimal import Decimal, getcontext
@@ -18,23 +22,17 @@ from mdtensor.quant.lookup.build import (
     tanh,
 )
 
-# Elementary functions of rational numbers, to more digits than any grid sees.
-#
-# What is rational is exact: roots of squares, logarithms of powers of the base.
-
-#: Below it a series takes few terms.
+#: Below this the series of the arc tangent takes few terms.
 SMALL = Decimal("0.05")
 
 
 def _of_decimals(function: Callable[[Decimal], Decimal]) -> Function:
-    """`function` of a rational number.
-
-    It has as many digits more as bits lie between x and 1. Near 0 these tell sin(x)
-    from x, which x³ / 6 is between, and far from 0 they hold the whole turns.
-    """
+    """Return `function`, which computes with decimals, for rational numbers."""
 
     @wraps(function)
     def of_rational(x: Fraction) -> Fraction:
+        # One more digit for each bit between x and 1: near 0 sin(x) and x differ by
+        # x³ / 6 only, and far from 0 the digits hold the whole turns.
         far = abs(x.numerator.bit_length() - x.denominator.bit_length())
         with precision(DIGITS + far):
             return Fraction(function(Decimal(x.numerator) / Decimal(x.denominator)))
@@ -43,11 +41,12 @@ def _of_decimals(function: Callable[[Decimal], Decimal]) -> Function:
 
 
 def _at_zero(value: int, function: Function) -> Function:
-    """`function`, which is rational at 0 only."""
+    """Return `function` with an exact `value` at 0, its only rational result."""
     return lambda x: function(x) if x else Fraction(value)
 
 
 def _root(x: Fraction) -> Fraction:
+    # A rational root can be a tie, so it must be exact; an irrational one cannot.
     top, bottom = isqrt(x.numerator), isqrt(x.denominator)
     if top * top == x.numerator and bottom * bottom == x.denominator:
         return Fraction(top, bottom)
@@ -68,17 +67,17 @@ def _log1p(x: Decimal) -> Decimal:
 
 @_of_decimals
 def expm1(x: Decimal) -> Decimal:
-    """e**x - 1."""
+    """Return e**x - 1."""
     return min(x, Decimal(FAR)).exp() - 1
 
 
 def _near(x: Decimal) -> Decimal:
-    """x without whole turns, from -π to π."""
+    """Return x without whole turns, from -π to π."""
     return x.remainder_near(2 * pi(getcontext().prec))
 
 
 def _sine(x: Decimal) -> Decimal:
-    """x - x³ / 3! + x⁵ / 5! - ..."""
+    """Compute the sine by its series x - x³ / 3! + x⁵ / 5! - ..."""
     term = total = _near(x)
     square, smallest, n = term * term, abs(term).scaleb(-getcontext().prec), 1
     while abs(term) > smallest:
@@ -93,19 +92,19 @@ def _cosine(x: Decimal) -> Decimal:
 
 @_of_decimals
 def sin(x: Decimal) -> Decimal:
-    """The sine of x in radians."""
+    """Return the sine of x in radians."""
     return _sine(x)
 
 
 @_of_decimals
 def tan(x: Decimal) -> Decimal:
-    """The tangent of x in radians."""
+    """Return the tangent of x in radians."""
     return _sine(x) / _cosine(x)
 
 
 @_of_decimals
 def sinh(x: Decimal) -> Decimal:
-    """(e**x - e**-x) / 2."""
+    """Return (e**x - e**-x) / 2."""
     power = min(max(x, Decimal(-FAR)), Decimal(FAR)).exp()
     return (power - 1 / power) / 2
 
@@ -117,7 +116,7 @@ def _cosh(x: Decimal) -> Decimal:
 
 
 def _angle(x: Decimal) -> Decimal:
-    """The arc tangent, by half angles until its series is short."""
+    """Compute the arc tangent: halve the angle until its series is short."""
     halvings = 0
     while abs(x) > SMALL:
         x /= 1 + (1 + x * x).sqrt()
@@ -136,8 +135,10 @@ atan: Function = _of_decimals(_angle)
 
 @_of_decimals
 def _asin(x: Decimal) -> Decimal:
+    # The formula below divides by 0 here.
     if abs(x) == 1:
         return x * pi(getcontext().prec) / 2
+    # The product keeps the digits near 1 that 1 - x² would lose.
     return _angle(x / ((1 - x) * (1 + x)).sqrt())
 
 
@@ -150,7 +151,8 @@ def _acos(x: Decimal) -> Decimal:
 
 @_of_decimals
 def asinh(x: Decimal) -> Decimal:
-    """The inverse of `sinh`."""
+    """Return the inverse of `sinh` at x."""
+    # The logarithm of |x| + ... does not cancel, as it would for negative x.
     return (abs(x) + (x * x + 1).sqrt()).ln().copy_sign(x)
 
 
@@ -166,12 +168,13 @@ def _atanh(x: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def pi(digits: int) -> Decimal:
-    """π by Machin's formula."""
+    """Compute π by Machin's formula."""
     with precision(digits + 10):
         return 16 * _atan_of_inverse(5) - 4 * _atan_of_inverse(239)
 
 
 def _atan_of_inverse(n: int) -> Decimal:
+    """Return the arc tangent of 1 / n."""
     total, power, k = Decimal(0), Decimal(1) / n, 0
     while abs(power) > Decimal(10) ** -getcontext().prec:
         total += power / (2 * k + 1)
@@ -195,41 +198,44 @@ atanh = Partial(_atanh, lambda x: abs(x) < 1, "between -1 and 1")
 
 #: Digits of π.
 PI_DIGITS = 140
-#: Past this erfc is below 10**-417, and only its sign tells on any grid.
+#: Beyond this erfc is below `LEAST`, too small for any grid to resolve.
 FUNCTION_FAR = 31
+# Not 0: where x is a tie, gelu(x) must stay just below it.
 LEAST = Fraction(1, 10**417)
-#: Digits of π for erf, where 1 - erf loses as many as erfc(FAR) has zeros.
+# 1 - erf loses as many digits as erfc(FUNCTION_FAR) has zeros, 417.
+#: Digits of π for erf.
 ERF_DIGITS = 500
-#: Klambauer et al. 2017, as float64.
+#: Constants of selu as float64 numbers, Klambauer et al. 2017.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def silu(x: Fraction) -> Fraction:
-    """x · sigmoid(x)."""
+    """Return x · sigmoid(x)."""
     return x * sigmoid(x)
 
 
 def mish(x: Fraction) -> Fraction:
-    """x · tanh(log(1 + e**x)), which is rational in e**x."""
+    """Return x · tanh(log(1 + e**x))."""
+    # tanh(log(y)) = (y² - 1) / (y² + 1), so one power is enough.
     square = (1 + exp(x)) ** 2
     return x * (square - 1) / (square + 1)
 
 
 def softsign(x: Fraction) -> Fraction:
-    """x / (1 + abs(x))."""
+    """Return x / (1 + abs(x))."""
     return x / (1 + abs(x))
 
 
 @lru_cache(maxsize=256)
 def leaky_relu(slope: float) -> Function:
-    """x -> x where x > 0, else slope · x."""
+    """Return the function x -> x where x > 0, else slope · x."""
     low = exactly(slope)
     return lambda x: x if x > 0 else low * x
 
 
 @lru_cache(maxsize=256)
 def elu(alpha: float, scale: float = 1.0) -> Function:
-    """x -> scale · (x where x > 0, else alpha · (e**x - 1))."""
+    """Return the function x -> scale · (x if x > 0 else alpha · (e**x - 1))."""
     low, factor = exactly(alpha), exactly(scale)
 
     def function(x: Fraction) -> Fraction:
@@ -241,7 +247,7 @@ def elu(alpha: float, scale: float = 1.0) -> Function:
 
 
 def _expm1(x: Fraction) -> Fraction:
-    """e**x - 1, to all digits near 0, and never -1 however far below."""
+    """Return e**x - 1, to all digits near 0; it is above -1 for any x."""
     lost = max(0, x.denominator.bit_length() - abs(x.numerator).bit_length())
     return exp(x, DIGITS + lost) - 1
 
@@ -252,14 +258,17 @@ selu: Function = elu(SELU_ALPHA, SELU_SCALE)
 
 @lru_cache(maxsize=256)
 def celu(alpha: float) -> Function:
-    """x -> max(x, 0) + min(0, alpha · (e**(x / alpha) - 1))."""
+    """Return the function x -> max(x, 0) + min(0, alpha · (e**(x / alpha) - 1))."""
     slope = exactly(alpha)
     return lambda x: max(x, Fraction(0)) + min(Fraction(0), slope * _expm1(x / slope))
 
 
 @lru_cache(maxsize=256)
 def softplus(beta: float, threshold: float) -> Function:
-    """x -> log(1 + e**(beta · x)) / beta, but x where beta · x is above `threshold`."""
+    """Return the function x -> log(1 + e**(beta · x)) / beta.
+
+    Where beta · x is above `threshold` the function returns x, as PyTorch defines it.
+    """
     slope = exactly(beta)
 
     def function(x: Fraction) -> Fraction:
@@ -269,12 +278,13 @@ def softplus(beta: float, threshold: float) -> Function:
 
 
 def logsigmoid(x: Fraction) -> Fraction:
-    """-log(1 + e**-x)."""
+    """Return -log(1 + e**-x)."""
     return -_log1p_exp(-x)
 
 
 def _log1p_exp(x: Fraction) -> Fraction:
-    """log(1 + e**x); below 10**-DIGITS by two terms of its series."""
+    """Return log(1 + e**x)."""
+    # Below 10**-DIGITS the logarithm loses all digits; two terms of its series do not.
     power = exp(-abs(x))
     is_small = power < Fraction(1, 10**DIGITS)
     tail = power - power * power / 2 if is_small else log1p(power)
@@ -282,30 +292,32 @@ def _log1p_exp(x: Fraction) -> Fraction:
 
 
 def erf(x: Fraction) -> Fraction:
-    """2/√π · ∫ e**-t² dt from 0 to x."""
+    """Return 2/√π · ∫ e**-t² dt from 0 to x."""
     return _erf_of_root(x * x, x < 0)
 
 
 def gelu(x: Fraction) -> Fraction:
-    """x · (1 + erf(x / √2)) / 2."""
+    """Return x · (1 + erf(x / √2)) / 2."""
     return x * (1 + _erf_of_root(x * x / 2, x < 0)) / 2
 
 
 def gelu_tanh(x: Fraction) -> Fraction:
-    """x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2."""
+    """Return x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2."""
     with precision(PI_DIGITS):
         root = Fraction((2 / pi(PI_DIGITS)).sqrt())
     return x * (1 + tanh(root * (x + Fraction("0.044715") * x**3))) / 2
 
 
 def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
-    """erf(√square), or its negative: 2/√π · e**-s · sum of 2ⁿ z²ⁿ⁺¹ / (2n + 1)!!.
+    """Return erf(√s), s = `square`, or its negative.
 
-    1 - erf is about e**-s, which has s / log(10) zeros: as many digits more.
+    The series is 2/√π · e**-s · sum of 2ⁿ z²ⁿ⁺¹ / (2n + 1)!!, z = √s. The argument is
+    a square because x / √2 is not rational.
     """
     sign = -1 if is_negative else 1
     if square > FUNCTION_FAR * FUNCTION_FAR:
         return sign * (1 - LEAST)
+    # 1 - erf is about e**-s, which has s / log(10) zeros: take that many more digits.
     digits = DIGITS + 5 + int(square * 7 / 16)
     with precision(digits):
         s = Decimal(square.numerator) / Decimal(square.denominator)
@@ -318,5 +330,5 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
         return sign * Fraction(2 / pi(ERF_DIGITS).sqrt() * (-s).exp() * total)
 
 
-#: By the name that `gelu(approximate=)` takes.
+#: The forms of gelu, by the value of `gelu(approximate=)`.
 GELUS: dict[str, Callable[[Fraction], Fraction]] = {"none": gelu, "tanh": gelu_tanh}

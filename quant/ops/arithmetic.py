@@ -49,7 +49,7 @@ from mdtensor.quant.ops.kernels import (
     require_one_grid,
     require_output_grid,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -110,8 +110,8 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 @bind_once
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("add", x1, x2, out)
-    if ruled("add", out):
-        return lambda x1, x2: ruled("add", out)(x1, x2, out)
+    if rounding_rule("add", out):
+        return lambda x1, x2: rounding_rule("add", out)(x1, x2, out)
     found = None if out is None else _by_kernel(add_step, x1, x2, out)
     return _sum("add", x1, x2, 1, out) if found is None else found
 
@@ -127,8 +127,8 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) ->
 @bind_once
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("sub", x1, x2, out)
-    if ruled("sub", out):
-        return lambda x1, x2: ruled("sub", out)(x1, x2, out)
+    if rounding_rule("sub", out):
+        return lambda x1, x2: rounding_rule("sub", out)(x1, x2, out)
     # neg is exact, so a difference is a sum and needs no kernel of its own.
     call = None if out is None else _by_kernel(add_step, x1, neg(x2), out)
     if call is None:
@@ -177,8 +177,8 @@ def _sum(
     out: QParams | None,
 ) -> Run:
     """Bind x1 + sign · x2, exact or rounded by the rule of `out`."""
-    if ruled(name, out):
-        return lambda x1, x2: ruled(name, out)(x1, x2, out)
+    if rounding_rule(name, out):
+        return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
     if out is not None:
 
         def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
@@ -242,8 +242,8 @@ def mul_step(
 @bind_once
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     _check("mul", x1, x2, out)
-    if ruled("mul", out):
-        return lambda x1, x2: ruled("mul", out)(x1, x2, out)
+    if rounding_rule("mul", out):
+        return lambda x1, x2: rounding_rule("mul", out)(x1, x2, out)
     found = None if out is None else _by_kernel(mul_step, x1, x2, out)
     return _product(x1, x2, out) if found is None else found
 
@@ -282,7 +282,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    is_ruled = ruled("div", grid) is not None
+    is_ruled = rounding_rule("div", grid) is not None
 
     def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
@@ -295,7 +295,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> R
             call = describe("div", x1, x2)
             raise CastError("0 / 0 is undefined", "Mask it first", call)
         if is_ruled:
-            return ruled("div", grid)(x1, x2, grid)
+            return rounding_rule("div", grid)(x1, x2, grid)
         return _round_to(codes, x1, x2, grid)
 
     return run
@@ -358,10 +358,10 @@ def _extreme(
     _check(name, x1, x2, out)
     if out is None:
         shape = broadcast_shapes(x1.shape, x2.shape)
-        grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
+        grid = checked(name, (x1, x2), lambda: combine.shared_grid((x1, x2), shape))
         return lambda x1, x2: quantized(choose(x1.code_array, x2.code_array), grid)
-    if ruled(name, out):
-        return lambda x1, x2: ruled(name, out)(x1, x2, out)
+    if rounding_rule(name, out):
+        return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
 
     # Rounding is monotone, so it may come before the choice.
     def run(*xs: QuantizedTensor) -> QuantizedTensor:

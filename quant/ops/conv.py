@@ -49,7 +49,7 @@ from mdtensor.quant.ops.weight_only import (
     is_product,
     is_single,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     QInt4Tensor,
@@ -152,8 +152,8 @@ def conv2d(
         "groups": groups,
     }
     _check("conv2d", x, w, b, out, **options)
-    if ruled("conv2d", out):
-        return lambda x, w, b: ruled("conv2d", out)(x, w, b, out, **options)
+    if rounding_rule("conv2d", out):
+        return lambda x, w, b: rounding_rule("conv2d", out)(x, w, b, out, **options)
     if not w.qparams.is_along(None, 0):
         window = conv_window(w.shape, stride, padding, dilation)
         return lambda x, w, b: quantized(

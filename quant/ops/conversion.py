@@ -46,7 +46,7 @@ from mdtensor.quant.ops.kernels import (
     require_one_grid,
     require_output_grid,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -85,7 +85,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) ->
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     grid, is_wide = _with_rule(qparams, rounding), x.dtype is dtypes.float64
-    is_ruled = ruled("quantize", grid) is not None
+    is_ruled = rounding_rule("quantize", grid) is not None
     if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
         return BoundQuantize(grid, x.size)
 
@@ -95,7 +95,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) ->
             if x.size and np.isnan(np.max(x.buffer)):
                 raise _nan_error(x)
         if is_ruled:
-            return ruled("quantize", grid)(x, grid)
+            return rounding_rule("quantize", grid)(x, grid)
         return round_to_grid(x.buffer.astype(np.float64), grid, is_wide)
 
     return run
@@ -282,8 +282,8 @@ def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
 @bind_once
 def requantize(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     step = find_step(requantize_step, spec_of(x), out=out)
     if step is None:
         return lambda x: _rescale(x, out)
@@ -294,8 +294,8 @@ def requantize(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
 @bind_once
 def requantize(x: AffineTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     return lambda x: _rescale(x, out)
 
 
@@ -303,8 +303,8 @@ def requantize(x: AffineTensor, /, *, out: QParams | None = None) -> Run:
 @bind_once
 def requantize(x: ScaledFloatTensor, /, *, out: QParams | None = None) -> Run:
     _check_out(x, out)
-    if ruled("requantize", out):
-        return lambda x: ruled("requantize", out)(x, out)
+    if rounding_rule("requantize", out):
+        return lambda x: rounding_rule("requantize", out)(x, out)
     assert out is not None  # checked above
     return lambda x: round_finite("requantize", exact.numbers_of(x), out, x)
 

@@ -284,4 +284,4 @@ def require_per_tensor(name: str, *xs: Tensor, others: Sequence[Tensor] = ()) ->
     Raises:
         GridError: scales differ along an axis.
     """
-    checked(name, (*xs, *others), lambda: check_one_scale(*xs, beside=others))
+    checked(name, (*xs, *others), lambda: check_one_scale(*xs, others=others))

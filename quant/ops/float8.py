@@ -37,7 +37,7 @@ from mdtensor.quant.exact import numbers_of
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops.conversion import round_finite
 from mdtensor.quant.ops.errors import check_out
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, ScaledFloatTensor
 from mdtensor.spec.elementwise import same
@@ -77,7 +77,7 @@ def _choose(
     name = operation.__name__
     if out is not None:
         check_out(name, out, x1, x2)
-        if by_rule := ruled(name, out):
+        if by_rule := rounding_rule(name, out):
             found: QuantizedTensor = by_rule(x1, x2, out)
             return found
     shape = checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
@@ -85,7 +85,7 @@ def _choose(
         # The scales may differ, and float64 holds each product with a scale exactly.
         numbers = (Float64Tensor.wrap(numbers_of(x)) for x in (x1, x2))
         return round_finite(name, operation(*numbers).buffer, out, x1, x2)
-    grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
+    grid = checked(name, (x1, x2), lambda: combine.shared_grid((x1, x2), shape))
     return _wrap_on(grid, x1, operation(_as_floats(x1), _as_floats(x2)))
 
 

@@ -58,7 +58,7 @@ def _check_value(places: Any, value: Any) -> None:
             "codes",
         )
     check_broadcast(value.shape, places.shape)
-    combine.shared((places, value), places.shape, is_rounded=False)
+    combine.shared_grid((places, value), places.shape, is_rounded=False)
 
 
 @method(setitem, deduce=_infer_setitem)

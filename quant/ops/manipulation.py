@@ -44,12 +44,12 @@ from mdtensor.quant.grids.combine import singles
 from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.ops.kernels import NotCompiled, make_step
 from mdtensor.quant.ops.scalars import codes_of
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, PackedTensor, QuantizedTensor, spec_of
 from mdtensor.spec.shapes import (
     integers,
-    moved_axes,
+    moveaxis_order,
     normalize_axes,
     normalize_axis,
     pad_widths,
@@ -243,12 +243,12 @@ def name_errors(name: str, x: Tensor, make: Callable[[], Made]) -> Made:
 
 def _infer_reshape(x: TensorSpec, *, shape: object, copy: object = None) -> TensorSpec:
     found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
-    return on_grid(found, moves.reshaped(x.qparams, x.shape, found))
+    return on_grid(found, moves.reshape(x.qparams, x.shape, found))
 
 
 def _infer_permute(x: TensorSpec, *, axes: Any) -> TensorSpec:
     shape = shape_of(rule.permuted, x, axes=axes)
-    return on_grid(shape, moves.permuted(x.qparams, permutation(axes, x.ndim)))
+    return on_grid(shape, moves.permute(x.qparams, permutation(axes, x.ndim)))
 
 
 def _infer_transpose(x: TensorSpec) -> TensorSpec:
@@ -259,18 +259,18 @@ def _infer_transpose(x: TensorSpec) -> TensorSpec:
 
 def _infer_moveaxis(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
     shape_of(rule.moved, x, source, destination)
-    return _infer_permute(x, axes=moved_axes(source, destination, x.ndim))
+    return _infer_permute(x, axes=moveaxis_order(source, destination, x.ndim))
 
 
 def _infer_squeeze(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
-    return on_grid(shape, moves.squeezed(x.qparams, gone))
+    return on_grid(shape, moves.squeeze(x.qparams, gone))
 
 
 def _infer_expand(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape = shape_of(rule.expanded, x, axis=axis)
     new = normalize_axes(axis, len(shape))
-    return on_grid(shape, moves.expanded(x.qparams, new, len(shape)))
+    return on_grid(shape, moves.expand_dims(x.qparams, new, len(shape)))
 
 
 def _infer_broadcast(x: TensorSpec, *, shape: object) -> TensorSpec:
@@ -281,12 +281,12 @@ def _infer_broadcast(x: TensorSpec, *, shape: object) -> TensorSpec:
 def _infer_flip(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     shape = shape_of(rule.flipped, x, axis=axis)
     axes = normalize_axes(axis, x.ndim)
-    return on_grid(shape, moves.flipped(x.qparams, x.shape, axes))
+    return on_grid(shape, moves.flip(x.qparams, x.shape, axes))
 
 
 def _infer_getitem(x: TensorSpec, *, key: object) -> TensorSpec:
     shape = shape_of(indexing.indexed, x, key=key)
-    return on_grid(shape, moves.indexed(x.qparams, x.shape, key))
+    return on_grid(shape, moves.getitem(x.qparams, x.shape, key))
 
 
 def _infer_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
@@ -319,12 +319,12 @@ def _infer_concat(
         check_integers(out)
         return on_grid(shape, out)
     at = None if axis is None else normalize_axis(axis, xs[0].ndim)
-    return on_grid(shape, combine.concatenated(xs, at))
+    return on_grid(shape, combine.concat_grids(xs, at))
 
 
 def _infer_stack(*xs: TensorSpec, axis: int) -> TensorSpec:
     shape = shape_of(rule.stacked, *xs, axis=axis)
-    return on_grid(shape, combine.stacked(xs, normalize_axis(axis, len(shape))))
+    return on_grid(shape, combine.stack_grids(xs, normalize_axis(axis, len(shape))))
 
 
 @method(reshape, deduce=_infer_reshape, prepare=view_step(reshape_view))
@@ -422,7 +422,7 @@ def concat(
     specs = [spec_of(x) for x in arrays]
     checked("concat", arrays, lambda: _infer_concat(*specs, axis=axis, out=out))
     check_out("concat", out, *arrays)
-    if by_rule := ruled("concat", out):
+    if by_rule := rounding_rule("concat", out):
         by_preset: QuantizedTensor = by_rule(*arrays, out, axis=axis)
         return by_preset
     rounded = [requantize(x, out=out) for x in arrays]
@@ -442,7 +442,7 @@ def _infer_take(x: TensorSpec, indices: Any, *, axis: int) -> TensorSpec:
     shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
     at = indexing.take_axis(axis, x.ndim)
     key = (*[slice(None)] * at, indices)
-    return on_grid(shape, moves.indexed(grid, x.shape, key))
+    return on_grid(shape, moves.getitem(grid, x.shape, key))
 
 
 @method(take, deduce=_infer_take, prepare=take_step)
@@ -457,7 +457,7 @@ def _flat_view(x: TensorSpec, axis: int | None) -> tuple[QParams, tuple[int, ...
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
     row = shape_of(rule.reshaped, x, shape=(-1,))
-    return moves.reshaped(x.qparams, x.shape, row), row, 0
+    return moves.reshape(x.qparams, x.shape, row), row, 0
 
 
 def _infer_roll(x: TensorSpec, *, shift: object, axis: object) -> TensorSpec:
@@ -466,8 +466,8 @@ def _infer_roll(x: TensorSpec, *, shift: object, axis: object) -> TensorSpec:
     if axis is None:
         grid, here, axis = _flat_view(x, None)
     for at, places in roll_steps(shift, axis, len(here)):
-        grid = moves.rolled(grid, here, at, places)
-    return on_grid(shape, moves.reshaped(grid, here, shape))
+        grid = moves.roll(grid, here, at, places)
+    return on_grid(shape, moves.reshape(grid, here, shape))
 
 
 @method(roll, deduce=_infer_roll)
@@ -482,7 +482,7 @@ def _infer_repeat(x: TensorSpec, repeats: Any, *, axis: int | None) -> TensorSpe
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
     grid, here, at = _flat_view(x, axis)
-    return on_grid(shape, moves.repeated(grid, here, at, repeats))
+    return on_grid(shape, moves.repeat(grid, here, at, repeats))
 
 
 def _check_counts(counts: npt.ArrayLike) -> None:
@@ -501,10 +501,10 @@ def _infer_tile(x: TensorSpec, repetitions: Any) -> TensorSpec:
     shape = shape_of(rule.tiled, x, repetitions)
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     new = list(range(len(shape) - x.ndim))
-    grid = moves.expanded(x.qparams, new, len(shape))
+    grid = moves.expand_dims(x.qparams, new, len(shape))
     here = (*[1] * len(new), *x.shape)
     for at, count in enumerate(counts, len(shape) - len(counts)):
-        grid = moves.tiled(grid, here, at, count)
+        grid = moves.tile(grid, here, at, count)
         here = (*here[:at], shape[at], *here[at + 1 :])
     return on_grid(shape, grid)
 
@@ -524,7 +524,7 @@ def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec
     shape = shape_of(rule.padded, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     axes = [at for at, ends in enumerate(widths) if any(ends)]
-    grid = moves.reduced(x.qparams, axes, keepdims=True)
+    grid = moves.reduce(x.qparams, axes, keepdims=True)
     one = tuple(1 if at in axes else n for at, n in enumerate(x.shape))
     for single in singles(grid):
         codes_of(single, (), value)

@@ -50,7 +50,7 @@ from mdtensor.quant.ops.weight_only import (
     is_single,
     linear_layer,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     QInt8Tensor,
@@ -88,8 +88,8 @@ def linear(
     x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: QParams | None = None
 ) -> Run:
     _check_linear(x, w, b, out)
-    if ruled("linear", out):
-        return lambda x, w, b: ruled("linear", out)(x, w, b, out)
+    if rounding_rule("linear", out):
+        return lambda x, w, b: rounding_rule("linear", out)(x, w, b, out)
     if out is not None and not w.qparams.is_along(None, 0):
         return lambda x, w, b: quantized(blockwise.linear_codes(x, w, b, out), out)
     by_integers = partial(_by_integers, out=out)
@@ -176,8 +176,8 @@ def _by_integers(
 @bind_once
 def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     _check_matmul(x1, x2, out)
-    if ruled("matmul", out):
-        return lambda x1, x2: ruled("matmul", out)(x1, x2, out)
+    if rounding_rule("matmul", out):
+        return lambda x1, x2: rounding_rule("matmul", out)(x1, x2, out)
     if out is not None and not leaves_sum(x2):
         return lambda x1, x2: quantized(blockwise.matmul_codes(x1, x2, out), out)
     by_integers = partial(_matmul_by_integers, out=out)

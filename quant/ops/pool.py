@@ -37,7 +37,7 @@ from mdtensor.quant.ops.kernels import (
     require_8bit,
     require_output_grid,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, ShortTensor, quantized, spec_of
 from mdtensor.spec.windows import Window, check_image, padding4, pool_window
@@ -187,8 +187,8 @@ def avg_pool2d(
     )
     _require_elements("avg_pool2d", x)
     border = padding4(padding) if count_include_pad else None
-    if ruled("avg_pool2d", grid):
-        return lambda x: ruled("avg_pool2d", grid)(x, window, border, grid)
+    if rounding_rule("avg_pool2d", grid):
+        return lambda x: rounding_rule("avg_pool2d", grid)(x, window, border, grid)
     step = attempt(
         avg_pool2d_step,
         spec_of(x),
@@ -280,8 +280,8 @@ def global_avg_pool2d(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
     _require_elements("global_avg_pool2d", x)
-    if ruled("global_avg_pool2d", grid):
-        return lambda x: ruled("global_avg_pool2d", grid)(x, grid)
+    if rounding_rule("global_avg_pool2d", grid):
+        return lambda x: rounding_rule("global_avg_pool2d", grid)(x, grid)
     step = find_step(global_avg_pool2d_step, spec_of(x), out=grid)
     if step is None:
         return lambda x: mean(x, axis=(2, 3), keepdims=True, out=grid)

@@ -23,7 +23,7 @@ from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.bound import Run, bind_once
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.errors import check_out, require_out
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, ShortTensor, quantized
 from mdtensor.spec.options import flag
@@ -75,8 +75,8 @@ def sum(
         exact = combine.without_zero(grid)
         return lambda x: finish("sum", _total(x, axes, keepdims), exact, None, x)
     check_out("sum", out, x)
-    if ruled("sum", out):
-        return lambda x: ruled("sum", out)(x, axes, keepdims, out)
+    if rounding_rule("sum", out):
+        return lambda x: rounding_rule("sum", out)(x, axes, keepdims, out)
     return lambda x: _round_total(_total(x, axes, keepdims), 1, grid, out)
 
 
@@ -109,8 +109,8 @@ def mean(
         raise ShapeError(
             "cannot quantize the mean of an empty tensor", "", describe("mean", x)
         )
-    if ruled("mean", grid):
-        return lambda x: ruled("mean", grid)(x, axes, keepdims, grid)
+    if rounding_rule("mean", grid):
+        return lambda x: rounding_rule("mean", grid)(x, axes, keepdims, grid)
     return lambda x: _round_total(_total(x, axes, keepdims), count, source, grid)
 
 
@@ -139,8 +139,8 @@ def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
     source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
     grid = require_out("softmax", out, x)
-    if ruled("softmax", grid):
-        return lambda x: ruled("softmax", grid)(x, at, grid)
+    if rounding_rule("softmax", grid):
+        return lambda x: rounding_rule("softmax", grid)(x, at, grid)
     return lambda x: _softmax(x, at, source, grid)
 
 

@@ -32,7 +32,7 @@ from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup.build import exactly, is_number
 from mdtensor.quant.ops.arithmetic import quotient
 from mdtensor.quant.ops.errors import check_out, refusal_rule, refuse_operands
-from mdtensor.quant.presets import rule_for
+from mdtensor.quant.presets import find_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, quantized
 
@@ -143,7 +143,7 @@ def _require_finite(number: float) -> None:
 def _refuse_rule(name: str, out: QParams) -> None:
     """Raise OptionError for a rounding rule other than `exact`."""
     # A library defines its rule for two quantized operands, not for a number.
-    if rule_for(name, out):
+    if find_rule(name, out):
         raise OptionError(
             "only rounding='exact' computes with Python numbers",
             "Quantize the number, or pass out=QParams(..., rounding='exact')",

@@ -71,7 +71,7 @@ def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpe
     """Infer take_along_axis: one grid along the axis, as in the argument."""
     shape = shape_of(taken_along, x, indices, axis=axis)
     at = normalize_axis(axis, x.ndim)
-    grid = moves.reduced(x.qparams, [at], keepdims=True)
+    grid = moves.reduce(x.qparams, [at], keepdims=True)
     one = (*x.shape[:at], 1, *x.shape[at + 1 :])
     return on_grid(shape, moves.broadcast(grid, one, shape))
 
@@ -120,7 +120,7 @@ def _infer_where(condition: Any, x1: Any, x2: Any, **_: object) -> TensorSpec:
     """
     given = [x for x in (x1, x2) if not isinstance(x, (int, float))]
     shape = broadcast_shapes(condition.shape, *(x.shape for x in given))
-    grid = combine.shared(given, shape, is_rounded=False)
+    grid = combine.shared_grid(given, shape, is_rounded=False)
     for number in (x for x in (x1, x2) if isinstance(x, (int, float))):
         for single in singles(grid):
             codes_of(single, (), number)

@@ -1,7 +1,7 @@
-"""Rounding to a grid by another rule than the exact one: which operation does what.
+"""Presets: rounding rules other than `exact`, each equal to one library bit for bit.
 
-A rule gives the results of one library, bit for bit, for the operations that library
-has on codes. What it has none of is refused by name, never approximated.
+A rule covers the operations that its library has on codes. Any other operation raises
+an error that names it; results are never approximated.
 """
 
 from typing import Any
@@ -11,12 +11,19 @@ import numpy as np
 from mdtensor import OptionError
 from mdtensor.errors import written
 from mdtensor.quant import rules
+from mdtensor.quant.presets.calls import Preset
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 
 
-def rule_for(operation: str, out: QParams | None) -> Any:
-    """What computes `operation` by the rule in force; None if that is `exact`.
+def find_rule(operation: str, out: QParams | None) -> Preset | None:
+    """Return the call that computes `operation` by the rule in force.
+
+    Args:
+        out: the grid of the result. Its rule applies, else the rule of the context.
+
+    Returns:
+        None if the rule is `exact`, or if `out` is None.
 
     Raises:
         OptionError: the rule does not define the operation.
@@ -29,29 +36,35 @@ def rule_for(operation: str, out: QParams | None) -> Any:
     found = TABLE[rule].get(operation)
     if found is None:
         raise OptionError(
-            f"{written('rounding', rule)} has no rule for {operation}",
-            f"It has one for {', '.join(sorted(TABLE[rule]))}; "
+            f"{written('rounding', rule)} does not define {operation}",
+            f"It defines {', '.join(sorted(TABLE[rule]))}; "
             f"use {written('rounding', rules.EXACT)} here",
             operation,
         )
     return found
 
 
-def ruled(operation: str, out: QParams | None) -> Any:
-    """As `rule_for`, to be called with tensors: overflow is a rule's own matter."""
-    found = rule_for(operation, out)
+def rounding_rule(operation: str, out: QParams | None) -> Any:
+    """Return the same as `find_rule`, to be called with tensors."""
+    found = find_rule(operation, out)
+    # The kernels reproduce how a library overflows, so NumPy must not warn of it.
     return None if found is None else _quiet()(found.__call__)
 
 
 def admit(
     operation: str, *specs: Any, out: QParams | None = None, **options: Any
 ) -> None:
-    """Refuse a call that the rule in force does not compute.
+    """Raise if the rule in force does not compute a call.
+
+    Args:
+        specs: the arguments of the call, as specs.
+        out: the grid of the result.
+        options: all other options of the call.
 
     Raises:
-        MdtensorError: as the call itself would.
+        MdtensorError: the error that the call itself would raise.
     """
-    if found := rule_for(operation, out):
+    if found := find_rule(operation, out):
         _quiet()(found.allow)(*specs, out, **options)
 
 

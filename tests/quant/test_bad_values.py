@@ -211,7 +211,7 @@ def test_the_sweep_reaches_what_is_public():
         ),
         (
             lambda: quant.Table(float, GRID, GRID).code(300),
-            "Table: 300 is no code of qint8. Use integers from -128 to 127.",
+            "Table: 300 is not a code of qint8. Use integers from -128 to 127.",
         ),
         (lambda: quant.read_gguf(3), "path is 3. Pass a text or a pathlib.Path."),
         (

@@ -256,7 +256,7 @@ def test_what_a_rule_in_force_refuses_is_known_before():
             assert md.infer(operation, given[0]) == spec_of(found)
             assert found.rounding is None
     assert str(raised.value).startswith(
-        "div: rounding='tflite_ref' has no rule for div. "
+        "div: rounding='tflite_ref' does not define div. "
     )
 
 

@@ -227,8 +227,8 @@ UNEVEN = (
     "requantize to one grid first."
 )
 NO_AXIS = (
-    "shape (16, 3) has no axis of size 24 where scales differ along axis 1 of (2, 24). "
-    "Keep that axis, or use requantize(x, out=QParams(...)) to one grid first."
+    "shape (16, 3) does not have an axis of size 24, and scales differ along axis 1 of "
+    "(2, 24). Keep that axis, or use requantize(x, out=QParams(...)) to one grid first."
 )
 INSIDE = (
     "12 indices end inside a block of 8. Give all but the last whole blocks, or "

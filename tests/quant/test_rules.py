@@ -106,7 +106,7 @@ def test_a_rule_says_which_operations_it_does_not_define():
     with pytest.raises(md.OptionError) as caught:
         md.div(X, X, out=UNIT, rounding="xnnpack_arm")
     assert str(caught.value) == (
-        "div: rounding='xnnpack_arm' has no rule for div. It has one for add, conv2d, "
+        "div: rounding='xnnpack_arm' does not define div. It defines add, conv2d, "
         "linear, mul, quantize, requantize, sigmoid, sub, tanh; use rounding='exact' "
         "here."
     )

@@ -76,8 +76,8 @@ def test_a_float_at_a_tie_is_refused_unless_floats_are_exact():
     with pytest.raises(md.CastError) as caught:
         Table(lambda x: float(x) / 2, grid, grid)
     assert str(caught.value) == (
-        "Table: f(-63.5) = -31.75 is in the middle of two codes, as far as its error "
-        "tells. Return a Fraction or a Decimal, or pass error=0 if floats are exact."
+        "Table: f(-63.5) = -31.75 is within its error of the middle of two codes. "
+        "Return a Fraction or a Decimal, or pass error=0 if floats are exact."
     )
     table = Table(lambda x: float(x) / 2, grid, grid, error=0)
     assert [table.code(c) for c in (-3, -1, 1, 3)] == [-2, 0, 0, 2]
@@ -89,7 +89,7 @@ def test_infinities_saturate_and_other_values_are_refused():
     assert (ends.code(1), ends.code(0)) == (127, -128)
     with pytest.raises(md.CastError, match=r"f\(-128\) is NaN"):
         Table(lambda x: math.nan, grid, grid)
-    with pytest.raises(md.OptionError, match="the function gave 'a'"):
+    with pytest.raises(md.OptionError, match="the function returned 'a'"):
         Table(lambda x: "a", grid, grid)
     with pytest.raises(md.OptionError, match="out is a float"):
         Table(lambda x: x, grid, 1.0)
@@ -108,8 +108,8 @@ def test_a_function_that_has_no_number_for_a_code(function, said):
     with pytest.raises(md.OptionError) as caught:
         Table(function, QParams(1.0), QParams(1.0))
     assert str(caught.value) == (
-        f"Table: the function {said}. Return a number for each code: it is given each "
-        "as a Fraction."
+        f"Table: the function {said}. Return a number for each code; each code is "
+        "passed as a Fraction."
     )
 
 
@@ -128,7 +128,7 @@ def test_tables_are_exact_or_refused():
         with md.quant.rounding("tflite_ref"), pytest.raises(md.OptionError) as raised:
             make()
         assert str(raised.value).startswith(
-            "table: rounding='tflite_ref' has no rule for table. It has one for add, "
+            "table: rounding='tflite_ref' does not define table. It defines add, "
         )
 
 

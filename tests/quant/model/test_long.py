@@ -138,5 +138,5 @@ def test_before_operator_set_21_codes_are_of_another_domain(make_model, rng):
 
 def test_other_rules_are_refused_by_name(make_model):
     net = load(quantized_file(make_model, "Mul"))
-    with pytest.raises(md.OptionError, match="it has nothing for qint16"):
+    with pytest.raises(md.OptionError, match="it does not have a kernel for qint16"):
         net.rounded("ort_cpu")
