@@ -97,7 +97,7 @@ class Model:
         # In `md.checked` each node is a call, whose losses are counted.
         if LOGS.get():
             found = self.graph.run(self.fed(*inputs, **named))
-            results = tuple(map(found.get, self.outputs))
+            results = tuple(found[name] for name in self.outputs)
         else:
             key = None if named else key_of(inputs)
             # Without a lock: a dict answers one question of many threads at a time.
@@ -121,7 +121,7 @@ class Model:
             DataError: an input is missing, unknown, or of another type or shape.
         """
         feeds = self.fed(*inputs, **named)
-        tensors = tuple(feeds[name] for name in self.inputs)
+        tensors = tuple(feeds.values())
         call = self._plan_for(feeds).bound
         # An array that had to be converted must be converted at the next call as well.
         if key is not None and all(map(_is_unchanged, inputs, tensors)):
@@ -135,7 +135,7 @@ class Model:
             self._calls[key] = call
 
     def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
-        """A tensor for each input, by name, checked.
+        """Return a checked tensor for each input, by name, in the order of `inputs`.
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.

@@ -115,7 +115,7 @@ class Plan:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs for inputs that are checked."""
-        results = self.bound(*(feeds[name] for name in self._graph.inputs))
+        results = self.bound(*map(feeds.__getitem__, self._graph.inputs))
         return dict(zip(self._graph.outputs, results, strict=True))
 
     def values(self, feeds: Any) -> dict[str, Any]:
