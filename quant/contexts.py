@@ -73,16 +73,19 @@ def _refusal(name: object) -> tuple[str, str]:
 
 # How many threads run the compiled steps of a model.
 
-_CURRENT: ContextVar[int | None] = ContextVar("threads", default=None)
-_THREAD_BLOCKS = Scope(_CURRENT)
+#: The threads that a block chose; a steady call of a model reads it itself.
+THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+#: The environment variable that counts outside of blocks.
+VARIABLE = "MDTENSOR_NUM_THREADS"
+_THREAD_BLOCKS = Scope(THREADS)
 
 
 def current() -> int:
     """The threads of this context: those chosen, else MDTENSOR_NUM_THREADS, else 1."""
-    chosen = _CURRENT.get()
+    chosen = THREADS.get()
     if chosen is not None:
         return chosen
-    wanted = os.environ.get("MDTENSOR_NUM_THREADS", "")
+    wanted = os.environ.get(VARIABLE, "")
     if wanted.isdecimal() and int(wanted):
         return min(int(wanted), MOST_THREADS)
     return 1

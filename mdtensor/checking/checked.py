@@ -38,19 +38,20 @@ class Checked(ContextDecorator):
         # Audits cost nothing outside of blocks: calls are wrapped only while one is
         # open.
         switch(_audit_method, 1)
-        _LOGS.set((*_LOGS.get(), (log, self)))
+        LOGS.set((*LOGS.get(), (log, self)))
         return log
 
     def __exit__(self, *_: object) -> None:
         switch(_audit_method, -1)
         # Blocks of several tasks may end in another order than they began.
-        logs = _LOGS.get()
+        logs = LOGS.get()
         mine = [at for at, (_, block) in enumerate(logs) if block is self][-1:]
-        _LOGS.set(tuple(item for at, item in enumerate(logs) if at not in mine))
+        LOGS.set(tuple(item for at, item in enumerate(logs) if at not in mine))
 
 
-#: The active logs of this context, each with its block.
-_LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", default=())
+#: The active logs of this context, each with its block. A steady call of a model reads
+#: it itself, as `is_checked` does.
+LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", default=())
 
 
 def checked(*, raises: bool = False) -> Checked:
@@ -98,7 +99,7 @@ Use astype(x, dtype) to a wider type first.
 
 def is_checked() -> bool:
     """Return whether a log of the current context records calls."""
-    return bool(_LOGS.get())
+    return bool(LOGS.get())
 
 
 def _audit_method(selection: Selection, function: Implementation) -> Implementation:
@@ -136,16 +137,16 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        logs = _LOGS.get()
+        logs = LOGS.get()
         if not logs:
             return function(*arguments, **options)
         # Calls inside this call are part of it, so they must not log themselves.
-        token = _LOGS.set(())
+        token = LOGS.set(())
         try:
             result = function(*arguments, **options)
             found = list(audit(Case(arguments, options, result, function)))
         finally:
-            _LOGS.reset(token)
+            LOGS.reset(token)
         key = Key(_place(), name, tuple(type(x).__name__ for x in arguments))
         for log, _ in logs:
             log.note(key, getattr(result, "size", 0), found)

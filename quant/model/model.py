@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mdtensor import DType, TensorSpec
-from mdtensor.checking import is_checked
+from mdtensor.checking.checked import LOGS
 from mdtensor.errors import DataError, written
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
@@ -40,6 +40,7 @@ from mdtensor.quant.model.quantize import (
 )
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.float_nodes import is_quantized
+from mdtensor.quant.model.run.bound import BoundPlan, key_of
 from mdtensor.quant.model.run.inputs import Shapes, checked_feeds, chosen
 from mdtensor.quant.model.run.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
@@ -48,6 +49,8 @@ from mdtensor.quant.weights.format import WeightFormat, type_of_codes
 from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
+#: Calls that a model remembers; for a new one the oldest goes.
+MOST = 64
 
 
 class Model:
@@ -60,7 +63,7 @@ class Model:
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
-        # Several threads may call one model; the lock makes each plan once.
+        self._calls: dict[Hashable, BoundPlan] = {}
         self._lock = threading.Lock()
 
     @property
@@ -96,16 +99,49 @@ class Model:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        feeds = self.fed(*inputs, **named)
         # `md.checked` counts the losses of each call, so each node must be a call of
         # its own; a plan runs many nodes in one kernel call.
-        own = self.graph if is_checked() else self._plan_for(feeds)
-        found = own.run(feeds)
-        results = tuple(found[name] for name in self.outputs)
+        if LOGS.get():
+            found = self.graph.run(self.fed(*inputs, **named))
+            results = tuple(found[name] for name in self.outputs)
+        else:
+            key = None if named else key_of(inputs)
+            # Without a lock: a dict answers one question of many threads at a time.
+            call = self._calls.get(key)
+            if call is None:
+                inputs, call = self._bind(key, inputs, named)
+            results = call(*inputs)
         return results[0] if len(results) == 1 else results
 
+    # A steady call checks only types and shapes of its inputs (decision 0048).
+    def _bind(
+        self, key: Hashable, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], BoundPlan]:
+        """Return the checked inputs in order, and what runs them.
+
+        Args:
+            key: of a call that may be remembered; None for others.
+            inputs, named: as of a call.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        feeds = self.fed(*inputs, **named)
+        tensors = tuple(feeds.values())
+        call = self._plan_for(feeds).bound
+        # An array that had to be converted must be converted at the next call as well.
+        if key is not None and all(map(_is_unchanged, inputs, tensors)):
+            self._remember(key, call)
+        return tensors, call
+
+    def _remember(self, key: Hashable, call: BoundPlan) -> None:
+        with self._lock:
+            while len(self._calls) >= MOST:
+                del self._calls[next(iter(self._calls))]
+            self._calls[key] = call
+
     def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
-        """Check the inputs and return a tensor for each, by name.
+        """Return a checked tensor for each input, by name, in the order of `inputs`.
 
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
@@ -385,6 +421,11 @@ class Model:
         if self.rounding != EXACT:
             kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"
+
+
+def _is_unchanged(given: Any, tensor: Any) -> bool:
+    """Return whether a tensor is what was given, or has it as its buffer."""
+    return tensor is given or tensor.buffer is given
 
 
 def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:

@@ -12,7 +12,7 @@ from mdtensor.quant import contexts, rules
 
 BLOCKS = {
     "rounding": (lambda: quant.rounding("onnx"), rules.CURRENT.get),
-    "threads": (lambda: quant.threads(3), contexts._CURRENT.get),
+    "threads": (lambda: quant.threads(3), contexts.THREADS.get),
     "runway": (lambda: quant.runway("generic"), lambda: kernel_set.CHOSEN.get().name),
 }
 VALUES = {"rounding": "onnx", "threads": 3, "runway": "generic"}

@@ -9,129 +9,25 @@ inside a compiled part.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import CastError, MdtensorError, OptionError
-from mdtensor.kernels.cpu.program.program import Executable, HasNaN, Program, Slot
+from mdtensor.errors import MdtensorError, OptionError
+from mdtensor.kernels.cpu.program.program import Program, Slot
 from mdtensor.kernels.cpu.program.steps import Concat
-from mdtensor.quant import contexts
-from mdtensor.quant.codes import (
-    channels_first,
-    channels_last,
-    from_unsigned,
-    unsigned,
-)
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
+from mdtensor.quant.model.run.bound import Called, Compiled, Kept, Part
 from mdtensor.quant.ops.weight_only import PackedLayer
-from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
 
-Values = dict[str, Any]
 VIEWS = (md.reshape, md.squeeze, md.expand_dims)
 #: Why what reads the last axis of four, or moves it, is not compiled.
 REORDERED = "images change their order of axes here"
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """Nodes that run in one compiled call.
-
-    Args:
-        nodes: in order; a view has no step.
-        steps: the step of each node, or None.
-        places: of each node its steps in the program, by their numbers; the last
-            writes its result.
-        reads, writes: names and specs of what goes in and comes out.
-    """
-
-    nodes: tuple[Node, ...]
-    steps: tuple[Any, ...]
-    places: tuple[range, ...]
-    executable: Executable
-    reads: Mapping[str, TensorSpec]
-    writes: Mapping[str, TensorSpec]
-
-    def run(self, values: Values) -> None:
-        """Add what the nodes write to `values`."""
-        results = self._call(self.executable, values, threads=contexts.current())
-        for (name, spec), array in zip(self.writes.items(), results, strict=True):
-            values[name] = from_slot(array, spec)
-
-    def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
-        arrays = [_to_slot(values[name]) for name in self.reads]
-        try:
-            return act(*arrays, **options)
-        except HasNaN:
-            problem = "cannot quantize NaN", "Replace NaNs first", "quantize"
-            raise CastError(*problem) from None
-
-    def intermediate(self, values: Values) -> list[Any]:
-        """What every node writes, in order; None for a view."""
-        threads = contexts.current()
-        found = self._call(self.executable.values, values, threads=threads)
-        return [found[place[-1]] if place else None for place in self.places]
-
-    @property
-    def pieces(self) -> list[int]:
-        """Into how many pieces each node is cut, in order."""
-        found = self.executable.pieces
-        return [found[place[-1]] if place else 1 for place in self.places]
-
-    @property
-    def done_by(self) -> list[Node]:
-        """The node whose step does the work of each, in order; often its own."""
-        owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
-        by = self.executable.done_by
-        pairs = zip(self.nodes, self.places, strict=True)
-        return [owners[by[place[-1]]] if place else node for node, place in pairs]
-
-    def profile(self, values: Values, repeat: int) -> list[float]:
-        """Seconds of every node, in order."""
-        found = self._call(self.executable.profile, values, repeat=repeat)
-        return [float(sum(found[i] for i in place)) for place in self.places]
-
-
-@dataclass(frozen=True)
-class Called:
-    """One node that runs as a call of its selected method."""
-
-    node: Node
-    selection: Any
-    options: Mapping[str, Any]
-    reason: str
-
-    def run(self, values: Values) -> None:
-        """Add what the node writes to `values`."""
-        arguments = self.node.arguments(values)
-        with rounding(EXACT):  # where its grid names no rule
-            values[self.node.output] = self.selection(*arguments, **self.options)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """One node of floats whose constants are packed once.
-
-    Args:
-        layer: gives the node's result for its first argument.
-    """
-
-    node: Node
-    selection: Any
-    layer: PackedLayer
-
-    def run(self, values: Values) -> None:
-        """Add what the node writes to `values`."""
-        values[self.node.output] = self.layer(values[self.node.values[0]])
-
-
-Part = Compiled | Called | Kept
 
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
@@ -293,18 +189,3 @@ def _smaller(x1: Any, x2: Any) -> bool:
 
 def _size(x: Any) -> int:
     return math.prod(getattr(x, "shape", ()))  # of a Python number: 1
-
-
-def _to_slot(x: Any) -> Any:
-    if not isinstance(x, NarrowTensor):
-        return np.asarray(x.buffer, order="C")
-    codes = unsigned(x)
-    return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
-
-
-def from_slot(array: Any, spec: TensorSpec) -> Any:
-    """The tensor of `spec` whose bytes a compiled part wrote."""
-    if spec.qparams is None:
-        return md.Float32Tensor.wrap(array)
-    codes = channels_first(array) if spec.ndim == 4 else array
-    return from_unsigned(codes, spec.qparams)

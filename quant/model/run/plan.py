@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,16 +15,16 @@ from mdtensor.errors import OptionError, shown
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
 from mdtensor.quant.model.quantize.weights import describe
-from mdtensor.quant.model.run.inputs import fed
-from mdtensor.quant.model.run.lower import (
+from mdtensor.quant.model.run.bound import (
+    BoundPlan,
     Called,
     Compiled,
     Kept,
     Part,
     from_slot,
-    lower,
-    slot_shape,
 )
+from mdtensor.quant.model.run.inputs import fed
+from mdtensor.quant.model.run.lower import lower, slot_shape
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -100,6 +99,7 @@ class Plan:
         self._graph = graph
         self._specs = graph.specs()
         self._parts = lower(graph)
+        self.bound = BoundPlan(graph, self._parts)
         self.nodes = tuple(self._planned())
 
     def __call__(self, feeds: Any) -> dict[str, Any]:
@@ -115,15 +115,8 @@ class Plan:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs for inputs that are checked."""
-        values = {**self._graph.constants, **feeds}
-        for part in self._parts:
-            part.run(values)
-        return {name: self._owned(name, values[name]) for name in self._graph.outputs}
-
-    def _owned(self, name: str, tensor: Any) -> Any:
-        """A result that shares no bytes with a constant or an input."""
-        is_made = name in self._graph.producers
-        return tensor if is_made and tensor.buffer.base is None else deepcopy(tensor)
+        results = self.bound(*map(feeds.__getitem__, self._graph.inputs))
+        return dict(zip(self._graph.outputs, results, strict=True))
 
     def values(self, feeds: Any) -> dict[str, Any]:
         """Every result on the way to the outputs, by name; for comparisons.

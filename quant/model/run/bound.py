@@ -1,0 +1,230 @@
+"""A steady call of a model, top to bottom: all that is left once a plan is made.
+
+    key     type and shape of each input as it is given
+    hit     the `BoundPlan` of these runs its parts on a dict of values
+    miss    inputs are converted and checked, and a plan is made or found
+
+A plan has three sorts of parts: compiled steps, calls of a function that dispatch
+selected when the plan was made, and layers whose constants are packed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdtensor import Tensor, TensorSpec
+from mdtensor.errors import CastError
+from mdtensor.kernels.cpu.program.program import Executable, HasNaN
+from mdtensor.quant import contexts
+from mdtensor.quant.codes import (
+    channels_first,
+    channels_last,
+    from_unsigned,
+    unsigned,
+)
+from mdtensor.quant.contexts import THREADS, VARIABLE
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.rules import CURRENT, EXACT
+from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.types import Float32Tensor
+
+Values = dict[str, Any]
+_new = object.__new__
+_OF_BUFFER = Tensor.shape
+
+
+# Rounding, instruction set and threads are not part of the key: a plan has its own
+# rules and kernels, and the number of threads is read when steps run (decision 0048).
+def key_of(inputs: tuple[Any, ...]) -> Hashable:
+    """Return types and shapes of inputs; None if one must be converted first."""
+    key: list[Any] = []
+    for x in inputs:
+        kind = type(x)
+        if kind is np.ndarray:
+            key += kind, x.dtype, x.shape
+        elif getattr(kind, "shape", None) is _OF_BUFFER:
+            key += kind, x.buffer.shape
+        else:
+            return None
+    return tuple(key)
+
+
+class BoundPlan:
+    """The parts of a plan, for inputs of its types and shapes.
+
+    Args:
+        graph: what is computed; its shapes are known.
+        parts: of its plan, in order.
+    """
+
+    __slots__ = ("constants", "inputs", "outputs", "parts", "reads")
+
+    def __init__(self, graph: Graph, parts: tuple[Part, ...]) -> None:
+        self.inputs = tuple((name, spec.type) for name, spec in graph.inputs.items())
+        self.outputs = tuple((name, name in graph.producers) for name in graph.outputs)
+        read = {*graph.outputs, *(name for part in parts for name in part.reads)}
+        self.reads = tuple(read.intersection(graph.constants))
+        self.constants, self.parts = graph.constants, parts
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """Return the outputs in order.
+
+        Args:
+            inputs: in order; tensors of the types and shapes of the plan, or arrays
+                that are the buffers of such tensors.
+        """
+        # Constants are read at each call, because a call sees writes into those that
+        # no step has packed.
+        values = {name: self.constants[name] for name in self.reads}
+        for (name, kind), x in zip(self.inputs, inputs, strict=True):
+            values[name] = x if type(x) is kind else _wrap(kind, x)
+        for part in self.parts:
+            part.run(values)
+        results = []
+        for name, is_made in self.outputs:
+            found = values[name]
+            # A result must not share bytes with a constant or an input.
+            is_own = is_made and found.buffer.base is None
+            results.append(found if is_own else deepcopy(found))
+        return tuple(results)
+
+
+def _wrap(kind: type[Tensor], buffer: Any) -> Tensor:
+    """Return `kind.wrap(buffer)`, without a call into another file."""
+    tensor = _new(kind)
+    tensor.buffer = buffer
+    return tensor
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Nodes that run in one compiled call.
+
+    Args:
+        nodes: in order; a view has no step.
+        steps: the step of each node, or None.
+        places: of each node its steps in the program, by their numbers; the last
+            writes its result.
+        reads, writes: names and specs of what goes in and comes out.
+    """
+
+    nodes: tuple[Node, ...]
+    steps: tuple[Any, ...]
+    places: tuple[range, ...]
+    executable: Executable
+    reads: Mapping[str, TensorSpec]
+    writes: Mapping[str, TensorSpec]
+
+    def run(self, values: Values) -> None:
+        """Add what the nodes write to `values`."""
+        # Without a choice and without the variable, there is nothing to look up.
+        threads = THREADS.get() or (contexts.current() if VARIABLE in os.environ else 1)
+        results = self._call(self.executable, values, threads=threads)
+        for (name, spec), array in zip(self.writes.items(), results, strict=True):
+            values[name] = from_slot(array, spec)
+
+    def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
+        arrays = [_to_slot(values[name]) for name in self.reads]
+        try:
+            return act(*arrays, **options)
+        except HasNaN:
+            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            raise CastError(*problem) from None
+
+    def intermediate(self, values: Values) -> list[Any]:
+        """What every node writes, in order; None for a view."""
+        threads = contexts.current()
+        found = self._call(self.executable.values, values, threads=threads)
+        return [found[place[-1]] if place else None for place in self.places]
+
+    @property
+    def pieces(self) -> list[int]:
+        """Into how many pieces each node is cut, in order."""
+        found = self.executable.pieces
+        return [found[place[-1]] if place else 1 for place in self.places]
+
+    @property
+    def done_by(self) -> list[Node]:
+        """The node whose step does the work of each, in order; often its own."""
+        owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
+        by = self.executable.done_by
+        pairs = zip(self.nodes, self.places, strict=True)
+        return [owners[by[place[-1]]] if place else node for node, place in pairs]
+
+    def profile(self, values: Values, repeat: int) -> list[float]:
+        """Seconds of every node, in order."""
+        found = self._call(self.executable.profile, values, repeat=repeat)
+        return [float(sum(found[i] for i in place)) for place in self.places]
+
+
+@dataclass(frozen=True)
+class Called:
+    """One node that runs as a call of the function that was selected for its types."""
+
+    node: Node
+    selection: Any
+    options: Mapping[str, Any]
+    reason: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the names of the values that the node reads."""
+        return self.node.values
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        arguments = [values[x] if isinstance(x, str) else x for x in self.node.inputs]
+        # The rule of a grid that names none, whatever the caller's context says.
+        outer = CURRENT.set(EXACT)
+        try:
+            found = self.selection.function(*arguments, **self.options)
+        finally:
+            CURRENT.reset(outer)
+        values[self.node.output] = found
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One node of floats whose constants are packed once.
+
+    Args:
+        layer: gives the node's result for its first argument.
+    """
+
+    node: Node
+    selection: Any
+    layer: KeptLayer
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the names of the values that the node reads."""
+        return self.node.values
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        values[self.node.output] = self.layer(values[self.node.values[0]])
+
+
+Part = Compiled | Called | Kept
+
+
+def _to_slot(x: Any) -> Any:
+    if not isinstance(x, NarrowTensor):
+        return np.asarray(x.buffer, order="C")
+    codes = unsigned(x)
+    return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
+
+
+def from_slot(array: Any, spec: TensorSpec) -> Any:
+    """The tensor of `spec` whose bytes a compiled part wrote."""
+    if spec.qparams is None:
+        return _wrap(Float32Tensor, array)
+    codes = channels_first(array) if spec.ndim == 4 else array
+    return from_unsigned(codes, spec.qparams)
