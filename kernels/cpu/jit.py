@@ -191,10 +191,10 @@ def _identity(function):
     text = repr((function.__module__, function.__qualname__, constants, scalars))
     # Several ISAs compile the same sources.
     if ".dot8." in function.__module__:
-        text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
+        text += repr((isa.DOT_ISA, isa.IS_EMULATED))
     # Products of floats use wider vectors on AVX-512, from the same sources.
     if ".avx2." in function.__module__:
-        text += repr(isa.RUNWAY)
+        text += repr(isa.ISA)
     closure = dumps(cells) if cells else b""
     return b"|".join((code.co_code, text.encode(), closure, callees.digest()))
 

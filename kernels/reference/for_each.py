@@ -28,11 +28,12 @@ class View:
     def _place(self, index: Any) -> tuple[int, ...]:
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
-            raise Refused(f"a view of {len(self.shape)} indices is given {len(given)}")
+            wanted = len(self.shape)
+            raise Refused(f"the view takes {wanted} indices, got {len(given)}")
         for at in given:
             if not isinstance(at, int):
                 kind = type(at).__name__
-                raise Refused(f"an index of a view is {kind}, no integer")
+                raise Refused(f"expected an integer index of a view, got {kind}")
         if not all(0 <= at < n for at, n in zip(given, self.shape, strict=True)):
             raise IndexError("outside")
         if self.operand.ranked:

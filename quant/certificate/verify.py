@@ -44,10 +44,10 @@ def runways(emulated: bool) -> list[str]:
     Args:
         emulated: with those that can be emulated where the CPU lacks instructions.
     """
-    usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
+    usable = [name for name in isa.ISAS if not isa.lacking(name, isa.FEATURES)]
     if isa.IS_JIT_DISABLED:
         return ["generic"]
-    lacking = [name for name in isa.DOT_RUNWAYS if name not in usable]
+    lacking = [name for name in isa.DOT_ISAS if name not in usable]
     return usable + [name + isa.EMULATED for name in lacking if emulated]
 
 

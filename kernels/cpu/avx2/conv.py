@@ -31,9 +31,9 @@ from mdtensor.kernels.cpu.generic.conv import (
     im2col_u8 as plain_im2col,
 )
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.multipliers import is_certain
+from mdtensor.kernels.cpu.rounding.multipliers import has_exact_multipliers
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -155,7 +155,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
 
 #: Multiples up to this keep weights of DEPTHWISE_BITS in int16.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
-TAKES_EXCEPTIONS = False
+TAKES_EXCEPTION_SUMS = False
 
 
 def pack_depthwise(w):
@@ -289,13 +289,13 @@ def blocks_u8(
         near: int64, as many as there are tiles.
         target, at: array and index of the first output.
     """
-    alone = is_certain(limbs)
+    alone = has_exact_multipliers(limbs)
     end = last_pixels(rows, pixels, taps[2], ow) if alone else pixels
     job = blocks_job(pixels, end, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
     places = row_pitch, pitch, y, scales, vectors.address_of(near, 0)
     if alone:
-        offset = certain_offset(zero_point)
+        offset = exact_offset(zero_point)
         run_exact_tiles(rows, pixels, end, taps[2], (*job, *places, offset))
         return
     offset = offset_of(zero_point)

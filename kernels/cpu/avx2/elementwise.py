@@ -78,7 +78,7 @@ def _nothing(b, places):
     return I64(0)
 
 
-def _limited_lanes(b, lanes, sizes, arguments):
+def _limit_lanes(b, lanes, sizes, arguments):
     """Return a function of places and a first lane: 8 lanes to round, limited."""
     *constants, offset = arguments
     offset = vectors.splat(b, offset, LANES)
@@ -116,7 +116,7 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
             count, *rest = cgutils.unpack_tuple(b, arguments[1])
             places, rest = rest[: inputs + 1], rest[inputs + 1 :]
             lo, hi, zero_point, limit = rest[:4]
-            group = _limited_lanes(b, lanes, sizes, rest[4:])
+            group = _limit_lanes(b, lanes, sizes, rest[4:])
             zero = vectors.splat(b, b.trunc(zero_point, I32), LANES)
             edge = vectors.splat(b, b.trunc(limit, I32), LANES)
 
@@ -154,7 +154,7 @@ def _near(lanes, sizes, kinds):
             job = cgutils.unpack_tuple(b, arguments[0])
             edge = vectors.splat(b, b.trunc(job[inputs], I32), LANES)
             rescaler = Rescaler(b, None, limit=edge)
-            group = _limited_lanes(b, lanes, sizes, job[inputs + 1 :])
+            group = _limit_lanes(b, lanes, sizes, job[inputs + 1 :])
             rescaler.round(b, group(job[:inputs], 0))
             return b.zext(rescaler.near_ties(b), I64)
 

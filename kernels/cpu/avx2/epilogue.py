@@ -28,7 +28,7 @@ PAIRED = ir.Constant(
 class ExactMultiplier:
     """Codes from exact multipliers, which never need a test for ties.
 
-    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `exact_offset`, so that the low half of a float32 is the code.
     """
 
     unit = 1.0

@@ -21,7 +21,7 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
 #: A process has one vector size, so that all its float products give the same bytes.
-IS_WIDE = isa.RUNWAY in ("avx512", "vnni")
+IS_WIDE = isa.ISA in ("avx512", "vnni")
 LANES = 16 if IS_WIDE else 8
 FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel

@@ -80,7 +80,7 @@ def widen_rows(a, lda, first, count, k, pitch, block):
     widen((source, lda, count, parts, address_of(block, 0), 2 * pitch))
 
 
-TAKES_EXCEPTIONS = False
+TAKES_EXCEPTION_SUMS = False
 # Accumulators of a full tile.
 TILE = 12
 # int16 values of a block of rows, which stay in the second cache.

@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.multipliers import NONE
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -161,7 +161,7 @@ im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8
 #: Weights are bytes, which have no room for a multiple.
 MOST_FACTOR = 0
-TAKES_EXCEPTIONS = True
+TAKES_EXCEPTION_SUMS = True
 # Bytes of addresses that are found at once.
 LINES = 1 << 16
 # Bytes of the image that stay in the first cache for all blocks.
@@ -384,7 +384,7 @@ def depthwise_u8s8u8(
     epilogue = epilogue_of(exception_sums, c)
     margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
     table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(window)
-    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
+    offset = exact_offset(zero_point) if epilogue else offset_of(zero_point)
     biases = arrange_bias(packed, bias, c)
     scales, known = arrange_channels(multiplier, c, 0), exception_sums
     if epilogue == 1:

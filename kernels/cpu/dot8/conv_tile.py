@@ -212,23 +212,23 @@ def _each_tile(b, job, shape, tile):
     x: bytes of a line before the tile's first pixel; out: of its first output.
     """
 
-    def numbered(i):
+    def place_tile(i):
         first = b.mul(i, I64(shape[1]))
         first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
         return tile(b.mul(first, job.step), b.add(job.out, b.mul(first, job.pitch)))
 
-    return vectors.advance(b, job.count, [job.tile], [I64(1)], numbered)
+    return vectors.advance(b, job.count, [job.tile], [I64(1)], place_tile)
 
 
 def _store_codes(b, job, halves, codes, place, mask):
     """Store the codes in `mask`: 64 of an output, or 32 of each half."""
     if halves == 1:
-        simd.store_masked(b, codes, place, mask)
+        simd.store_lanes(b, codes, place, mask)
         return
     mask = b.trunc(mask, ir.IntType(HALF))
     right = b.add(place, b.mul(job.ahead, job.pitch))
     for at, start in ((place, 0), (right, HALF)):
-        simd.store_masked(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
+        simd.store_lanes(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
 
 
 # Pixels are read in place through addresses, because transposing them in advance cost

@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 from mdtensor.kernels.cpu.rounding.multipliers import find_multipliers
-from mdtensor.kernels.cpu.rounding.requantize import ONE, certain_offset, offset_of
+from mdtensor.kernels.cpu.rounding.requantize import ONE, exact_offset, offset_of
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: From this many codes on, the search for an exact multiplier pays; and the factors
@@ -75,7 +75,7 @@ def _number(limbs, first):
 
 
 @kernel
-def _fixed_point(za, zb, limbs, guard, zero_point):
+def _to_fixed_point(za, zb, limbs, guard, zero_point):
     """Return (high, low, offset, shift, near) for `sum_chunks`; shift 0: unusable.
 
     If `guard` is 0, sums are exact in float32 and have many ties, so float32 rounds
@@ -109,7 +109,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
     low, high = limits(zero_point, lo, hi)
     limit = np.float32(np.float32(0.5) - np.float32(guard))
     scales = multipliers[0], multipliers[1]
-    fixed = _fixed_point(za, zb, limbs, guard, zero_point)
+    fixed = _to_fixed_point(za, zb, limbs, guard, zero_point)
     first = 0
     while first < len(out):
         x, y = address_of(a, first), address_of(b, first)
@@ -185,7 +185,7 @@ def _exact_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
         return 0
     places = address_of(a, 0), address_of(b, 0), address_of(out, 0)
     product_chunks((size // CHUNK, *places, za, zb, factors[0], scales[0],
-                    certain_offset(zero_point), lo, hi))  # fmt: skip
+                    exact_offset(zero_point), lo, hi))  # fmt: skip
     return size // CHUNK * CHUNK
 
 

@@ -28,7 +28,7 @@ QUAD = 4
 class ExactMultiplier:
     """Codes from multipliers that round every sum correctly.
 
-    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `exact_offset`, so that the low half of a float32 is the code.
     """
 
     def __init__(self, b, offset):

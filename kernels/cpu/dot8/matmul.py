@@ -26,7 +26,7 @@ from mdtensor.kernels.cpu.dot8.epilogue import (
 from mdtensor.kernels.cpu.dot8.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -96,7 +96,7 @@ def pack_s8(w):
 
 
 #: `gemm_u8s8u8` compares sums with exception sums.
-TAKES_EXCEPTIONS = True
+TAKES_EXCEPTION_SUMS = True
 # Rows of a tile of 3 vectors, if tiles of 8 rows would leave a single row.
 TALL = 9
 SPILL = 16 * (TILE if HAS_ONE_SHAPE else 3 * TALL)
@@ -132,7 +132,7 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
     def step(i, sums):
         line = b.add(packed, b.mul(i, I64(vector * width)))
         places = [b.add(line, I64(vector * v)) for v in range(width)]
-        weights = [PRODUCT.load_packed(b, place) for place in places]
+        weights = [PRODUCT.load_weights(b, place) for place in places]
         offset, results = b.mul(i, I64(4)), []
         for r in range(rows):
             codes = PRODUCT.codes_at(b, b.add(starts[r], offset))
@@ -178,7 +178,7 @@ def _store_runs(b, codes, runs, masks, ldc, out):
     for r, first, count in runs:
         line = simd.slice_bytes(b, codes, at, 16 * count)
         row = b.add(out, b.mul(ldc, I64(r)))
-        simd.store_masked(b, line, b.add(row, I64(16 * first)), masks[first, count])
+        simd.store_lanes(b, line, b.add(row, I64(16 * first)), masks[first, count])
         at += 16 * count
 
 
@@ -249,7 +249,7 @@ def tiles_s32(typingctx, rows, width, job):
             for i, accumulator in enumerate(sums):
                 r, v = divmod(i, width)
                 place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
-                simd.store_masked(b, accumulator, place, masks[v])
+                simd.store_lanes(b, accumulator, place, masks[v])
             return I64(0)
 
         steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
@@ -376,7 +376,7 @@ def gemm_u8s8u8(
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
     epilogue = epilogue_of(exception_sums, n)
-    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
+    offset = exact_offset(zero_point) if epilogue else offset_of(zero_point)
     spill = np.empty(SPILL, np.int32)
     step, count = block_rows(k), (n + 15) // 16
     for start in range(0, m, step):

@@ -93,7 +93,7 @@ def narrow(b, quad, zero_point):
     return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
 
 
-def load_masked(b, address, kind, mask):
+def load_lanes(b, address, kind, mask):
     """Load the first lanes of `kind`, as many as `mask` has bits, else 0."""
     with b.goto_entry_block():
         place = b.alloca(kind)
@@ -110,7 +110,7 @@ def load_masked(b, address, kind, mask):
     return result
 
 
-def store_masked(b, value, address, mask):
+def store_lanes(b, value, address, mask):
     """Write the first lanes of `value`, as many as `mask` has bits."""
     with b.goto_entry_block():
         place = b.alloca(value.type)

@@ -7,7 +7,7 @@ A kernel prepares its operands through the one product that fits the CPU:
     codes_at    the same 4 codes in all lanes, by address
     weights     int8 weights, as `add` wants them
     pack        weights [.., 16, 4] as they lie in memory, `packed_bytes` for 4 of them
-    load_packed   a vector of those
+    load_weights  a vector of those
 
 `add` may count every code less `offset`: then a sum starts at offset * sum(weights).
 """
@@ -64,7 +64,7 @@ class MixedBytes:
         """Pack weights [.., 16, 4] for memory."""
         return groups
 
-    def load_packed(self, b, address):
+    def load_weights(self, b, address):
         """Load a vector of packed weights."""
         return load(b, address, BYTES)
 
@@ -122,7 +122,7 @@ class Words:
         halves = [groups[..., first::2].astype(np.int16) for first in (0, 1)]
         return np.stack(halves, axis=-3)
 
-    def load_packed(self, b, address):
+    def load_weights(self, b, address):
         """Load a vector of packed weights."""
         return load(b, address, WORDS), load(b, b.add(address, I64(64)), WORDS)
 
@@ -137,17 +137,17 @@ def _each(value):
     return ir.Constant(WORDS, [I16(value)] * WORDS.count)
 
 
-def fitting(runway, features):
+def choose_product(isa_name, features):
     """Return the product for an ISA."""
-    if runway == "vnni":
+    if isa_name == "vnni":
         return MixedBytes(machine.dpbusd, 16)
-    if runway == "avx512":
+    if isa_name == "avx512":
         return Words()
-    if runway == "avxvnni":
+    if isa_name == "avxvnni":
         return MixedBytes(machine.dpbusd, 8)
     if "i8mm" in features:
         return MixedBytes(machine.usdot, 4)
     return SignedBytes(machine.sdot, 4)
 
 
-PRODUCT = fitting(isa.DOT_RUNWAY, isa.FEATURES)
+PRODUCT = choose_product(isa.DOT_ISA, isa.FEATURES)

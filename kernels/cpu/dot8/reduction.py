@@ -34,7 +34,7 @@ def sum_lines(typingctx, x, pitch, count, mask, out):
 
         def step(i, sums):
             place = b.add(x, b.mul(i, pitch))
-            codes = PRODUCT.codes(b, simd.load_masked(b, place, BYTES, mask))
+            codes = PRODUCT.codes(b, simd.load_lanes(b, place, BYTES, mask))
             return [
                 PRODUCT.add(b, old, codes, pick)
                 for old, pick in zip(sums, picks, strict=True)
@@ -64,7 +64,7 @@ def requantize_chunk(typingctx, job):
         offset = simd.splat(b, b.trunc(offset, I32))
         ints = [b.sub(v, offset) for v in load_vectors(b, sums, QUAD, S32)]
         codes = rescaler.codes(b, ints, [simd.splat(b, scale)] * QUAD)
-        simd.store_masked(b, codes, out, mask)
+        simd.store_lanes(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
     whole, real = types.int64, types.float32

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.weight_only import padded_rows
+from mdtensor.kernels.cpu.generic.weight_only import pad_rows
 from mdtensor.kernels.numpy.conv import windows
 
 
@@ -29,7 +29,7 @@ class Layer:
     def __init__(self, n, k, bias):
         self.n, self.k, self.on = n, k, kernel_set.CHOSEN.get()
         given = np.zeros(n, np.float32) if bias is None else bias
-        self._bias = padded_rows(np.asarray(given, np.float32))
+        self._bias = pad_rows(np.asarray(given, np.float32))
 
     def __call__(self, x):
         """Return the result for x as a new array."""
@@ -60,7 +60,7 @@ class Layer:
     @property
     def runway(self):
         """Return the ISA of that kernel."""
-        return kernel_set.runway_of(self._act)
+        return kernel_set.isa_of(self._act)
 
     @property
     def bytes(self):

@@ -13,10 +13,10 @@ from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
 from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
 from mdtensor.kernels.cpu.rounding.multipliers import (
-    NO_EXCEPTIONS,
+    NO_EXCEPTION_SUMS,
     NONE,
+    choose_multipliers,
     multiples,
-    with_exceptions,
 )
 from mdtensor.kernels.rescale import rescale
 
@@ -38,7 +38,7 @@ def product_constants(weight, bias, ratios, zero_point):
 
     They are (weight, bias, multiplier, limbs, exception sums).
     """
-    known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTIONS
+    known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTION_SUMS
     return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
 
 
@@ -50,8 +50,8 @@ def depthwise_constants(weight, bias, ratios, zero_point):
     on, given = kernel_set.CHOSEN.get(), (weight, bias, ratios, zero_point)
     found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
     if found is not None:
-        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTIONS
-    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTIONS)
+        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTION_SUMS
+    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTION_SUMS)
 
 
 def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
@@ -61,9 +61,9 @@ def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
     """
     multiplier, limbs = rescale(ratios)
     if not takes_exception_sums:
-        return multiplier, limbs, NO_EXCEPTIONS
+        return multiplier, limbs, NO_EXCEPTION_SUMS
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, exception_sums = with_exceptions(*given)
+    multiplier, exception_sums = choose_multipliers(*given)
     return multiplier, limbs, exception_sums
 
 
@@ -136,7 +136,7 @@ class Conv2d(Step):
         n = len(weight) // groups
         padded = self.on.padded_columns(n)
         # Exact sums are not rounded.
-        rounding = [NO_EXCEPTIONS] * 3
+        rounding = [NO_EXCEPTION_SUMS] * 3
         if ratios is not None:
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants

@@ -102,7 +102,7 @@ class Step:
     @property
     def runway(self):
         """Return the ISA of that kernel."""
-        return kernel_set.runway_of(getattr(self.on, self.kernels[0]))
+        return kernel_set.isa_of(getattr(self.on, self.kernels[0]))
 
     @property
     def parts(self):
