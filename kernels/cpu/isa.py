@@ -1,7 +1,7 @@
 """The instruction set that the kernels use, chosen once at import.
 
-`ISA` is one of `ISAS`; all of them give the same bytes. An intrinsic that the CPU
-lacks aborts the process, so the features are read first.
+`ISA` is one of `ISAS`; all of them give the same bytes. An intrinsic that the CPU lacks
+aborts the process, so the features are read first.
 
     vnni      AVX-512 with the 8-bit dot product
     avx512    AVX-512 without it: bytes are split into 16-bit products
@@ -64,8 +64,8 @@ def in_cpuinfo(text):
 def _has(key):
     """Return whether macOS reports 1 for `key`."""
     value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
-    ask = ctypes.CDLL(None).sysctlbyname
-    failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
+    query = ctypes.CDLL(None).sysctlbyname
+    failed = query(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return not failed and value.value == 1
 
 

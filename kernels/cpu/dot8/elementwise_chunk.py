@@ -18,6 +18,7 @@ from mdtensor.kernels.cpu.dot8.float_epilogue import Rescaler
 from mdtensor.kernels.cpu.dot8.simd import BYTES, FLOATS, I8, I16, I32, I64, S32, WORDS
 
 CHUNK = 64
+# Products of words are one instruction, and the factors of a sum exceed 16 bits.
 #: A factor of a sum consists of two numbers; the low one has this many bits.
 LOW_BITS = 15
 # Beyond every code, and near the ends of int32. The low half of the first number is
@@ -108,6 +109,8 @@ def product_chunks(typingctx, job):
         middle = ir.Constant(S32, [MIDDLE_BITS] * simd.LANES)
         zeros = ir.Constant(WORDS, None)
 
+        # A factor times a code fits int16. With a zero word next to each, a product of
+        # pairs is the product of one word.
         def products(p, q):
             p, q = b.mul(b.sub(p, za), factor), b.sub(q, zb)
             for half in (0, 1):
@@ -154,6 +157,7 @@ def quantize_chunks(typingctx, job):
 
         def group(place):
             v = simd.multiply_add(b, simd.load(b, place, FLOATS), scale, offset)
+            # The maximum with a NaN is its second operand, so NaN becomes BOTTOM.
             v = simd.minimum(b, simd.maximum(b, v, bottom), top)
             return simd.to_int(b, v)
 
@@ -270,6 +274,7 @@ def permute_chunks(typingctx, x, table, out, count, mask):
 
     def emit(context, b, signature, arguments):
         x, table, out, count, mask = arguments
+        # One instruction looks up 128 entries, so both halves are looked up.
         quarters = load_vectors(b, table, 4, BYTES)
 
         def look_up(codes):

@@ -107,6 +107,7 @@ def permute_pair(b, x, order, y):
 
 def _pick(b, x, order):
     """Return byte order[i] % count of x for each i, through memory."""
+    # LLVM shuffles by constants only, so variable orders go through memory.
     with b.goto_entry_block():
         place = b.alloca(x.type)
     b.store(x, place)

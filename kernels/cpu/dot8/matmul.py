@@ -1,8 +1,8 @@
 """Matrix products with the four-byte dot product: unsigned codes, signed weights.
 
 Activations are read in place: four bytes of a row are broadcast to all lanes, so only
-weights are packed. Columns form panels of up to 6 vectors of 16, each computed in tiles
-of 24 accumulators. Some hundred rows stay in the second cache while all panels pass
+weights are packed. Columns form panels of up to 6 vectors of 16, each computed in
+tiles of 24 accumulators. Some hundred rows stay in the second cache while all panels pass
 over them. If registers hold only 4 accumulators, every panel has 16 columns and every
 tile 4 rows.
 
@@ -83,6 +83,7 @@ def pack_s8(w):
     padded = np.zeros((vectors * 16, 4 * k4), np.int8)
     padded[:n, :k] = w
     groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
+    # Codes count minus `offset`, so a head adds the missing part of the sum.
     heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
     parts, first = [np.zeros(0, np.int8)], 0
     while first < vectors:
@@ -97,7 +98,8 @@ def pack_s8(w):
 
 #: `gemm_u8s8u8` compares sums with exception sums.
 TAKES_EXCEPTION_SUMS = True
-# Rows of a tile of 3 vectors, if tiles of 8 rows would leave a single row.
+# Rows of a tile of 3 vectors if tiles of 8 rows would leave a single row, as with 49
+# rows (decision 0043).
 TALL = 9
 SPILL = 16 * (TILE if HAS_ONE_SHAPE else 3 * TALL)
 # Steps of k at once, because the address of each row costs an instruction.
@@ -219,6 +221,8 @@ def tiles_u8(typingctx, rows, width, epilogue, job):
                 codes = rescaler.codes(b, quad, [scales[v] for _, v in whole])
                 _store_runs(b, simd.in_order(b, codes), runs, masks, ldc, out)
             flag = rescaler.is_undecided(b)
+            # 32 registers keep the sums while they are rounded, so they need not be
+            # computed again for integers.
             with b.if_then(flag, likely=False):
                 for i, accumulator in enumerate(sums):
                     simd.store(b, accumulator, b.add(spill, I64(64 * i)))
@@ -279,7 +283,7 @@ def next_tiles(full, m, row, end):
     return FEW, row, 1, 0
 
 
-def running(name, epilogue):
+def make_runner(name, epilogue):
     """Return a kernel `name` that runs `tiles_u8` for the shapes of `next_tiles`."""
 
     def run(width, rows, job):
@@ -314,9 +318,9 @@ def running(name, epilogue):
     return kernel(run)
 
 
-run_tiles = running("run_tiles", 0)
-run_excepting_tiles = running("run_excepting_tiles", 1)
-run_exact_tiles = running("run_exact_tiles", 2)
+run_tiles = make_runner("run_tiles", 0)
+run_excepting_tiles = make_runner("run_excepting_tiles", 1)
+run_exact_tiles = make_runner("run_exact_tiles", 2)
 
 
 @kernel
@@ -408,6 +412,7 @@ def gemm_u8s8u8(
                                 exception_sums, zero_point, lo, hi, out, at,
                                 apart * ldc)  # fmt: skip
             v += width
+    # Packing saturates at 0 and 255, so only other limits need a pass (decision 0042).
     if lo > 0 or hi < 255:
         for row in range(m):
             limit_codes(out, row * ldc, n, lo, hi)

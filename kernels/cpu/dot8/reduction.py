@@ -13,7 +13,8 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 
 LINE = 64
-# Byte p of every dword counts in sum p.
+# A dot product with ones and zeros adds bytes without widening them first. Byte p of
+# every dword counts in sum p.
 PICK = tuple(
     ir.Constant(BYTES, [I8(int(i % 4 == p)) for i in range(LINE)]) for p in range(4)
 )
@@ -79,6 +80,7 @@ def mean_u8u8(x, p, c, x_zero_point, multiplier, limbs, zero_point, lo, hi, out)
 
     Rounding: the exact rational, half to even. Overflow: int32 holds p <= 8,421,504.
     """
+    # Few channels would leave most of a vector empty, so a line holds several pixels.
     pixels = max(1, LINE // c)
     lines = p // pixels
     span = pixels * c

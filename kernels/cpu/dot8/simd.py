@@ -39,6 +39,7 @@ from mdtensor.kernels.cpu.vectors import (
 
 #: True with 32 registers of 512 bits; otherwise there are as many bits as in 8 of them.
 IS_WIDE = isa.DOT_ISA in ("avx512", "vnni")
+# Fewer sums would wait for each other, as a product takes several cycles.
 #: Accumulators that fit the registers next to the operands.
 TILE = 24 if IS_WIDE else 4
 

@@ -48,7 +48,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
         first_channel, channels: of the group; 0 and c without groups.
         x_zero_point: the value of pixels outside the image.
         pitch: bytes from one p to the next, at least kh * kw * channels; the bytes
-            behind those of a row are undefined.
+            between two rows are undefined.
         out: uint8 1-D, at least oh * ow * pitch, written.
 
     A negative pad_top starts the rows at a later output row, for pieces of an image.

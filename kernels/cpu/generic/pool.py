@@ -89,8 +89,8 @@ def mean_u8u8(x, p, c, x_zero_point, multiplier, limbs, zero_point, lo, hi, out)
         multiplier, limbs: float32 [1], int64 [1, 8]; their ratio includes 1 / p.
         out: uint8 1-D [c], written.
 
-    Rounding: half to even (rhe) of the exact rational. Overflow: int32 holds the sums
-    of p <= 8,421,504 pixels.
+    Rounding: half to even (rhe) of the exact rational. Overflow: int32 holds the
+    sums of p <= 8,421,504 pixels.
     """
     # Rows are read in the order of memory, so one sum per channel stays open.
     sums = np.zeros(c, np.int32)

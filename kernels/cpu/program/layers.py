@@ -20,7 +20,6 @@ class Layer:
     """A layer; subclasses set `_kernel`, and `_weights` as that kernel takes them.
 
     It uses the ISA of the context that makes it.
-
     """
 
     _kernel: str
@@ -156,8 +155,10 @@ class Conv2d:
         """Return a view [n, oh, ow, kh, kw, c] of the pixels under the window."""
         top, left, bottom, right = self._padding
         n, c, height, width = x.shape
+        # Only padding needs zeros; the image overwrites everything else.
         fill = np.zeros if any(self._padding) else np.empty
         image = fill((n, top + height + bottom, left + width + right, c), x.dtype)
+        # Channels come last, because the sum over k runs over taps before channels.
         image[:, top : top + height, left : left + width] = x.transpose(0, 2, 3, 1)
         by_channel = image.transpose(0, 3, 1, 2)
         seen = windows(by_channel, self._kernel, self._stride, self._dilation)

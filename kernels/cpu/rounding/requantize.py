@@ -1,8 +1,8 @@
 """Exact rounding of one value, shared by all kernels.
 
 Every kernel computes out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi).
-Its loop over lanes rounds in float32 and marks the lanes near a tie, and the functions
-of this module decide these lanes with integers.
+Its loop over lanes rounds in float32 and marks the lanes near a tie. The functions here
+decide these lanes with integers.
 
 Source: gemmlowp's idea of an exact reference, with rationals in place of Q0.31.
 """

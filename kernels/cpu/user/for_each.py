@@ -380,7 +380,7 @@ def _check_body(form, function, body, kinds):
 
 
 def _refusal(error, function):
-    """Return a `Refused` with the reason in numba's error, and the line."""
+    """Return the error for a function: the reason in numba's error, and the line."""
     text = _COLOR.sub("", str(error))
     file = re.escape(PurePath(function.__code__.co_filename).name)
     place = re.search(rf'File "[^"]*{file}", line (\d+)', text)
