@@ -29,7 +29,8 @@ class View:
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
             wanted = len(self.shape)
-            raise Refused(f"the view takes {wanted} indices, got {len(given)}")
+            noun = "index" if wanted == 1 else "indices"
+            raise Refused(f"expected {wanted} {noun} of a view, got {len(given)}")
         for at in given:
             if not isinstance(at, int):
                 kind = type(at).__name__

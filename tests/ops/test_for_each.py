@@ -231,7 +231,7 @@ REFUSED = {
     "two indices": (
         lambda y: y[0, 0],
         md.DispatchError,
-        "View[3]: the view takes 1 indices, got 2.",
+        "View[3]: expected 1 index of a view, got 2.",
     ),
     "device": (
         lambda y: md.flat_in(md.CudaFloat32Tensor.wrap(np.zeros(2, np.float32))),

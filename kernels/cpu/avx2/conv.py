@@ -208,7 +208,7 @@ def last_pixels(rows, pixels, kw, ow):
 @kernel
 def run_tiles_u8(rows, pixels, kw, job):
     """Run `tiles_u8` for this kernel."""
-    # Literal counts of taps let LLVM unroll the usual kernels of 3 and 5 columns.
+    # The usual kernels, of 3 and 5 columns, have tiles with unrolled taps.
     if rows == 2:
         if kw == 3:
             return tiles_u8(2, 4, 4, 3, 0, job)

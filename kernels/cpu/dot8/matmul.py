@@ -2,9 +2,9 @@
 
 Activations are read in place: four bytes of a row are broadcast to all lanes, so only
 weights are packed. Columns form panels of up to 6 vectors of 16, each computed in
-tiles of 24 accumulators. Some hundred rows stay in the second cache while all panels pass
-over them. If registers hold only 4 accumulators, every panel has 16 columns and every
-tile 4 rows.
+tiles of 24 accumulators. Some hundred rows stay in the second cache while all panels
+pass over them. If registers hold only 4 accumulators, every panel has 16 columns and
+every tile 4 rows.
 
 Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 """

@@ -1,8 +1,9 @@
 """float16 as bits: casts and arithmetic in float32, rounded once.
 
 Arrays are uint16 (the bits of float16), float32 or bool, 1-D and contiguous; all of
-one call have the same length. `out` may alias an input of the same type. Rounding: half to
-even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was rounded.
+one call have the same length. `out` may alias an input of the same type. Rounding: half
+to even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was
+rounded.
 numba does not support float16, and LLVM's own conversion calls a library if the CPU
 lacks the instruction, so this module uses integer arithmetic, which always vectorizes.
 

@@ -1,8 +1,8 @@
 """Matrix products of unsigned codes with signed weights, on any CPU.
 
 The sums are formed in float32, because plain loops over float32 fill the vector
-units of every ISA. A partial sum of 512 products is an integer below 2**24, so it is exact in
-any order. Chunks of 512 products are added in int32.
+units of every ISA. A partial sum of 512 products is an integer below 2**24, so it is
+exact in any order. Chunks of 512 products are added in int32.
 """
 
 import numpy as np

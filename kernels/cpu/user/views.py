@@ -396,7 +396,8 @@ def _check_index(view, index):
     given = index.types if isinstance(index, types.BaseTuple) else (index,)
     wanted = view.ndim if isinstance(view, Ranked) else 1
     if len(given) != wanted:
-        problem = f"the view takes {wanted} indices, got {len(given)}"
+        noun = "index" if wanted == 1 else "indices"
+        problem = f"expected {wanted} {noun} of a view, got {len(given)}"
         raise TypingError(f"{MARK}{problem}")
     for kind in given:
         if not isinstance(kind, types.Integer):
