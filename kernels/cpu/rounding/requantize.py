@@ -121,7 +121,7 @@ def round_pair(a, b, limbs):
 
 @kernel
 def add_pair_u8(a, b, limbs, zero_point, lo, hi):
-    """Return the code of (a * Pa + b * Pb) / Q, rounded exactly and limited to lo .. hi.
+    """Return the code of (a * Pa + b * Pb) / Q, rounded exactly, limited to lo .. hi.
 
     The formula is clamp(round_half_even(..) + zero_point, lo, hi).
     """
