@@ -142,7 +142,7 @@ def worst(found: Found) -> float:
 
 
 BENCH = Bench(
-    f"Elementwise operations on codes against ONNX Runtime, runway {isa.RUNWAY}",
+    f"Elementwise operations on codes against ONNX Runtime, runway {isa.ISA}",
     rows,
     rounds=25,
     promises=[Promise("operands of one shape: worst over ONNX Runtime", 1.0, worst)],

@@ -195,7 +195,7 @@ def of_numbers(found: Found) -> float:
 
 
 BENCH = Bench(
-    f"Floats, one thread, runway {isa.RUNWAY}",
+    f"Floats, one thread, runway {isa.ISA}",
     rows,
     rounds=25,
     promises=[

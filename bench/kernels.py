@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import conv, elementwise, matmul
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.program.step import aligned_bytes
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
 from mdtensor.kernels.rescale import rescale
 
 RNG = np.random.default_rng(1)
@@ -50,7 +50,7 @@ class Layer:
     rivals: Mapping[str, Callable[[], object]]
 
     def contenders(self) -> list[Contender]:
-        ours = {isa.RUNWAY: self.fast, "generic": self.generic}
+        ours = {isa.ISA: self.fast, "generic": self.generic}
         return [Contender(name, call) for name, call in {**ours, **self.rivals}.items()]
 
 
@@ -70,7 +70,7 @@ def scaling(channels: int, taps: int) -> tuple[np.ndarray, ...]:
     factors = RNG.uniform(0.5, 1, padded).astype(np.float32) / (100 * taps**0.5)
     ratios = [Fraction(float(np.float32(factor))) for factor in factors]
     bias = RNG.integers(-1000, 1000, padded).astype(np.int32)
-    return bias, *rescale(ratios), NO_EXCEPTIONS
+    return bias, *rescale(ratios), NO_EXCEPTION_SUMS
 
 
 def product(m: int, k: int, n: int) -> Layer:
@@ -182,15 +182,15 @@ def race(name: str, make: Callable[[], Layer]) -> Race:
 
     def rate(seconds: dict[str, float]) -> Mapping[str, Mapping[str, str]]:
         layer = made[-1]
-        found = f"{layer.work / 1e3 / seconds[isa.RUNWAY]:.1f} {layer.unit}"
-        return {isa.RUNWAY: {"rate": found}}
+        found = f"{layer.work / 1e3 / seconds[isa.ISA]:.1f} {layer.unit}"
+        return {isa.ISA: {"rate": found}}
 
     return Race(
         name,
         contenders,
         same_bytes,
         "Layers of mobile networks, integers",
-        ours=isa.RUNWAY,
+        ours=isa.ISA,
         sample_seconds=0.002,
         columns=rate,
     )
@@ -198,7 +198,7 @@ def race(name: str, make: Callable[[], Layer]) -> Race:
 
 def same_bytes(results: dict[str, Any]) -> None:
     """Of the runways; ONNX Runtime has other grids here."""
-    alike({name: results[name] for name in (isa.RUNWAY, "generic")})
+    alike({name: results[name] for name in (isa.ISA, "generic")})
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -206,7 +206,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 BENCH = Bench(
-    f"Kernels, one thread, runway {isa.RUNWAY}",
+    f"Kernels, one thread, runway {isa.ISA}",
     rows,
     rounds=25,
     reasons=[

@@ -152,7 +152,7 @@ SIGNS = [(512, 512, 512), (3136, 24, 144), (196, 576, 96), (49, 960, 320)]
 
 #: Why ONNX Runtime's default kernel may be faster.
 BEHIND = "its signed kernel may saturate at int16 here"
-if isa.RUNWAY == "vnni":
+if isa.ISA == "vnni":
     BEHIND = "why is not known"
 
 
@@ -250,7 +250,7 @@ def beside_both(
 
 
 BENCH = Bench(
-    f"Layers of MobileNetV2 in int8, runway {isa.RUNWAY}",
+    f"Layers of MobileNetV2 in int8, runway {isa.ISA}",
     rows,
     rounds=25,
     promises=[

@@ -61,14 +61,14 @@ class runway:
 def _refusal(name: object) -> tuple[str, str]:
     """(problem, what would work) for a runway that this process has not."""
     fix = f"Use one of {', '.join(isa.here())}"
-    if not isinstance(name, str) or name not in isa.RUNWAYS:
+    if not isinstance(name, str) or name not in isa.ISAS:
         return "no such runway", fix
     if isa.IS_JIT_DISABLED:
         return "NUMBA_DISABLE_JIT is set", fix
     if lacks := isa.lacking(name, isa.FEATURES):
         return f"this CPU lacks {', '.join(lacks)}", fix
     other = f"Start one with MDTENSOR_ISA={name}, or {fix[0].lower()}{fix[1:]}"
-    return f"this process has {isa.DOT_RUNWAY}", other
+    return f"this process has {isa.DOT_ISA}", other
 
 
 # How many threads run the compiled steps of a model.

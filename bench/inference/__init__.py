@@ -25,7 +25,7 @@ FEW = 4
 THREADS = (1, 2)
 #: Why ONNX Runtime's default kernels may be faster.
 BEHIND = "without the 8-bit dot product its signed kernel saturates at int16"
-if isa.RUNWAY == "vnni":
+if isa.ISA == "vnni":
     BEHIND = "why is not known"
 
 

@@ -37,26 +37,26 @@ class Watch(event.Listener):
         """Do nothing: compilations are counted as they begin."""
 
     def __enter__(self) -> "Watch":
-        self.compiled, self._before = 0, loaded()
+        self.compiled, self._before = 0, count_loaded()
         event.register("numba:compile", self)
         return self
 
     def __exit__(self, *_: object) -> None:
         event.unregister("numba:compile", self)
-        self.counts = Counts(self.compiled, loaded() - self._before)
+        self.counts = Counts(self.compiled, count_loaded() - self._before)
 
 
 class Notice(event.Listener):
     """Call a function when the first compilation begins: `with Notice(call): ...`."""
 
-    def __init__(self, told: Callable[[], object]) -> None:
-        self._told: Callable[[], object] | None = told
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback: Callable[[], object] | None = callback
 
     def on_start(self, event: event.Event) -> None:
         """Call the function, at the first compilation only."""
-        told, self._told = self._told, None
-        if told is not None:
-            told()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
     def on_end(self, event: event.Event) -> None:
         """Do nothing: the function was called as the compilation began."""
@@ -69,7 +69,7 @@ class Notice(event.Listener):
         event.unregister("numba:compile", self)
 
 
-def loaded() -> int:
+def count_loaded() -> int:
     """Return how many specializations this process loaded from the disk cache."""
     found = gc.get_objects()
     # isinstance would read the class of a weak proxy, whose object may be gone.

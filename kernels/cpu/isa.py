@@ -1,7 +1,7 @@
 """The instruction set that the kernels use, chosen once at import.
 
-`RUNWAY` is one of `RUNWAYS`; all of them give the same bytes. An intrinsic that the CPU
-lacks aborts the process, so the features are read first.
+`ISA` is one of `ISAS`; all of them give the same bytes. An intrinsic that the CPU lacks
+aborts the process, so the features are read first.
 
     vnni      AVX-512 with the 8-bit dot product
     avx512    AVX-512 without it: bytes are split into 16-bit products
@@ -64,14 +64,14 @@ def in_cpuinfo(text):
 def _has(key):
     """Return whether macOS reports 1 for `key`."""
     value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
-    ask = ctypes.CDLL(None).sysctlbyname
-    failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
+    query = ctypes.CDLL(None).sysctlbyname
+    failed = query(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return not failed and value.value == 1
 
 
-RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
+ISAS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
 #: ISAs whose kernels are in `dot8/`. A process has one of them.
-DOT_RUNWAYS = ("neon", "avxvnni", "avx512", "vnni")
+DOT_ISAS = ("neon", "avxvnni", "avx512", "vnni")
 EMULATED = "-emulated"
 AVX2_FEATURES = ("avx2", "fma")
 AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
@@ -112,15 +112,15 @@ def cpu_name():
     return numba.config.CPU_NAME or llvm.get_host_cpu_name()
 
 
-def lacking(runway, features):
-    """Return the features that `runway` needs and the CPU lacks."""
-    return [name for name in NEEDED[runway] if name not in features]
+def lacking(isa, features):
+    """Return the features that `isa` needs and the CPU lacks."""
+    return [name for name in NEEDED[isa] if name not in features]
 
 
 # One ISA per process is chosen at import, since packed weights and compiled loops
 # depend on it (decision 0034).
-def choose_runway(features, override, is_jit_disabled):
-    """Return (runway, reason).
+def choose_isa(features, override, is_jit_disabled):
+    """Return (isa, reason).
 
     Raises `refusal.error` for an override that the CPU cannot run.
     """
@@ -129,21 +129,21 @@ def choose_runway(features, override, is_jit_disabled):
     if is_jit_disabled:
         return "generic", "NUMBA_DISABLE_JIT is set"
     names = _names_of_architecture(features)
-    runway = next(name for name in names if not lacking(name, features))
-    has = ", ".join(NEEDED[runway])
-    faster = names[: names.index(runway)]
+    isa = next(name for name in names if not lacking(name, features))
+    has = ", ".join(NEEDED[isa])
+    faster = names[: names.index(isa)]
     lacks = dict.fromkeys(lack for name in faster for lack in lacking(name, features))
     reasons = [f"has {has}"] * bool(has) + [f"lacks {', '.join(lacks)}"] * bool(lacks)
-    return runway, f"the CPU {' and '.join(reasons)}"
+    return isa, f"the CPU {' and '.join(reasons)}"
 
 
 def here():
     """Return the ISAs that this process can use; only one of them is in `dot8/`."""
     if IS_JIT_DISABLED:
         return ("generic",)
-    rest = [name for name in RUNWAYS if name not in DOT_RUNWAYS]
+    rest = [name for name in ISAS if name not in DOT_ISAS]
     known = [name for name in rest if not lacking(name, FEATURES)]
-    return (*known, DOT_RUNWAY + EMULATED * IS_EMULATED)
+    return (*known, DOT_ISA + EMULATED * IS_EMULATED)
 
 
 def _names_of_architecture(features):
@@ -153,40 +153,40 @@ def _names_of_architecture(features):
 
 
 def _overridden(features, override, is_jit_disabled):
-    """Return (runway, reason) for a value of MDTENSOR_ISA."""
-    if override in RUNWAYS:
+    """Return (isa, reason) for a value of MDTENSOR_ISA."""
+    if override in ISAS:
         _require(override, features, is_jit_disabled)
         return override, f"MDTENSOR_ISA={override}"
-    runway = override.removesuffix(EMULATED)
-    if runway not in DOT_RUNWAYS:
-        fix = f"Use one of {', '.join(RUNWAYS)}"
-        raise refusal.error("no such runway", fix, f"MDTENSOR_ISA={override}")
-    _require(runway, NEEDED[runway], is_jit_disabled)
-    return runway, f"MDTENSOR_ISA={override}, for tests: slow"
+    isa = override.removesuffix(EMULATED)
+    if isa not in DOT_ISAS:
+        fix = f"Use one of {', '.join(ISAS)}"
+        raise refusal.error("no such ISA", fix, f"MDTENSOR_ISA={override}")
+    _require(isa, NEEDED[isa], is_jit_disabled)
+    return isa, f"MDTENSOR_ISA={override}, for tests: slow"
 
 
-def _require(runway, features, is_jit_disabled):
-    """Raise `refusal.error` if the CPU or the compiler lacks a feature of `runway`."""
-    lacks = lacking(runway, features)
-    if is_jit_disabled and NEEDED[runway]:
+def _require(isa, features, is_jit_disabled):
+    """Raise `refusal.error` if the CPU or the compiler lacks a feature of `isa`."""
+    lacks = lacking(isa, features)
+    if is_jit_disabled and NEEDED[isa]:
         lacks = lacks or ["a compiler (NUMBA_DISABLE_JIT is set)"]
     if not lacks:
         return
-    usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
+    usable = "generic" if is_jit_disabled else choose_isa(features, None, False)[0]
     raise refusal.error(
         f"this CPU lacks {', '.join(lacks)}",
         f"Use MDTENSOR_ISA={usable}",
-        f"MDTENSOR_ISA={runway}",
+        f"MDTENSOR_ISA={isa}",
     )
 
 
 FEATURES = host_features()
 IS_JIT_DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
 OVERRIDE = os.environ.get("MDTENSOR_ISA") or ""
-RUNWAY, REASON = choose_runway(FEATURES, OVERRIDE, IS_JIT_DISABLED)
+ISA, REASON = choose_isa(FEATURES, OVERRIDE, IS_JIT_DISABLED)
 #: The ISA that `dot8/` is compiled for, if a context selects it.
-DOT_RUNWAY = RUNWAY if RUNWAY in DOT_RUNWAYS else "vnni"
-IS_EMULATED = OVERRIDE.endswith(EMULATED) or bool(lacking(DOT_RUNWAY, FEATURES))
+DOT_ISA = ISA if ISA in DOT_ISAS else "vnni"
+IS_EMULATED = OVERRIDE.endswith(EMULATED) or bool(lacking(DOT_ISA, FEATURES))
 
 
 def describe():
@@ -195,8 +195,8 @@ def describe():
         "machine": platform.machine(),
         "cpu": cpu_name(),
         "features": [name for name in NOTED_FEATURES if name in FEATURES],
-        "runway": RUNWAY,
+        "runway": ISA,
         "why": REASON,
-        "proven": RUNWAY in PROVEN and not OVERRIDE.endswith(EMULATED),
+        "proven": ISA in PROVEN and not OVERRIDE.endswith(EMULATED),
         "jit": not numba.config.DISABLE_JIT,
     }

@@ -91,6 +91,8 @@ def load_symbols(needed):
     return needed.keys() <= _published.keys()
 
 
+# Several versions of the sources alternate in development, and a new one compiles for
+# half a minute.
 KEPT_STAMPS = 6
 # A cache file begins with the digest of the rest, so that damage is found.
 DIGEST = hashlib.sha256().digest_size
@@ -191,10 +193,10 @@ def _identity(function):
     text = repr((function.__module__, function.__qualname__, constants, scalars))
     # Several ISAs compile the same sources.
     if ".dot8." in function.__module__:
-        text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
+        text += repr((isa.DOT_ISA, isa.IS_EMULATED))
     # Products of floats use wider vectors on AVX-512, from the same sources.
     if ".avx2." in function.__module__:
-        text += repr(isa.RUNWAY)
+        text += repr(isa.ISA)
     closure = dumps(cells) if cells else b""
     return b"|".join((code.co_code, text.encode(), closure, callees.digest()))
 
@@ -204,14 +206,13 @@ class KernelCache(NullCache):
 
     def __init__(self, function):
         self._function = function
-        self._loaded = {}  # argument types: is the compiled function large?
+        # {argument types: whether the compiled function is large}
+        self._loaded = {}
 
     def is_large(self, compiled):
         """Return whether callers call the code instead of holding a copy.
 
         Loaded code does not know its size, so the cache remembers it.
-
-        Loaded code no longer knows its size.
         """
         known = self._loaded.get(compiled.signature.args)
         return is_large(compiled) if known is None else known
@@ -247,7 +248,8 @@ class KernelCache(NullCache):
         if hashlib.sha256(entry).digest() != digest:
             return None
         is_large, needed, payload = pickle.loads(entry)
-        if not load_symbols(needed):  # of functions that are others in this process
+        # Without its symbols the code would end the process.
+        if not load_symbols(needed):
             return None
         compiled = compiler.CompileResult._rebuild(target_context, *payload)
         self._loaded[compiled.signature.args] = is_large
@@ -260,9 +262,10 @@ class KernelCache(NullCache):
             return
         entry = dumps((self.is_large(data), required_symbols(data), data._reduce()))
         try:
-            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
-                beside.write(hashlib.sha256(entry).digest() + entry)
-            Path(beside.name).replace(file)
+            # Renaming is atomic, so no process reads half of a file.
+            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
+                new.write(hashlib.sha256(entry).digest() + entry)
+            Path(new.name).replace(file)
         except OSError as error:
             _log.warning("a compiled kernel was not cached: %s", error)
 

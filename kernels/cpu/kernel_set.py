@@ -34,7 +34,7 @@ def families(name):
         modules |= members(avx2, "float_matmul", "weight_only")
         if name in ("avx2", "avxvnni", "avx512"):
             modules |= members(avx2, "conv", "elementwise", "matmul")
-    if name in isa.DOT_RUNWAYS:
+    if name in isa.DOT_ISAS:
         modules |= dot_families(name)
     return SimpleNamespace(**modules)
 
@@ -45,8 +45,8 @@ def dot_families(name):
     """Return the modules of `dot8/` that make the ISA `name` faster."""
     from mdtensor.kernels.cpu import dot8
 
-    if name != isa.DOT_RUNWAY:
-        raise ValueError(f"{name}: this process has {isa.DOT_RUNWAY}")
+    if name != isa.DOT_ISA:
+        raise ValueError(f"{name}: this process has {isa.DOT_ISA}")
     if name == "avxvnni":
         return members(dot8, "matmul")
     if name == "neon":
@@ -74,8 +74,8 @@ def kernels(name):
         gemm_u8s8u8=fast.matmul.gemm_u8s8u8,
         gemm_u8s8s32=fast.matmul.gemm_u8s8s32,
         DEPTHWISE_BITS=fast.conv.DEPTHWISE_BITS,
-        PRODUCTS_TAKE_EXCEPTIONS=fast.matmul.TAKES_EXCEPTIONS,
-        DEPTHWISE_TAKES_EXCEPTIONS=fast.conv.TAKES_EXCEPTIONS,
+        PRODUCTS_TAKE_EXCEPTION_SUMS=fast.matmul.TAKES_EXCEPTION_SUMS,
+        DEPTHWISE_TAKES_EXCEPTION_SUMS=fast.conv.TAKES_EXCEPTION_SUMS,
         MOST_FACTOR=fast.conv.MOST_FACTOR,
         pack_depthwise=fast.conv.pack_depthwise,
         depthwise_u8s8u8=fast.conv.depthwise_u8s8u8,
@@ -103,9 +103,9 @@ def kernels(name):
     )
 
 
-HOST = kernels(isa.RUNWAY)
+HOST = kernels(isa.ISA)
 #: The kernels for steps and layers that this context makes.
-CHOSEN: ContextVar[SimpleNamespace] = ContextVar("runway", default=HOST)
+CHOSEN: ContextVar[SimpleNamespace] = ContextVar("isa", default=HOST)
 
 
 def make_on(own, make, *arguments):
@@ -117,9 +117,9 @@ def make_on(own, make, *arguments):
         CHOSEN.reset(token)
 
 
-def runway_of(kernel):
+def isa_of(kernel):
     """Return the ISA of a kernel."""
     folder = kernel.__module__.split(".")[-2]
     if folder == "dot8":
-        return isa.DOT_RUNWAY
-    return folder if folder in isa.RUNWAYS else "generic"
+        return isa.DOT_ISA
+    return folder if folder in isa.ISAS else "generic"

@@ -22,13 +22,13 @@ def call(b, name, result, *arguments):
     return b.call(cgutils.get_or_insert_function(b.module, signature, name), arguments)
 
 
-def ask_for(b, place):
+def prefetch(b, place):
     """Prefetch the cache line at `place` for writing; any address is allowed."""
     byte = ir.PointerType(I8)
     signature = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
-    ask = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0i8")
+    function = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0i8")
     to_write, into_first_cache, data = I32(1), I32(3), I32(1)
-    b.call(ask, [b.inttoptr(place, byte), to_write, into_first_cache, data])
+    b.call(function, [b.inttoptr(place, byte), to_write, into_first_cache, data])
 
 
 def constant(element, values):

@@ -32,13 +32,13 @@ class View:
         """Return the index tuple of an element; raise if it is not valid."""
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
-            raise FunctionError(
-                f"a view of {len(self.shape)} indices is given {len(given)}"
-            )
+            wanted = len(self.shape)
+            noun = "index" if wanted == 1 else "indices"
+            raise FunctionError(f"expected {wanted} {noun} of a view, got {len(given)}")
         for at in given:
             if not isinstance(at, int):
                 kind = type(at).__name__
-                raise FunctionError(f"an index of a view is {kind}, no integer")
+                raise FunctionError(f"expected an integer index of a view, got {kind}")
         if not all(0 <= at < n for at, n in zip(given, self.shape, strict=True)):
             raise IndexError("outside")
         if self.operand.ranked:

@@ -8,7 +8,7 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
 from mdtensor.kernels.rescale import rescale
@@ -55,7 +55,7 @@ def product(kind: str, ties: bool) -> Case:
         out = np.full(m * pitch, 7, np.uint8)
         packed = kernel_set.HOST.pack_s8(w)
         kernel_set.HOST.gemm_u8s8u8(
-            *(a, k, m, k, packed, n, wide, scale, limbs, NO_EXCEPTIONS),
+            *(a, k, m, k, packed, n, wide, scale, limbs, NO_EXCEPTION_SUMS),
             *(131, 5, 250, out, pitch),
         )
         return out.reshape(m, pitch)

@@ -44,10 +44,10 @@ def runways(emulated: bool) -> list[str]:
     Args:
         emulated: include ISAs that the CPU lacks but that can be emulated.
     """
-    usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
+    usable = [name for name in isa.ISAS if not isa.lacking(name, isa.FEATURES)]
     if isa.IS_JIT_DISABLED:
         return ["generic"]
-    lacking = [name for name in isa.DOT_RUNWAYS if name not in usable]
+    lacking = [name for name in isa.DOT_ISAS if name not in usable]
     return usable + [name + isa.EMULATED for name in lacking if emulated]
 
 

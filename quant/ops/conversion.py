@@ -214,7 +214,7 @@ def _dequantize_exactly(x: QuantizedTensor) -> Float32Tensor:
 
 def _isa(name: str) -> str:
     """Return the instruction set of the kernel `name` in this context."""
-    found: str = kernel_set.runway_of(getattr(kernel_set.CHOSEN.get(), name))
+    found: str = kernel_set.isa_of(getattr(kernel_set.CHOSEN.get(), name))
     return found
 
 

@@ -231,7 +231,7 @@ REFUSED = {
     "two indices": (
         lambda y: y[0, 0],
         md.DispatchError,
-        "View[3]: a view of 1 indices is given 2.",
+        "View[3]: expected 1 index of a view, got 2.",
     ),
     "device": (
         lambda y: md.flat_in(md.CudaFloat32Tensor.wrap(np.zeros(2, np.float32))),
@@ -352,7 +352,7 @@ UNCOMPILABLE = {
     ),
     foreign: (1, "str is written to elements of float32."),
     adds_views: (1, "there is no add(contiguous view of float32, writable contiguous"),
-    fraction: (1, "an index of a view is float64, no integer."),
+    fraction: (1, "expected an integer index of a view, got float64."),
 }
 
 

@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu.program.steps import Lookup
 from mdtensor.quant.ops.kernels import reuse_or_make
 
 REVERSED = np.arange(256, dtype=np.uint8)[::-1].copy()
-OTHERS = [name for name in isa.here() if name != isa.RUNWAY]
+OTHERS = [name for name in isa.here() if name != isa.ISA]
 
 
 def own():
@@ -27,14 +27,14 @@ def own():
 
 
 def test_a_context_chooses_and_ends():
-    assert own() == isa.RUNWAY
+    assert own() == isa.ISA
     generic = quant.runway("generic")
     with generic as name, quant.runway(isa.here()[-1]):
         assert name == "generic"
         with generic:
             assert own() == "generic"
         assert own() == isa.here()[-1].removesuffix(isa.EMULATED)
-    assert own() == isa.RUNWAY
+    assert own() == isa.ISA
     assert repr(generic) == "runway('generic')"
 
 
@@ -44,7 +44,7 @@ def test_a_context_is_of_its_thread():
         other = threading.Thread(target=lambda: seen.append(own()))
         other.start()
         other.join()
-    assert seen == [isa.RUNWAY]
+    assert seen == [isa.ISA]
 
 
 @pytest.mark.parametrize("name", isa.here())
@@ -100,10 +100,10 @@ def test_packed_weights_are_kept_for_their_runway(rng):
     def made():
         return [reuse_or_make(make, ("key",), w).on.name for _ in range(3)]
 
-    assert made() == [isa.RUNWAY] * 3
+    assert made() == [isa.ISA] * 3
     with quant.runway("generic"):
         assert made() == ["generic"] * 3
-    assert made() == [isa.RUNWAY] * 3
+    assert made() == [isa.ISA] * 3
 
 
 def test_a_program_runs_on_the_runway_on_which_it_was_made():
@@ -115,7 +115,7 @@ def test_a_program_runs_on_the_runway_on_which_it_was_made():
     assert np.array_equal(executable(x, threads=2)[0], REVERSED)
     assert executable.pieces == [1]
     assert executable.profile(x, repeat=1).shape == (1,)
-    assert interpret.invokers(isa.RUNWAY) is interpret.INVOKE
+    assert interpret.invokers(isa.ISA) is interpret.INVOKE
     ran = interpret.invokers("generic")[interpret.LOOKUP]
     assert isa.IS_JIT_DISABLED or len(ran.signatures) == 1
 
@@ -146,7 +146,7 @@ with quant.runway("generic"):
 @pytest.mark.slow
 @pytest.mark.compiled
 def test_processes_of_two_runways_share_a_cache(tmp_path):
-    for runway_of_process in ("generic", isa.RUNWAY, isa.RUNWAY):
+    for runway_of_process in ("generic", isa.ISA, isa.ISA):
         given = {"NUMBA_CACHE_DIR": str(tmp_path), "MDTENSOR_ISA": runway_of_process}
         found = subprocess.run(
             [sys.executable, "-c", PRODUCT],
@@ -179,7 +179,7 @@ def test_what_is_no_runway(name):
 )
 def test_what_this_process_has_not(monkeypatch, features, text):
     monkeypatch.setattr(isa, "FEATURES", frozenset(features))
-    monkeypatch.setattr(isa, "DOT_RUNWAY", "vnni")
+    monkeypatch.setattr(isa, "DOT_ISA", "vnni")
     monkeypatch.setattr(isa, "IS_EMULATED", "avx512f" not in features)
     monkeypatch.setattr(isa, "IS_JIT_DISABLED", False)
     with pytest.raises(OptionError) as error:

@@ -31,9 +31,9 @@ from mdtensor.kernels.cpu.generic.conv import (
     im2col_u8 as plain_im2col,
 )
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.multipliers import is_certain
+from mdtensor.kernels.cpu.rounding.multipliers import has_exact_multipliers
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -108,6 +108,7 @@ def inner(size, taps, stride, before, outputs):
 @kernel
 def im2col_pitch(k):
     """Return the bytes from one row of k codes to the next, for whole copies."""
+    # Rows at multiples of four codes are widened all at once (decision 0035).
     return (k + 3) // 4 * 4
 
 
@@ -126,7 +127,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     upper, lower = inner(h, reach, sh, top, oh)
     span = kw * c
     gap, parts = pitch - kh * span, (span + WIDTH - 1) // WIDTH
-    # The copies of the last outputs would write past the end.
+    # The copies of the last outputs would write past the end of `out`.
     most = oh * ow - (WIDTH + pitch - 1) // pitch
     for py in range(oh):
         y = py * sh - top
@@ -155,7 +156,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
 
 #: Multiples up to this keep weights of DEPTHWISE_BITS in int16.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
-TAKES_EXCEPTIONS = False
+TAKES_EXCEPTION_SUMS = False
 
 
 def pack_depthwise(w):
@@ -198,6 +199,8 @@ def tile_pixels(rows, kw, ow):
 @kernel
 def last_pixels(rows, pixels, kw, ow):
     """Return the outputs of the last tile per row, for exact multipliers."""
+    # Without a tie test, small last tiles are cheaper than overlapping ones (decision
+    # 0040).
     rest = ow % pixels
     return max(rest, 2) if rest and rows == 2 and kw == 3 and ow > pixels else pixels
 
@@ -205,6 +208,7 @@ def last_pixels(rows, pixels, kw, ow):
 @kernel
 def run_tiles_u8(rows, pixels, kw, job):
     """Run `tiles_u8` for this kernel."""
+    # The usual kernels, of 3 and 5 columns, have tiles with unrolled taps.
     if rows == 2:
         if kw == 3:
             return tiles_u8(2, 4, 4, 3, 0, job)
@@ -289,17 +293,18 @@ def blocks_u8(
         near: int64, as many as there are tiles.
         target, at: array and index of the first output.
     """
-    alone = is_certain(limbs)
+    alone = has_exact_multipliers(limbs)
     end = last_pixels(rows, pixels, taps[2], ow) if alone else pixels
     job = blocks_job(pixels, end, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
     places = row_pitch, pitch, y, scales, vectors.address_of(near, 0)
     if alone:
-        offset = certain_offset(zero_point)
+        offset = exact_offset(zero_point)
         run_exact_tiles(rows, pixels, end, taps[2], (*job, *places, offset))
         return
     offset = offset_of(zero_point)
     found = run_tiles_u8(rows, pixels, taps[2], (*job, *places, offset))
+    # Tiles near a tie are decided after all tiles, so that none ends the loop.
     tiles, last = job[1], job[2]
     for number in near[:found]:
         n, first = j + number // tiles * LANES, min(number % tiles * pixels, last)
@@ -363,13 +368,13 @@ def depthwise_u8s8u8(
     """
     kh, kw, oh, ow = window.kernel_h, window.kernel_w, window.out_h, window.out_w
     width, wide = line_width(window), max(ow, OUTPUTS)
-    held, table, outside, spare, image = workspace(window, c, x_zero_point)
+    slots, table, outside, spare, image = workspace(window, c, x_zero_point)
     stage, spill = np.empty(2 * wide * LANES, np.uint8), np.empty(64, np.int32)
     near = np.empty((c // LANES + 1) * ow, np.int64)
     for oy in range(0, oh, twin_rows(window)):
         rows = min(twin_rows(window), oh - oy)
         count = line_count(kh, rows)
-        find_lines(x, window, oy, count, width, outside, spare, held, image, table)
+        find_lines(x, window, oy, count, width, outside, spare, slots, image, table)
         taps = tap_places(window, table, count)
         pixels = tile_pixels(rows, kw, ow)
         whole = c // LANES if ow >= pixels else 0
@@ -378,6 +383,7 @@ def depthwise_u8s8u8(
             blocks_u8(rows, pixels, ow, taps, packed, bias, 0, whole, c, multiplier,
                       limbs, zero_point, lo, hi, near, spill, out, at, c,
                       ow * c)  # fmt: skip
+        # Tiles store 8 channels, so fewer channels and short rows go through `stage`.
         for j in range(whole * LANES, c, LANES):
             blocks_u8(rows, pixels, ow, taps, packed, bias, j, 1, c, multiplier, limbs,
                       zero_point, lo, hi, near, spill, stage, 0, LANES,
@@ -397,12 +403,12 @@ def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     """
     kh, kw, oh, ow = window.kernel_h, window.kernel_w, window.out_h, window.out_w
     width, wide = line_width(window), max(ow, OUTPUTS)
-    held, table, outside, spare, image = workspace(window, c, x_zero_point)
+    slots, table, outside, spare, image = workspace(window, c, x_zero_point)
     stage = np.empty(2 * wide * LANES, np.int32)
     for oy in range(0, oh, twin_rows(window)):
         rows = min(twin_rows(window), oh - oy)
         count = line_count(kh, rows)
-        find_lines(x, window, oy, count, width, outside, spare, held, image, table)
+        find_lines(x, window, oy, count, width, outside, spare, slots, image, table)
         taps = tap_places(window, table, count)
         pixels = tile_pixels(rows, kw, ow)
         whole = c // LANES if ow >= pixels else 0

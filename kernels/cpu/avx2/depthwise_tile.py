@@ -179,6 +179,7 @@ def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
                 rescaler = kind(b, offset)
                 for first in range(0, len(sums), QUAD):
                     quad = sums[first : first + QUAD]
+                    # Rounding takes vectors in fours, so a shorter quad repeats some.
                     whole = (quad * QUAD)[:QUAD]
                     codes = rescaler.codes(b, whole, scales)
                     # As doubles, because LLVM first moves the upper half of integers.
@@ -188,6 +189,7 @@ def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
                         _store_pixel(b, job, pixels, first + i, code)
                 if is_exact:
                     return carried
+                # The number is always stored but counted only near a tie: no branch.
                 vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
                 return [b.add(carried[0], rescaler.has_near_tie(b))]
 
@@ -224,9 +226,8 @@ def tiles_s32(typingctx, rows, pixels, taps, job):
     return types.void(rows, pixels, taps, types.UniTuple(types.int64, FIELDS)), emit
 
 
-# Lines of an image: two rows of pixels, interleaved.
-
-# A ring keeps the lines. Pixels that are border in every row are filled once per place.
+# A line holds two rows of the image, interleaved as words, so that one product of pairs
+# serves two taps (decision 0023). A ring keeps the lines for the next rows of outputs.
 
 
 @intrinsic(prefer_literal=True)
@@ -293,6 +294,7 @@ def line_width(window):
 @kernel
 def line_number(window, oy, q):
     """Return the number of line q of output row oy; equal numbers, equal lines."""
+    # At these strides the next rows of outputs read the same pairs of image rows.
     if window.dilation_h == 1 and window.stride_h <= 2:
         return oy * window.stride_h // 2 + q
     return oy * (window.kernel_h // 2 + 1) + q
@@ -332,6 +334,7 @@ def fill_spare(x, window, y, outside, spare):
     h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return vectors.address_of(outside, 0), 0, 0
+    # Loads of 8 channels would read past the last pixel of the image.
     first = c // LANES * LANES
     for p in range(np.uintp(w)):
         source = x[np.uintp(y * w * c + first) + p * np.uintp(c) :]
@@ -377,18 +380,19 @@ def fill_line(x, window, y, width, outside, spare, line):
 
 
 @kernel
-def find_lines(x, window, oy, count, width, outside, spare, held, image, table):
+def find_lines(x, window, oy, count, width, outside, spare, slots, image, table):
     """Set table[q] to the address of line q of row oy, in its slot of the ring."""
     size = (window.channels + LANES - 1) // LANES * width * 2 * LANES
     top = oy * window.stride_h - window.pad_top
     for q in range(count):
         number = line_number(window, oy, q)
-        slot = number % len(held)
-        if held[slot] != number:
+        slot = number % len(slots)
+        if slots[slot] != number:
             line = image[slot * size : (slot + 1) * size]
-            if held[slot] < 0:
+            # Border pixels stay in a slot, so they are written once (decision 0040).
+            if slots[slot] < 0:
                 fill_edges(window, width, outside, line)
-            held[slot] = number
+            slots[slot] = number
             y = top + 2 * q * window.dilation_h
             fill_line(x, window, y, width, outside, spare, line)
         table[q] = vectors.address_of(image, slot * size)
@@ -396,14 +400,14 @@ def find_lines(x, window, oy, count, width, outside, spare, held, image, table):
 
 @kernel
 def workspace(window, c, x_zero_point):
-    """Allocate held, table, outside, spare and image, which find and hold lines.
+    """Allocate slots, table, outside, spare and image, which `find_lines` uses.
 
     The image starts at a cache line, because a vector across two lines is read twice.
     """
     lines, blocks = window.kernel_h // 2 + 1, (c + LANES - 1) // LANES
-    held, table = np.full(lines, -1), np.empty(lines, np.int64)
+    slots, table = np.full(lines, -1), np.empty(lines, np.int64)
     outside = np.full(2 * LANES, x_zero_point, np.uint8)
     spare = np.empty(2 * window.width * LANES, np.uint8)
     image = np.empty(lines * blocks * line_width(window) * 2 * LANES + 32, np.int16)
     start = (-vectors.address_of(image, 0) & 63) // 2
-    return held, table, outside, spare, image[start:]
+    return slots, table, outside, spare, image[start:]

@@ -39,6 +39,7 @@ def _codes(b, place):
 
 def _sum(b, places, scale_a, scale_b, offset):
     """Return a * scale_a + b * scale_b + offset."""
+    # The offset includes both zero points, which saves two subtractions a vector.
     p, q = (b.sitofp(_codes(b, place), FLOATS) for place in places)
     partial = simd.multiply_add(b, q, vectors.splat(b, scale_b, LANES), offset)
     return simd.multiply_add(b, p, vectors.splat(b, scale_a, LANES), partial)
@@ -46,6 +47,7 @@ def _sum(b, places, scale_a, scale_b, offset):
 
 def _product(b, places, zero_a, zero_b, scale, offset):
     """Return (a - zero_a) * (b - zero_b) * scale + offset, from 16-bit products."""
+    # Codes less zero points have 9 bits, and a product of words is one instruction.
     moved = []
     for place, zero in zip(places, (zero_a, zero_b), strict=True):
         low = b.and_(b.trunc(zero, I32), I32(0xFFFF))
@@ -67,6 +69,7 @@ def _has_nan(b, places):
     """Return 1 as i64 if a chunk of float32 contains a NaN, else 0."""
     at = [b.add(places[0], I64(4 * first)) for first in range(0, CHUNK, LANES)]
     x = [vectors.load(b, place, FLOATS) for place in at]
+    # An unordered comparison finds a NaN in either of two vectors.
     pairs = zip(x[::2], x[1::2], strict=True)
     found = reduce(b.or_, [b.fcmp_unordered("uno", *pair) for pair in pairs])
     bits = b.bitcast(found, ir.IntType(LANES))
@@ -78,7 +81,7 @@ def _nothing(b, places):
     return I64(0)
 
 
-def _limited_lanes(b, lanes, sizes, arguments):
+def _limit_lanes(b, lanes, sizes, arguments):
     """Return a function of places and a first lane: 8 lanes to round, limited."""
     *constants, offset = arguments
     offset = vectors.splat(b, offset, LANES)
@@ -93,7 +96,7 @@ def _limited_lanes(b, lanes, sizes, arguments):
     return group
 
 
-def _chunks(lanes, sizes, kinds, looked_at=_nothing):
+def _chunks(lanes, sizes, kinds, extra_test=_nothing):
     """Return an intrinsic (is_exact, job) that runs `lanes` over chunks of 32.
 
     The job: count; addresses of the inputs, of elements of `sizes` bytes, and of the
@@ -101,8 +104,8 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
     `lanes` takes, of the types `kinds`. All is in units of 2**-16 of a code, with half
     a code and the slip in the last argument, the offset; if `is_exact`, in codes.
 
-    Returns: 2 * chunks done, + 1 if the last one has a lane near a tie, or is
-    `looked_at`.
+    Returns: 2 * chunks done, + 1 if the last one has a lane near a tie, or if
+    `extra_test` returned 1 for it.
     """
     inputs = len(sizes)
 
@@ -116,7 +119,7 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
             count, *rest = cgutils.unpack_tuple(b, arguments[1])
             places, rest = rest[: inputs + 1], rest[inputs + 1 :]
             lo, hi, zero_point, limit = rest[:4]
-            group = _limited_lanes(b, lanes, sizes, rest[4:])
+            group = _limit_lanes(b, lanes, sizes, rest[4:])
             zero = vectors.splat(b, b.trunc(zero_point, I32), LANES)
             edge = vectors.splat(b, b.trunc(limit, I32), LANES)
 
@@ -126,10 +129,10 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
                 if literal[0]:
                     ints = [b.add(simd.to_int(b, v), zero) for v in found]
                     vectors.store(b, rescaler.narrow(b, ints), places[-1])
-                    return looked_at(b, places)
+                    return extra_test(b, places)
                 ys = [rescaler.round(b, v) for v in found]
                 vectors.store(b, rescaler.pack_halves(b, ys), places[-1])
-                return b.or_(rescaler.has_near_tie(b), looked_at(b, places))
+                return b.or_(rescaler.has_near_tie(b), extra_test(b, places))
 
             steps = [I64(CHUNK * size) for size in (*sizes, 1)]
             return vectors.advance(b, count, places, steps, chunk)
@@ -154,7 +157,7 @@ def _near(lanes, sizes, kinds):
             job = cgutils.unpack_tuple(b, arguments[0])
             edge = vectors.splat(b, b.trunc(job[inputs], I32), LANES)
             rescaler = Rescaler(b, None, limit=edge)
-            group = _limited_lanes(b, lanes, sizes, job[inputs + 1 :])
+            group = _limit_lanes(b, lanes, sizes, job[inputs + 1 :])
             rescaler.round(b, group(job[:inputs], 0))
             return b.zext(rescaler.near_ties(b), I64)
 
@@ -347,6 +350,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
     _sums(a, b, *rest, out)
     first = len(out) // CHUNK * CHUNK
     if first < len(out):
+        # The last codes are padded to a whole chunk, so that one loop serves all.
         chunk = np.empty(CHUNK, np.uint8)
         _sums(
             _pad_chunk(a[: len(out)], first),
@@ -453,6 +457,7 @@ def _quotients(x, scale, zero_point, lo, hi, out):
     one, offset, limit = ONE, offset_of(zero_point), NEAR
     if is_exact:
         one, offset = 1.0, np.float32(0)
+    # Otherwise every lane counts as near a tie, so a division decides it.
     elif not _is_usual(scale):
         one, limit = 0.0, ALL_NEAR
     constants = np.float32(one / np.float64(scale)), offset
@@ -495,6 +500,7 @@ def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
 
     Args: as in the generic kernel.
     """
+    # A strip of all planes stays in the first cache until it is interleaved.
     planes = np.empty(cp * STRIP, np.uint8)
     planes[:] = np.uint8(zero_point)
     for first in range(0, pixels, STRIP):

@@ -28,7 +28,7 @@ PAIRED = ir.Constant(
 class ExactMultiplier:
     """Codes from exact multipliers, which never need a test for ties.
 
-    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `exact_offset`, so that the low half of a float32 is the code.
     """
 
     unit = 1.0
@@ -60,11 +60,14 @@ class Rescaler:
         self.limit = ir.Constant(S32, [NEAR] * LANES) if limit is None else limit
         self.low = None if lo is None else vectors.splat(b, b.trunc(lo, I8), 32)
         self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
+        # The largest unsigned word, which the first minimum replaces.
         self.least = ir.Constant(WORDS, [-1] * 16)
 
     def round(self, b, v):
         """Return y of float32 lanes as integers, and remember their low halves."""
         y = simd.to_int(b, v)
+        # One minimum a vector and one test a tile take fewer instructions than a test a
+        # vector.
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
         return y
 
@@ -166,6 +169,7 @@ def resolve(
     """
     offset = offset_of(zero_point)
     scales = vectors.address_of(multiplier, n0)
+    # 8 vectors of 8 lanes fill the bits of one int64.
     for start in range(0, rows * width, LANES):
         count = min(LANES, rows * width - start)
         sums = vectors.address_of(spill, start * LANES)

@@ -21,7 +21,7 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
 #: A process has one vector size, so that all its float products give the same bytes.
-IS_WIDE = isa.RUNWAY in ("avx512", "vnni")
+IS_WIDE = isa.ISA in ("avx512", "vnni")
 LANES = 16 if IS_WIDE else 8
 FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel
@@ -55,6 +55,7 @@ def add_products(b, sums, lines, offset, weights):
     """Return sums[r][v] + a[r] * weights[v], rounded once; `lines` hold a[r]."""
     width, added = len(weights), []
     for r, line in enumerate(lines):
+        # Rows are not packed: one number is broadcast to all lanes.
         number = vectors.load(b, b.add(line, offset), F32)
         x = vectors.splat(b, number, LANES)
         row = sums[r * width : (r + 1) * width]
@@ -68,14 +69,14 @@ def multiply_add(b, x, y, z):
     return vectors.call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
 
 
-def ask_for_neighbours(b, rows, panels, out, ldc):
+def prefetch_neighbours(b, rows, panels, out, ldc):
     """Prefetch the cache lines of `out` to the right of a tile and below it."""
     for r in range(rows):
         right = b.add(b.add(out, b.mul(ldc, I64(r))), I64(LINE * panels))
         below = b.add(out, b.mul(ldc, I64(rows + r)))
         for p in range(panels):
-            vectors.ask_for(b, b.add(right, I64(LINE * p)))
-            vectors.ask_for(b, b.add(below, I64(LINE * p)))
+            vectors.prefetch(b, b.add(right, I64(LINE * p)))
+            vectors.prefetch(b, b.add(below, I64(LINE * p)))
 
 
 def _tile(b, rows, panels, job, a, packed, start, out):
@@ -97,7 +98,8 @@ def _tile(b, rows, panels, job, a, packed, start, out):
             sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
         return sums
 
-    ask_for_neighbours(b, rows, panels, out, ldc)
+    # The next tiles write there, and the prefetch hides the latency (decision 0042).
+    prefetch_neighbours(b, rows, panels, out, ldc)
     whole = b.sdiv(k, I64(UNROLLED))
     sums, done = vectors.repeat(b, whole, first, steps), b.mul(whole, I64(UNROLLED))
     if UNROLLED > 1:
@@ -250,6 +252,7 @@ def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage
             at += whole * PANEL
             y = vectors.address_of(stage, 0)
             start += whole * LINE
+            # The sums of earlier blocks rest in `out`, whose rows end inside the panel.
             if begin > 0:
                 copy_columns(out, at, ldc, height, cut, stage, 0, PANEL)
                 start, start_pitch = y, LINE
@@ -276,6 +279,8 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
         columns, height = block_columns(depth), block_rows(depth)
+        # A block of rows meets all panels before the next rows do, so that rows come
+        # from the third cache and panels from the second (decision 0042).
         for i in range(0, m, height):
             rows = i, min(m, i + height)
             for j in range(0, n, columns):

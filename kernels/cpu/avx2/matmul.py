@@ -1,7 +1,7 @@
 """Matrix products with vpmaddwd: rows widened to int16, weights packed as byte pairs.
 
-A block of rows is widened once. Then every panel of 16 columns passes over it in tiles
-of 6 rows: 12 accumulators, two vectors of weights, one broadcast pair of codes and one
+A block of rows is widened once. Then every panel of 16 columns passes over it in 6-row
+tiles: 12 accumulators, two vectors of weights, one broadcast pair of codes and one
 product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows. Weights
 are widened as they are loaded, because a network reads them from far caches.
 
@@ -80,8 +80,9 @@ def widen_rows(a, lda, first, count, k, pitch, block):
     widen((source, lda, count, parts, address_of(block, 0), 2 * pitch))
 
 
-TAKES_EXCEPTIONS = False
-# Accumulators of a full tile.
+TAKES_EXCEPTION_SUMS = False
+# Accumulators of a full tile. With two vectors of weights, one of codes and one product
+# they fill 16 registers.
 TILE = 12
 # int16 values of a block of rows, which stay in the second cache.
 BLOCK = 1 << 15
@@ -223,6 +224,7 @@ def next_tiles(width, row, count):
     full, left = TILE // width, count - row
     if left >= full:
         return full, row, left // full
+    # A tile that repeats a finished row is faster than two smaller tiles.
     if width == 2 and left == 5 and row > 0:
         return full, row - 1, 1
     if left >= 4:
@@ -282,6 +284,7 @@ def gemm_u8s8u8(
         for j in range(0, n, 2 * LANES):
             width, is_cut = panel_shape(n - j)
             target = vectors.address_of(out, start * ldc + j)
+            # Tiles store whole vectors, so columns that do not fill a panel are copied.
             if is_cut:
                 target = vectors.address_of(stage, 0)
             dc = width * LANES if is_cut else ldc
@@ -297,6 +300,8 @@ def gemm_u8s8u8(
                        offset)  # fmt: skip
                 done = run_tiles_u8(width, rows, job)
                 row = first + rows * (done >> 1)
+                # The tile is summed again, because 16 registers cannot keep the sums
+                # while they are rounded (decision 0023).
                 if done & 1:
                     x = vectors.address_of(block, (row - rows) * 4 * k4)
                     sums = vectors.address_of(spill, 0)
@@ -324,6 +329,7 @@ def panel_shape(columns):
 @kernel
 def run_tiles_u8(width, rows, job):
     """Run `tiles_u8` for a shape from `next_tiles`."""
+    # A tile is compiled for literal sizes, so each shape is a call of its own.
     if width == 2:
         if rows == 6:
             return tiles_u8(6, 2, job)

@@ -1,8 +1,8 @@
 """AVX2 vectors for numba intrinsics: one short function per instruction.
 
 AVX2 has sixteen registers of 8 dwords, without masks or an 8-bit dot product.
-vpmaddubsw saturates at int16, so bytes are widened first and vpmaddwd makes exact sums
-of two products.
+vpmaddubsw saturates at int16, so bytes are widened first, and vpmaddwd adds two
+products exactly.
 
 Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
 """
@@ -31,6 +31,8 @@ def load_broadcast(b, address):
 
 def load_words(b, address, count):
     """Load the signed bytes at `address` as `count` vectors of words."""
+    # Weights stay bytes in memory, because a network reads them from the third cache
+    # (decision 0035).
     codes = ir.VectorType(I8, WORDS.count)
     places = [b.add(address, I64(codes.count * i)) for i in range(count)]
     return [b.sext(vectors.load(b, place, codes), WORDS) for place in places]
@@ -63,6 +65,8 @@ def pack_words(b, x, y):
 
 def high_halves(b, x, y):
     """Return the high halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
+    # A shift and a blend, instead of two shifts and a packing, which share two of the
+    # four pipes (decision 0035).
     x = b.lshr(x, ir.Constant(S32, [16] * LANES))
     order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
     halves = [b.bitcast(v, WORDS) for v in (x, y)]

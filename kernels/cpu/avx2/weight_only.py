@@ -51,6 +51,7 @@ class Grid:
         """Return scale * (code - zero) of int32 vectors, rounded once."""
         found = []
         for code, zero, scale in zip(codes, self.zeros, self.scales, strict=True):
+            # The difference of two small integers is exact, so only the product rounds.
             steps = b.fsub(b.sitofp(code, FLOATS), zero)
             found.append(b.fmul(steps, scale))
         return found
@@ -191,6 +192,7 @@ def unpack(bits, panel, scales, zeros, size, begin, stop, weights):
 @kernel
 def run_tile(bits, rows, panels, job):
     """Run `tile_few` for `few_rows`: two panels for one row of 8 bits."""
+    # One row has one or two sums a panel, which wait for their own multiply-adds.
     if bits == 4:
         if rows == 1:
             tile_few(4, 1, 1, job)
@@ -240,7 +242,7 @@ def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
 @kernel
 def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     """Compute the product for more rows: unpack a block of panels, run tiles."""
-    weights = aligned_f32(
+    weights = allocate_f32(
         min(BLOCK // 4, (n + PANEL - 1) // PANEL * PANEL * min(k, DEPTH))
     )
     stage = np.empty(ROWS * PANEL, np.float32)
@@ -251,6 +253,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
         columns = block_columns(depth)
         for j in range(0, n, columns):
             last = min(n, j + columns)
+            # A block is dequantized once, and then all rows read it (decision 0029).
             numbers = vectors.address_of(weights, 0)
             for i in range(j, last, PANEL):
                 panel = vectors.address_of(packed, i * column)
@@ -263,8 +266,9 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
 
 
 @kernel
-def aligned_f32(size):
+def allocate_f32(size):
     """Allocate uninitialized float32 numbers at a cache line."""
+    # Vectors that cross a cache line would be read twice.
     room = np.empty(size + 16, np.float32)
     return room[(-vectors.address_of(room, 0) & 63) // 4 :]
 

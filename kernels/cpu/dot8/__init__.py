@@ -1,7 +1,7 @@
 """Kernels on the 8-bit dot product, or on the instructions that replace it.
 
-They are written once, in vectors of 16 lanes of 32 bits; narrower registers hold parts
-of them. `isa.DOT_RUNWAY` names the CPU. `products.py` (how bytes are multiplied),
+They are written once, in vectors of 16 lanes of 32 bits, which may take several
+registers. `isa.DOT_ISA` names the CPU. `products.py` (how bytes are multiplied),
 `avx512.py` and `plain.py` (everything else) differ between CPUs.
 """
 

@@ -15,7 +15,7 @@ from mdtensor.kernels.cpu.vectors import (
 
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed. This undoes it.
 UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(LANES))
-HAS_BYTE_PERMUTE = isa.DOT_RUNWAY == "vnni" and (
+HAS_BYTE_PERMUTE = isa.DOT_ISA == "vnni" and (
     isa.IS_EMULATED or "avx512vbmi" in isa.FEATURES
 )
 
@@ -26,8 +26,8 @@ to_int = machine.to_int
 rounding_rest = machine.rounding_rest
 larger_magnitude = machine.larger_magnitude
 permute_pair = machine.permute_pair
-load_masked = machine.load_masked
-store_masked = machine.store_masked
+load_lanes = machine.load_lanes
+store_lanes = machine.store_lanes
 multiply_pairs = machine.multiply_pairs
 
 
@@ -36,6 +36,7 @@ def high_codes(b, quad):
 
     128 bits of the result hold a dword of codes of each vector.
     """
+    # A shift and a blend of two vectors, as on AVX2 (decision 0035).
     half = ir.Constant(S32, [16] * LANES)
     words = [_alternating(b, b.lshr(quad[i], half), quad[i + 1]) for i in (0, 2)]
     return _pair_words(b, words)

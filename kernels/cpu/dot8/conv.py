@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.multipliers import NONE
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -75,6 +75,7 @@ def lanes_of(values, i):
 
 def parts_of(w):
     """Return as few int8 arrays as possible whose sum is w."""
+    # A 9-bit weight is a sum of two bytes, which need no kernel of their own.
     parts, rest = [], w.astype(np.int32)
     while rest.any() or not parts:
         part = np.clip(rest, -128, 127)
@@ -159,10 +160,11 @@ def arrange_bias(packed, bias, c):
 im2col_pitch = conv.im2col_pitch
 # The wide version copies by masks.
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8
-#: Weights are bytes, which have no room for a multiple.
+#: Weights are bytes, which a multiple would exceed.
 MOST_FACTOR = 0
-TAKES_EXCEPTIONS = True
-# Bytes of addresses that are found at once.
+TAKES_EXCEPTION_SUMS = True
+# Bytes of addresses that are found at once. Finding them row by row took a quarter of
+# the time of 112x112x32 (decision 0043).
 LINES = 1 << 16
 # Bytes of the image that stay in the first cache for all blocks.
 ROOM = 1 << 14
@@ -177,6 +179,7 @@ def tile_of(window, kernel_rows, oy):
     dh, dw, oh, ow = window.dilation_h, window.dilation_w, window.out_h, window.out_w
     if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
         return 1, 1, 0, 0
+    # Two rows of outputs share lines: 5 instead of 6 at stride 2 (decision 0043).
     is_square = kw == 3 and kernel_rows == 3 and kh == 3
     if is_square and sh == sw and dh == 1 and ow >= 2 and oy + 1 < oh:
         return 2, 2, 3, sw
@@ -188,10 +191,11 @@ def tile_of(window, kernel_rows, oy):
 def tiles_at_once(window, rows, pixels, tiles):
     """Return how many tiles of a row a block takes before the next block.
 
-    At least 4, because calls cost; all of them unless blocks share cache lines, as
+    At least 4, because calls cost; all tiles, unless blocks share cache lines, as
     blocks of 96 channels do.
-
     """
+    # Blocks that share cache lines take turns, so that a line is loaded once (decision
+    # 0042).
     c = window.channels
     if c < BLOCK or c % BLOCK == 0:
         return max(1, tiles)
@@ -251,6 +255,7 @@ def find_lines(x, window, top, margins, lines):
             lines[i, n] = first + np.int64(n) * c
         for n in range(np.uintp(end), np.uintp(width)):
             lines[i, n] = border
+        # Only the last pixels of the image have too few bytes behind them.
         if is_row and (y + 1) * w * c > room:
             for n in range(start, end):
                 over = (y * w + n - left + 1) * c - room
@@ -288,7 +293,7 @@ def kernel_rows_of(window, packed):
     return (size // SHIFT - 1) // (window.kernel_w + GROUP - 1)
 
 
-def running(name, halves, epilogue):
+def make_runner(name, halves, epilogue):
     """Return a kernel `name` that runs `tiles_u8` for the results of `tile_of`."""
 
     def run(pixels, taps, stride, rows, job):
@@ -312,12 +317,12 @@ def running(name, halves, epilogue):
     return kernel(run)
 
 
-run_tiles = running("run_tiles", 1, 0)
-run_excepting_tiles = running("run_excepting_tiles", 1, 1)
-run_exact_tiles = running("run_exact_tiles", 1, 2)
-run_halves = running("run_halves", 2, 0)
-run_excepting_halves = running("run_excepting_halves", 2, 1)
-run_exact_halves = running("run_exact_halves", 2, 2)
+run_tiles = make_runner("run_tiles", 1, 0)
+run_excepting_tiles = make_runner("run_excepting_tiles", 1, 1)
+run_exact_tiles = make_runner("run_exact_tiles", 1, 2)
+run_halves = make_runner("run_halves", 2, 0)
+run_excepting_halves = make_runner("run_excepting_halves", 2, 1)
+run_exact_halves = make_runner("run_exact_halves", 2, 2)
 
 
 @kernel(inline="always")
@@ -384,7 +389,7 @@ def depthwise_u8s8u8(
     epilogue = epilogue_of(exception_sums, c)
     margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
     table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(window)
-    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
+    offset = exact_offset(zero_point) if epilogue else offset_of(zero_point)
     biases = arrange_bias(packed, bias, c)
     scales, known = arrange_channels(multiplier, c, 0), exception_sums
     if epilogue == 1:
@@ -428,10 +433,12 @@ def depthwise_u8s8u8(
                         is_halved, epilogue, pixels, taps, stride, rows, job
                     )
                     done += ended >> 1
+                    # The loop stopped behind a tile with lanes for integers.
                     if ended & 1:
                         place = oy * ow + min((done - 1) * pixels, last)
                         resolve_tile(spill, rows, pixels, is_halved, first, c, ow,
                                      ahead, rescale, out, place)  # fmt: skip
+        # Packing saturates at 0 and 255, so only other limits need a pass.
         if lo > 0 or hi < 255:
             limit_codes(out, oy * ow * c, rows * ow * c, lo, hi)
         oy += rows

@@ -80,6 +80,8 @@ def group_of(b, rows):
 
     Vector k has channels 4 * k to 4 * k + 3 of every 16.
     """
+    # Interleaving inside 128 bits is one instruction. It changes the order of channels,
+    # which packing restores for free (decision 0041).
     pairs = [_interleave(b, *rows[i : i + 2], BYTES) for i in (0, 2)]
     found = []
     for first, second in zip(*pairs, strict=True):
@@ -116,6 +118,7 @@ def starts_of(taps, stride, pixels):
 
     3 taps have one group each.
     """
+    # Groups of 3 taps may overlap by two pixels, so that one product serves an output.
     reach = (pixels - 1) * stride + taps
     step = 2 if taps == 3 else GROUP
     return range(0, reach - GROUP + step, step)
@@ -181,6 +184,7 @@ def _accumulate(b, shape, job, x):
 
     if rows == 1:
         return vectors.repeat(b, job.rows, start, add_row)
+    # Two rows of outputs share a line: its taps are different kernel rows of each.
     kernel_rows = [b.add(job.weights, b.mul(row_bytes, I64(i))) for i in range(taps)]
     for i in range(taps + (rows - 1) * stride):
         own = [i - r * stride for r in range(rows)]
@@ -212,23 +216,23 @@ def _each_tile(b, job, shape, tile):
     x: bytes of a line before the tile's first pixel; out: of its first output.
     """
 
-    def numbered(i):
+    def place_tile(i):
         first = b.mul(i, I64(shape[1]))
         first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
         return tile(b.mul(first, job.step), b.add(job.out, b.mul(first, job.pitch)))
 
-    return vectors.advance(b, job.count, [job.tile], [I64(1)], numbered)
+    return vectors.advance(b, job.count, [job.tile], [I64(1)], place_tile)
 
 
 def _store_codes(b, job, halves, codes, place, mask):
     """Store the codes in `mask`: 64 of an output, or 32 of each half."""
     if halves == 1:
-        simd.store_masked(b, codes, place, mask)
+        simd.store_lanes(b, codes, place, mask)
         return
     mask = b.trunc(mask, ir.IntType(HALF))
     right = b.add(place, b.mul(job.ahead, job.pitch))
     for at, start in ((place, 0), (right, HALF)):
-        simd.store_masked(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
+        simd.store_lanes(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
 
 
 # Pixels are read in place through addresses, because transposing them in advance cost
@@ -269,6 +273,7 @@ def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
                 codes = rescaler.codes(b, sums[QUAD * i : QUAD * i + QUAD], scales)
                 _store_codes(b, job, shape[-1], codes, place, mask)
             flag = rescaler.is_undecided(b)
+            # Sums are stored for the few tiles that integers decide.
             with b.if_then(flag, likely=False):
                 for i in range(outputs):
                     place = b.add(spill, I64(4 * BLOCK * i))

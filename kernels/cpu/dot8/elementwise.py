@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 from mdtensor.kernels.cpu.rounding.multipliers import find_multipliers
-from mdtensor.kernels.cpu.rounding.requantize import ONE, certain_offset, offset_of
+from mdtensor.kernels.cpu.rounding.requantize import ONE, exact_offset, offset_of
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: From this many codes on, the search for an exact multiplier pays; and the factors
@@ -75,7 +75,7 @@ def _number(limbs, first):
 
 
 @kernel
-def _fixed_point(za, zb, limbs, guard, zero_point):
+def _to_fixed_point(za, zb, limbs, guard, zero_point):
     """Return (high, low, offset, shift, near) for `sum_chunks`; shift 0: unusable.
 
     If `guard` is 0, sums are exact in float32 and have many ties, so float32 rounds
@@ -106,10 +106,11 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
     Rounding: the exact rational of both terms, once, half to even; commutative.
     """
+    # The last codes, and chunks with a lane near a tie, are rounded in float32.
     low, high = limits(zero_point, lo, hi)
     limit = np.float32(np.float32(0.5) - np.float32(guard))
     scales = multipliers[0], multipliers[1]
-    fixed = _fixed_point(za, zb, limbs, guard, zero_point)
+    fixed = _to_fixed_point(za, zb, limbs, guard, zero_point)
     first = 0
     while first < len(out):
         x, y = address_of(a, first), address_of(b, first)
@@ -152,6 +153,7 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     for i in range(c):
         step = np.float32(np.int32(b[i]) - np.int32(zb))
         scales[i] = np.float32(step * multiplier[0])
+    # Scales repeat behind the end, so that a chunk can begin at any channel.
     for i in range(c, c + CHUNK):
         scales[i] = scales[i - c]
     low, high = limits(zero_point, lo, hi)
@@ -178,6 +180,7 @@ def _exact_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
     Returns: the number of finished codes.
     """
     ratios = np.array([_number(limbs[0], 0) / _number(limbs[0], 4)])
+    # Float32 holds integers only near 1.5 * 2**23, and larger codes leave that range.
     if size < MANY or ratios[0] * MOST_PRODUCT > MOST_CODE:
         return 0
     factors, scales = np.empty(1, np.int64), np.empty(1, np.float32)
@@ -185,7 +188,7 @@ def _exact_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
         return 0
     places = address_of(a, 0), address_of(b, 0), address_of(out, 0)
     product_chunks((size // CHUNK, *places, za, zb, factors[0], scales[0],
-                    certain_offset(zero_point), lo, hi))  # fmt: skip
+                    exact_offset(zero_point), lo, hi))  # fmt: skip
     return size // CHUNK * CHUNK
 
 
@@ -219,6 +222,7 @@ def mul_u8u8u8(
                     out)  # fmt: skip
 
 
+# VBMI looks up 64 codes at once; AVX2 needs 16 shuffles for 32.
 if avx512.HAS_BYTE_PERMUTE:
 
     @kernel
@@ -283,6 +287,7 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
             i = first + trailing_zeros(near)
             near &= near - 1
             out[i] = _divide(x[i], scale, zero_point, lo, hi)
+        # A NaN ends the loop over whole chunks, so only few chunks are read again.
         for i in range(np.uintp(first), np.uintp(min(first + CHUNK, len(out)))):
             has_nan |= x[i] != x[i]
         first += CHUNK

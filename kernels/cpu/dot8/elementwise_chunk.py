@@ -18,6 +18,7 @@ from mdtensor.kernels.cpu.dot8.float_epilogue import Rescaler
 from mdtensor.kernels.cpu.dot8.simd import BYTES, FLOATS, I8, I16, I32, I64, S32, WORDS
 
 CHUNK = 64
+# Products of words are one instruction, and the factors of a sum exceed 16 bits.
 #: A factor of a sum consists of two numbers; the low one has this many bits.
 LOW_BITS = 15
 # Beyond every code, and near the ends of int32. The low half of the first number is
@@ -108,6 +109,8 @@ def product_chunks(typingctx, job):
         middle = ir.Constant(S32, [MIDDLE_BITS] * simd.LANES)
         zeros = ir.Constant(WORDS, None)
 
+        # A factor times a code fits int16. With a zero word next to each, a product of
+        # pairs is the product of one word.
         def products(p, q):
             p, q = b.mul(b.sub(p, za), factor), b.sub(q, zb)
             for half in (0, 1):
@@ -154,6 +157,7 @@ def quantize_chunks(typingctx, job):
 
         def group(place):
             v = simd.multiply_add(b, simd.load(b, place, FLOATS), scale, offset)
+            # The maximum with a NaN is its second operand, so NaN becomes BOTTOM.
             v = simd.minimum(b, simd.maximum(b, v, bottom), top)
             return simd.to_int(b, v)
 
@@ -178,7 +182,7 @@ def _load_ints(b, address, mask, zero_point):
     for i in range(QUAD):
         bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
         place = b.add(address, I64(16 * i))
-        codes = simd.load_masked(b, place, ir.VectorType(I8, 16), bits)
+        codes = simd.load_lanes(b, place, ir.VectorType(I8, 16), bits)
         vectors.append(b.sub(b.zext(codes, S32), zero))
     return vectors
 
@@ -205,7 +209,7 @@ def scale_chunk(typingctx, job):
         rescaler = Rescaler(b, low, high, zero_point)
         ints = _load_ints(b, x, mask, za)
         codes = rescaler.codes(b, ints, load_vectors(b, scales, QUAD, FLOATS))
-        simd.store_masked(b, codes, out, mask)
+        simd.store_lanes(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
     whole, real = types.int64, types.float32
@@ -231,7 +235,7 @@ def product_chunk(typingctx, job):
         )
         values = [b.fmul(b.fmul(p, q), scale) for p, q in pairs]
         codes = rescaler.quad_codes(b, [rescaler.clamp(b, v) for v in values])
-        simd.store_masked(b, codes, out, mask)
+        simd.store_lanes(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
     whole, real = types.int64, types.float32
@@ -257,7 +261,7 @@ def sum_chunk(typingctx, job):
         )
         values = [b.fadd(b.fmul(p, ma), b.fmul(q, mb)) for p, q in pairs]
         codes = rescaler.quad_codes(b, [rescaler.clamp(b, v) for v in values])
-        simd.store_masked(b, codes, out, mask)
+        simd.store_lanes(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b, limit), mask)
 
     whole, real = types.int64, types.float32
@@ -270,6 +274,7 @@ def permute_chunks(typingctx, x, table, out, count, mask):
 
     def emit(context, b, signature, arguments):
         x, table, out, count, mask = arguments
+        # One instruction looks up 128 entries, so both halves are looked up.
         quarters = load_vectors(b, table, 4, BYTES)
 
         def look_up(codes):
@@ -288,8 +293,8 @@ def permute_chunks(typingctx, x, table, out, count, mask):
 
         simd.repeat(b, count, [], step)
         rest = b.mul(count, I64(CHUNK))
-        codes = simd.load_masked(b, b.add(x, rest), BYTES, mask)
-        simd.store_masked(b, look_up(codes), b.add(out, rest), mask)
+        codes = simd.load_lanes(b, b.add(x, rest), BYTES, mask)
+        simd.store_lanes(b, look_up(codes), b.add(out, rest), mask)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 5), emit
@@ -297,7 +302,7 @@ def permute_chunks(typingctx, x, table, out, count, mask):
 
 def _scale(b, rescaler, address, mask, inverse):
     """Return 16 float32 at an address times 1 / scale, clamped; NaN counts as 0."""
-    v = b.fmul(b.bitcast(simd.load_masked(b, address, S32, mask), FLOATS), inverse)
+    v = b.fmul(b.bitcast(simd.load_lanes(b, address, S32, mask), FLOATS), inverse)
     v = b.select(b.fcmp_ordered("==", v, v), v, ir.Constant(FLOATS, None))
     return rescaler.clamp(b, v)
 
@@ -320,7 +325,7 @@ def quantize_chunk(typingctx, job):
         for i in range(QUAD):
             bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
             values.append(_scale(b, rescaler, b.add(x, I64(64 * i)), bits, inverse))
-        simd.store_masked(b, rescaler.quad_codes(b, values), out, mask)
+        simd.store_lanes(b, rescaler.quad_codes(b, values), out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
     whole, real = types.int64, types.float32
@@ -360,7 +365,7 @@ def quantize_pixels(typingctx, channels, job):
         count = 16 * shape[0]
         order = [16 * (i % shape[0]) + i // shape[0] for i in range(count)]
         codes = simd.permute(b, codes, [*order, *range(count, CHUNK)])
-        simd.store_masked(b, codes, out, out_mask)
+        simd.store_lanes(b, codes, out, out_mask)
         return b.and_(rescaler.near_tie_bits(b), read)
 
     whole, real = types.int64, types.float32

@@ -10,13 +10,13 @@ from llvmlite import ir
 from mdtensor.kernels.cpu.dot8.instructions import BYTES, FLOATS, S32, WORDS
 from mdtensor.kernels.cpu.dot8.plain import (
     larger_magnitude as larger_magnitude,
-    load_masked as load_masked,
+    load_lanes as load_lanes,
     maximum as maximum,
     minimum as minimum,
     multiply_pairs as multiply_pairs,
     round_even,
     rounding_rest as rounding_rest,
-    store_masked as store_masked,
+    store_lanes as store_lanes,
 )
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, constant, permute
 
@@ -107,6 +107,7 @@ def permute_pair(b, x, order, y):
 
 def _pick(b, x, order):
     """Return byte order[i] % count of x for each i, through memory."""
+    # LLVM shuffles by constants only, so variable orders go through memory.
     with b.goto_entry_block():
         place = b.alloca(x.type)
     b.store(x, place)

@@ -28,7 +28,7 @@ QUAD = 4
 class ExactMultiplier:
     """Codes from multipliers that round every sum correctly.
 
-    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `exact_offset`, so that the low half of a float32 is the code.
     """
 
     def __init__(self, b, offset):
@@ -97,6 +97,7 @@ class Rescaler:
 
     def __init__(self, b, offset):
         self.offset = simd.splat(b, offset)
+        # The largest unsigned word, which the first minimum replaces.
         self.least = ir.Constant(WORDS, [-1] * WORDS.count)
 
     def scale(self, b, accumulator, multiplier):
@@ -131,6 +132,7 @@ def epilogue_of(exception_sums, count):
     """Return the number of the epilogue for that many channels."""
     if len(exception_sums) == 0:
         return 0
+    # Differences from NONE are combined without a branch, so that the loop vectorizes.
     some = np.int32(0)
     for c in range(np.uintp(count)):
         some |= exception_sums[c] ^ np.int32(NONE)
@@ -214,6 +216,8 @@ def resolve(
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
     offset = offset_of(zero_point)
+    # Loops over rows and columns, because one number for all lanes would take divisions
+    # of 40 to 90 cycles (decision 0042).
     for row in range(rows):
         for v in range(0, width, QUAD):
             at, first = LANES * (row * width + v), n0 + LANES * v

@@ -59,6 +59,7 @@ class Rescaler:
 
     def near_tie_bits(self, b, limit=None):
         """Return an i64: a bit for each of the 64 lanes near a tie, for one quad."""
+        # Few chunks have a lane near a tie, so the bits are computed only for them.
         slot = cgutils.alloca_once_value(b, I64(0))
         with b.if_then(self.has_near_tie(b, limit), likely=False):
             bits = I64(0)

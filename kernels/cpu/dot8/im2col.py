@@ -16,7 +16,7 @@ def copy_windows(typingctx, width, job):
     """Copy the kernel rows of `count` neighbouring outputs side by side.
 
     Args:
-        width: literal, 16 or 64: bytes copied for each row, `span` of them to stay.
+        width: literal, 16 or 64: bytes copied for each row, of which `span` remain.
         job: source, pixel_step, row_step, rows, count, span, gap (behind the rows of an
             output), target; bytes, addresses.
     """
@@ -87,9 +87,7 @@ def _copy_columns(x, window, part, columns, y, outside, pitch, target):
 def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
-    Args: as in the generic kernel. Kernel rows inside the image are copied at once, and
-        some bytes too many: they are written again, since `out` is filled in order.
-        Not so in rows near the ends of `x` and `out`.
+    Args: as in the generic kernel.
     """
     h, w, c = window.height, window.width, window.channels
     kh, kw = window.kernel_h, window.kernel_w
@@ -103,6 +101,8 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
         y = py * window.stride_h - window.pad_top
         start = py * ow * pitch
         last = y + (kh - 1) * step
+        # A kernel row is copied by a whole vector. The excess is overwritten later, as
+        # `out` is filled in order. Near the ends of `x` and `out` rows lack the room.
         read = (last * w + (end - 1) * stride - left) * c + 64
         is_inside = y >= 0 and last < h and read <= h * w * c
         has_room = (oh - py - 1) * ow * pitch >= 64
@@ -116,6 +116,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
         source = simd.address_of(x, (y * w + first * stride - left) * c)
         gap = pitch - kh * span
         job = (source, stride * c, step * w * c, kh, end - first, span, gap, target)
+        # Short copies cross fewer cache lines.
         if span <= 16:
             copy_windows(16, job)
         else:

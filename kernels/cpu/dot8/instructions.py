@@ -42,7 +42,7 @@ def usdot(b, sums, unsigned, signed):
     return call(b, name, sums.type, sums, unsigned, signed)
 
 
-def load_masked(b, address, kind, mask):
+def load_lanes(b, address, kind, mask):
     """Load lanes of `kind` whose bit in `mask` is set, else 0; never fault."""
     bits = ir.VectorType(I1, kind.count)
     pointer = b.inttoptr(address, kind.as_pointer())
@@ -51,7 +51,7 @@ def load_masked(b, address, kind, mask):
     return call(b, name, kind, pointer, b.bitcast(mask, bits), zeros)
 
 
-def store_masked(b, value, address, mask):
+def store_lanes(b, value, address, mask):
     """Write the lanes of `value` whose bit in `mask` is set; never faults."""
     kind = value.type
     bits = ir.VectorType(I1, kind.count)

@@ -1,10 +1,10 @@
 """Matrix products with the four-byte dot product: unsigned codes, signed weights.
 
 Activations are read in place: four bytes of a row are broadcast to all lanes, so only
-weights are packed. Columns form panels of up to 6 vectors of 16, each computed in tiles
-of 24 accumulators. Some hundred rows stay in the second cache while all panels pass
-over them. If registers hold only 4 accumulators, every panel has 16 columns and every
-tile 4 rows.
+weights are packed. Columns form panels of up to 6 vectors of 16, each computed in
+tiles of 24 accumulators. Some hundred rows stay in the second cache while all panels
+pass over them. If registers hold only 4 accumulators, every panel has 16 columns and
+every tile 4 rows.
 
 Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 """
@@ -26,7 +26,7 @@ from mdtensor.kernels.cpu.dot8.epilogue import (
 from mdtensor.kernels.cpu.dot8.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.requantize import (
-    certain_offset,
+    exact_offset,
     limit_codes,
     offset_of,
 )
@@ -83,6 +83,7 @@ def pack_s8(w):
     padded = np.zeros((vectors * 16, 4 * k4), np.int8)
     padded[:n, :k] = w
     groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
+    # Codes count minus `offset`, so a head adds the missing part of the sum.
     heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
     parts, first = [np.zeros(0, np.int8)], 0
     while first < vectors:
@@ -96,8 +97,9 @@ def pack_s8(w):
 
 
 #: `gemm_u8s8u8` compares sums with exception sums.
-TAKES_EXCEPTIONS = True
-# Rows of a tile of 3 vectors, if tiles of 8 rows would leave a single row.
+TAKES_EXCEPTION_SUMS = True
+# Rows of a tile of 3 vectors if tiles of 8 rows would leave a single row, as with 49
+# rows (decision 0043).
 TALL = 9
 SPILL = 16 * (TILE if HAS_ONE_SHAPE else 3 * TALL)
 # Steps of k at once, because the address of each row costs an instruction.
@@ -132,7 +134,7 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
     def step(i, sums):
         line = b.add(packed, b.mul(i, I64(vector * width)))
         places = [b.add(line, I64(vector * v)) for v in range(width)]
-        weights = [PRODUCT.load_packed(b, place) for place in places]
+        weights = [PRODUCT.load_weights(b, place) for place in places]
         offset, results = b.mul(i, I64(4)), []
         for r in range(rows):
             codes = PRODUCT.codes_at(b, b.add(starts[r], offset))
@@ -178,7 +180,7 @@ def _store_runs(b, codes, runs, masks, ldc, out):
     for r, first, count in runs:
         line = simd.slice_bytes(b, codes, at, 16 * count)
         row = b.add(out, b.mul(ldc, I64(r)))
-        simd.store_masked(b, line, b.add(row, I64(16 * first)), masks[first, count])
+        simd.store_lanes(b, line, b.add(row, I64(16 * first)), masks[first, count])
         at += 16 * count
 
 
@@ -219,6 +221,8 @@ def tiles_u8(typingctx, rows, width, epilogue, job):
                 codes = rescaler.codes(b, quad, [scales[v] for _, v in whole])
                 _store_runs(b, simd.in_order(b, codes), runs, masks, ldc, out)
             flag = rescaler.is_undecided(b)
+            # 32 registers keep the sums while they are rounded, so they need not be
+            # computed again for integers.
             with b.if_then(flag, likely=False):
                 for i, accumulator in enumerate(sums):
                     simd.store(b, accumulator, b.add(spill, I64(64 * i)))
@@ -249,7 +253,7 @@ def tiles_s32(typingctx, rows, width, job):
             for i, accumulator in enumerate(sums):
                 r, v = divmod(i, width)
                 place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
-                simd.store_masked(b, accumulator, place, masks[v])
+                simd.store_lanes(b, accumulator, place, masks[v])
             return I64(0)
 
         steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
@@ -279,7 +283,7 @@ def next_tiles(full, m, row, end):
     return FEW, row, 1, 0
 
 
-def running(name, epilogue):
+def make_runner(name, epilogue):
     """Return a kernel `name` that runs `tiles_u8` for the shapes of `next_tiles`."""
 
     def run(width, rows, job):
@@ -314,9 +318,9 @@ def running(name, epilogue):
     return kernel(run)
 
 
-run_tiles = running("run_tiles", 0)
-run_excepting_tiles = running("run_excepting_tiles", 1)
-run_exact_tiles = running("run_exact_tiles", 2)
+run_tiles = make_runner("run_tiles", 0)
+run_excepting_tiles = make_runner("run_excepting_tiles", 1)
+run_exact_tiles = make_runner("run_exact_tiles", 2)
 
 
 @kernel
@@ -376,7 +380,7 @@ def gemm_u8s8u8(
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
     epilogue = epilogue_of(exception_sums, n)
-    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
+    offset = exact_offset(zero_point) if epilogue else offset_of(zero_point)
     spill = np.empty(SPILL, np.int32)
     step, count = block_rows(k), (n + 15) // 16
     for start in range(0, m, step):
@@ -408,6 +412,7 @@ def gemm_u8s8u8(
                                 exception_sums, zero_point, lo, hi, out, at,
                                 apart * ldc)  # fmt: skip
             v += width
+    # Packing saturates at 0 and 255, so only other limits need a pass (decision 0042).
     if lo > 0 or hi < 255:
         for row in range(m):
             limit_codes(out, row * ldc, n, lo, hi)

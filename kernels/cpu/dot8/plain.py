@@ -93,8 +93,9 @@ def narrow(b, quad, zero_point):
     return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
 
 
-def load_masked(b, address, kind, mask):
+def load_lanes(b, address, kind, mask):
     """Load the first lanes of `kind`, as many as `mask` has bits, else 0."""
+    # There is no masked load, so the few last lanes are copied one by one.
     with b.goto_entry_block():
         place = b.alloca(kind)
     with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):
@@ -110,7 +111,7 @@ def load_masked(b, address, kind, mask):
     return result
 
 
-def store_masked(b, value, address, mask):
+def store_lanes(b, value, address, mask):
     """Write the first lanes of `value`, as many as `mask` has bits."""
     with b.goto_entry_block():
         place = b.alloca(value.type)

@@ -2,14 +2,14 @@
 
 A kernel prepares its operands through the one product that fits the CPU:
 
-    add         sums[i] += sum over j < 4 of codes[4i + j] * weights[4i + j]
-    codes       uint8 codes, as `add` wants them
-    codes_at    the same 4 codes in all lanes, by address
-    weights     int8 weights, as `add` wants them
-    pack        weights [.., 16, 4] as they lie in memory, `packed_bytes` for 4 of them
-    load_packed   a vector of those
+    add           sums[i] += sum over j < 4 of codes[4i + j] * weights[4i + j]
+    codes         converts uint8 codes for `add`
+    codes_at      loads 4 codes into all lanes
+    weights       converts int8 weights for `add`
+    pack          packs weights [.., 16, 4] for memory, `packed_bytes` for 4 of them
+    load_weights  loads a vector of packed weights
 
-`add` may count every code less `offset`: then a sum starts at offset * sum(weights).
+`add` may subtract `offset` from each code; then a sum starts at offset * sum(weights).
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ class MixedBytes:
 
     Args:
         dot: the instruction.
-        lanes: 16, or less, where a vector takes several registers.
+        lanes: 16, or less if a vector takes several registers.
     """
 
     offset = 0
@@ -64,7 +64,7 @@ class MixedBytes:
         """Pack weights [.., 16, 4] for memory."""
         return groups
 
-    def load_packed(self, b, address):
+    def load_weights(self, b, address):
         """Load a vector of packed weights."""
         return load(b, address, BYTES)
 
@@ -82,21 +82,24 @@ class MixedBytes:
 
 
 class SignedBytes(MixedBytes):
-    """The product of int8 by int8 in one instruction; codes less 128."""
+    """The product of int8 by int8 in one instruction, on codes minus 128."""
 
+    # `sdot` takes signed codes, so sums start at 128 times the weights (decision 0034).
     offset = 128
 
     def codes(self, b, x):
-        """Return codes less 128, which flips their top bit."""
+        """Return codes minus 128."""
+        # Modulo 256, subtracting 128 flips the top bit.
         return b.xor(x, ir.Constant(BYTES, [I8(128)] * BYTES.count))
 
     def codes_at(self, b, address):
+        """Load 4 codes, minus 128, from an address into all lanes."""
         # The xor comes before the broadcast, because LLVM for x86 hangs on the reverse.
-        """Load 4 codes, less 128, from an address into all lanes."""
         codes = b.xor(load(b, address, I32), I32(0x80808080))
         return b.bitcast(splat(b, codes, LANES), BYTES)
 
 
+# `vpmaddubsw` would take bytes, but it saturates the sums of pairs (decision 0023).
 class Words:
     """The product of int16 by int16 in two instructions, for even and odd bytes."""
 
@@ -119,10 +122,11 @@ class Words:
 
     def pack(self, groups):
         """Pack weights [.., 16, 4] for memory."""
+        # Splitting bytes in the loop instead would be slower (decision 0034).
         halves = [groups[..., first::2].astype(np.int16) for first in (0, 1)]
         return np.stack(halves, axis=-3)
 
-    def load_packed(self, b, address):
+    def load_weights(self, b, address):
         """Load a vector of packed weights."""
         return load(b, address, WORDS), load(b, b.add(address, I64(64)), WORDS)
 
@@ -134,20 +138,21 @@ class Words:
 
 
 def _each(value):
+    """Return a vector of words with `value` in each."""
     return ir.Constant(WORDS, [I16(value)] * WORDS.count)
 
 
-def fitting(runway, features):
+def choose_product(isa_name, features):
     """Return the product for an ISA."""
-    if runway == "vnni":
+    if isa_name == "vnni":
         return MixedBytes(machine.dpbusd, 16)
-    if runway == "avx512":
+    if isa_name == "avx512":
         return Words()
-    if runway == "avxvnni":
+    if isa_name == "avxvnni":
         return MixedBytes(machine.dpbusd, 8)
     if "i8mm" in features:
         return MixedBytes(machine.usdot, 4)
     return SignedBytes(machine.sdot, 4)
 
 
-PRODUCT = fitting(isa.DOT_RUNWAY, isa.FEATURES)
+PRODUCT = choose_product(isa.DOT_ISA, isa.FEATURES)

@@ -13,7 +13,8 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 
 LINE = 64
-# Byte p of every dword counts in sum p.
+# A dot product with ones and zeros adds bytes without widening them first. Byte p of
+# every dword counts in sum p.
 PICK = tuple(
     ir.Constant(BYTES, [I8(int(i % 4 == p)) for i in range(LINE)]) for p in range(4)
 )
@@ -34,7 +35,7 @@ def sum_lines(typingctx, x, pitch, count, mask, out):
 
         def step(i, sums):
             place = b.add(x, b.mul(i, pitch))
-            codes = PRODUCT.codes(b, simd.load_masked(b, place, BYTES, mask))
+            codes = PRODUCT.codes(b, simd.load_lanes(b, place, BYTES, mask))
             return [
                 PRODUCT.add(b, old, codes, pick)
                 for old, pick in zip(sums, picks, strict=True)
@@ -64,7 +65,7 @@ def requantize_chunk(typingctx, job):
         offset = simd.splat(b, b.trunc(offset, I32))
         ints = [b.sub(v, offset) for v in load_vectors(b, sums, QUAD, S32)]
         codes = rescaler.codes(b, ints, [simd.splat(b, scale)] * QUAD)
-        simd.store_masked(b, codes, out, mask)
+        simd.store_lanes(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
     whole, real = types.int64, types.float32
@@ -79,6 +80,7 @@ def mean_u8u8(x, p, c, x_zero_point, multiplier, limbs, zero_point, lo, hi, out)
 
     Rounding: the exact rational, half to even. Overflow: int32 holds p <= 8,421,504.
     """
+    # Few channels would leave most of a vector empty, so a line holds several pixels.
     pixels = max(1, LINE // c)
     lines = p // pixels
     span = pixels * c

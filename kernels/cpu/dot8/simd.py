@@ -38,7 +38,8 @@ from mdtensor.kernels.cpu.vectors import (
 )
 
 #: True with 32 registers of 512 bits; otherwise there are as many bits as in 8 of them.
-IS_WIDE = isa.DOT_RUNWAY in ("avx512", "vnni")
+IS_WIDE = isa.DOT_ISA in ("avx512", "vnni")
+# Fewer sums would wait for each other, as a product takes several cycles.
 #: Accumulators that fit the registers next to the operands.
 TILE = 24 if IS_WIDE else 4
 
@@ -51,8 +52,8 @@ larger_magnitude = _family.larger_magnitude
 narrow = _family.narrow
 high_codes = _family.high_codes
 low_codes = _family.low_codes
-load_masked = _family.load_masked
-store_masked = _family.store_masked
+load_lanes = _family.load_lanes
+store_lanes = _family.store_lanes
 multiply_pairs = _family.multiply_pairs
 saturate = _family.saturate
 
@@ -116,8 +117,8 @@ def copy_bytes(typingctx, width, source, target, mask):
         _, source, target, mask = arguments
         if shape[0] < 64:
             mask = b.trunc(mask, ir.IntType(shape[0]))
-        line = load_masked(b, source, ir.VectorType(I8, shape[0]), mask)
-        store_masked(b, line, target, mask)
+        line = load_lanes(b, source, ir.VectorType(I8, shape[0]), mask)
+        store_lanes(b, line, target, mask)
         return context.get_dummy_value()
 
     return types.void(width, *[types.int64] * 3), emit

@@ -1,4 +1,4 @@
-"""Convolution of NHWC activation codes: rows for the matrix product, and depthwise."""
+"""Convolution of NHWC codes: im2col rows for matrix products, and depthwise."""
 
 import numpy as np
 
@@ -7,14 +7,17 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program.record import Window
 from mdtensor.kernels.cpu.rounding.requantize import requantize_row
 
-BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channels
-#: Bits of depthwise weights, with the sign: codes of 8 bits less a zero point have 9.
+# The least lanes of a depthwise block. Whole pixels fill a block, because images of few
+# channels would otherwise leave most lanes of a vector empty.
+BLOCK = 256
+#: Bits of depthwise weights, with the sign; an 8-bit code minus a zero point has 9.
 DEPTHWISE_BITS = 9
-#: What depthwise weights may be multiplied by, see `certain.py`; 0: by nothing.
+#: The largest factor of depthwise weights, see `multipliers.multiples`; 0: none.
 MOST_FACTOR = 0
-#: Does `depthwise_u8s8u8` compare sums with exceptions, where there are some?
-TAKES_EXCEPTIONS = False
-MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exact
+#: Whether `depthwise_u8s8u8` compares sums with exception sums.
+TAKES_EXCEPTION_SUMS = False
+# The largest sum of a depthwise output. Up to it, float32 represents every integer.
+MOST_SUM = 1 << 24
 
 
 def window(shape, kernel, stride, padding, dilation):
@@ -26,28 +29,29 @@ def window(shape, kernel, stride, padding, dilation):
     top, left, bottom, right = padding
     oh = (h + top + bottom - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
     ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
-    assert oh > 0 and ow > 0, "the window does not fit the padded input"
+    assert oh > 0 and ow > 0, "the window is larger than the padded input"
     return Window(h, w, c, *kernel, *stride, top, left, *dilation, oh, ow)
 
 
 @kernel
 def im2col_pitch(k):
-    """Bytes from one row of k codes to the next, as products read them best."""
+    """Return the bytes from one row of k codes to the next, as products need it."""
     return k
 
 
 @kernel
 def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
-    """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
+    """Set out[p, (i, j, c)] = x[row of p at i, column of p at j, c].
 
     Args:
         x: uint8 1-D [h, w, c].
-        first_channel, channels: the group's channels; all of them: 0, c.
-        pitch: from one p to the next, at least kh * kw * channels; what lies between
-            is not defined.
+        first_channel, channels: of the group; 0 and c without groups.
+        x_zero_point: the value of pixels outside the image.
+        pitch: bytes from one p to the next, at least kh * kw * channels; the bytes
+            between two rows are undefined.
         out: uint8 1-D, at least oh * ow * pitch, written.
 
-    A negative pad_top starts the rows at a later output row.
+    A negative pad_top starts the rows at a later output row, for pieces of an image.
     """
     oh, ow = window.out_h, window.out_w
     size = window.kernel_h * window.kernel_w * channels
@@ -61,12 +65,13 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
 
 @kernel
 def im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point, out):
-    """out[(i, j, c)] of output pixel (py, px), as in `im2col_u8`."""
+    """Write the row of output pixel (py, px), as `im2col_u8` does."""
     h, w, c, kh, kw, sh, sw = window[:7]
     top, left, dh, dw = window[7:11]
     pad = np.uint8(x_zero_point)
     x0 = px * sw - left
     span = channels * kw
+    # A kernel row inside the image is contiguous, so it is copied at once.
     is_row = x0 >= 0 and x0 + (kw - 1) * dw < w and dw == 1 and channels == c
     at = 0
     for i in range(kh):
@@ -93,19 +98,20 @@ def im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point, out):
 
 @kernel
 def block_channels(c):
-    """Lanes of a depthwise block: whole pixels of c channels, BLOCK lanes or more."""
+    """Return the lanes of a depthwise block: whole pixels, at least BLOCK lanes."""
     return (BLOCK + c - 1) // c * c
 
 
 def pack_depthwise(weight):
-    """Weights in the layout of this runway: float32 [kh * kw padded to 3][block].
+    """Pack weights as float32 [kh * kw padded to 3][block].
 
     Args:
-        weight: integers [c, kh, kw] of DEPTHWISE_BITS; 255 times the sizes of those
-            of a channel are MOST_SUM together at most.
+        weight: integers [c, kh, kw] of DEPTHWISE_BITS; the magnitudes of a channel's
+            weights, times 255, sum to MOST_SUM at most.
 
     Returns: int8 1-D, a view of the float32 rows; each row repeats the c channels.
     """
+    # Taps are padded to threes because `_add_taps` adds three at once.
     c, kh, kw = weight.shape
     taps = kh * kw
     packed = np.zeros((-(-taps // 3) * 3, block_channels(c)), np.float32)
@@ -115,9 +121,9 @@ def pack_depthwise(weight):
 
 @kernel
 def _load_line(x, y, window, width, x_zero_point, line):
-    """line[phase, t, c] = x[y, t * stride_w + phase - pad_left, c] as float32.
+    """Set line[phase, t, c] = x[y, t * stride_w + phase - pad_left, c] as float32.
 
-    Splitting by phase puts the pixels of one tap side by side at every stride.
+    The phases make the pixels of one tap adjacent at every stride.
     """
     h, w, c = window.height, window.width, window.channels
     sw, left = window.stride_w, window.pad_left
@@ -153,9 +159,10 @@ def _load_line(x, y, window, width, x_zero_point, line):
 
 @kernel(fastmath=EXACT_MATH)
 def _add_taps(lines, places, weights, lanes, block, sums):
-    """sums[n] = sum over taps t of lines[places[t] + n] * weights[t, n]."""
+    """Set sums[n] = sum over taps t of lines[places[t] + n] * weights[t, n]."""
     for n in range(lanes):
         sums[n] = np.float32(0)
+    # Three taps at once load and store each sum a third as often.
     for t in range(0, len(places), 3):
         x0 = lines[np.uintp(places[t]) :]
         x1 = lines[np.uintp(places[t + 1]) :]
@@ -169,29 +176,30 @@ def _add_taps(lines, places, weights, lanes, block, sums):
 
 @kernel
 def _line_width(window):
-    """Pixels of one phase of a padded line."""
+    """Return the pixels of one phase of a padded line."""
     kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     return ((ow - 1) * sw + (kw - 1) * dw) // sw + 1
 
 
 @kernel
-def _load_lines(x, py, window, width, x_zero_point, lines, held):
-    """Fill the ring of lines for output row `py`; held[slot] is the row it holds."""
+def _load_lines(x, py, window, width, x_zero_point, lines, row_of):
+    """Fill the ring of lines for output row `py`; row_of[slot] is the row in it."""
     kh, sh = window.kernel_h, window.stride_h
     top, dh = window.pad_top, window.dilation_h
     size = window.stride_w * width * window.channels
     for i in range(kh):
         y = py * sh - top + i * dh
-        slot = (y + top) % len(held)
-        if held[slot] != y:
+        slot = (y + top) % len(row_of)
+        # Neighbouring output rows share lines, which are converted once.
+        if row_of[slot] != y:
             line = lines[np.uintp(slot * size) : np.uintp((slot + 1) * size)]
             _load_line(x, y, window, width, x_zero_point, line)
-            held[slot] = y
+            row_of[slot] = y
 
 
 @kernel
 def _tap_places(py, window, width, ring, places):
-    """places[tap] = where in the ring the tap of output pixel (py, 0) lies."""
+    """Set places[tap] to the place in the ring of that tap of output pixel (py, 0)."""
     c, kh, kw, sh, sw = window[2:7]
     dh, dw = window.dilation_h, window.dilation_w
     for i in range(kh):
@@ -199,12 +207,14 @@ def _tap_places(py, window, width, ring, places):
         for j in range(kw):
             phase, pixel = (j * dw) % sw, (j * dw) // sw
             places[i * kw + j] = ((slot * sw + phase) * width + pixel) * c
+    # The weights of padding taps are 0, so any readable place serves.
     for t in range(kh * kw, len(places)):
         places[t] = 0
 
 
 @kernel
-def _tile(values, c, tiled):
+def _repeat(values, c, tiled):
+    """Fill `tiled` with the first c values, again and again."""
     for n in range(len(tiled)):
         tiled[n] = values[n % c]
 
@@ -218,42 +228,43 @@ def depthwise_u8s8u8(
     bias,
     multiplier,
     limbs,
-    exceptions,
+    exception_sums,
     x_zero_point,
     zero_point,
     lo,
     hi,
     out,
 ):
-    """out[p, c] = clamp(round_half_even((sum of taps + bias) * ratio) + zero_point).
+    """Set out[p, c] = clamp(rhe((sum of taps + bias) * ratio) + zero_point).
 
     Args:
         x: uint8 1-D [h, w, c].
         packed: weights int8 [c, kh, kw] from `pack_depthwise`.
         bias: int32 [>= c], holds b - x_zero_point * sum of the channel's weights.
         multiplier, limbs: float32 [>= c], int64 [>= c, 8], from `rescale`.
-        exceptions: int32 [0]; here sums near ties are looked for.
+        exception_sums: int32 [0]; this kernel finds sums near ties instead.
         x_zero_point: int in 0 .. 255, also the value of padding.
         out: uint8 1-D [oh, ow, c], written.
 
-    Rounding: the exact rational, half to even. Overflow: saturates.
+    Rounding: half to even (rhe) of the exact rational. Overflow: saturates.
     """
     width = _line_width(window)
     block = np.uintp(block_channels(c))
     ring = (window.kernel_h - 1) * window.dilation_h + 1
     lines = np.empty(ring * window.stride_w * width * c + int(block), np.float32)
-    held = np.full(ring, -(1 << 40))
+    # No row of a padded image has this number, so every slot starts empty.
+    row_of = np.full(ring, -(1 << 40))
     places = np.empty((window.kernel_h * window.kernel_w + 2) // 3 * 3, np.int64)
     weights = packed.view(np.float32)
     sums = np.empty(block, np.float32)
     acc = np.empty(block, np.int32)
     tiled_bias = np.empty(block, np.int32)
     tiled_multiplier = np.empty(block, np.float32)
-    _tile(bias, c, tiled_bias)
-    _tile(multiplier, c, tiled_multiplier)
+    _repeat(bias, c, tiled_bias)
+    _repeat(multiplier, c, tiled_multiplier)
     row = np.uintp(window.out_w * c)
     for py in range(window.out_h):
-        _load_lines(x, py, window, width, x_zero_point, lines, held)
+        _load_lines(x, py, window, width, x_zero_point, lines, row_of)
         _tap_places(py, window, width, ring, places)
         done = np.uintp(0)
         while done < row:
@@ -271,7 +282,7 @@ def depthwise_u8s8u8(
 
 @kernel
 def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
-    """out[p, c] = sum of taps + bias, exact in int32.
+    """Set out[p, c] = sum of taps + bias, exact in int32.
 
     Args: as `depthwise_u8s8u8`; out: int32 1-D [oh, ow, c], written.
     """
@@ -279,13 +290,14 @@ def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     block = np.uintp(block_channels(c))
     ring = (window.kernel_h - 1) * window.dilation_h + 1
     lines = np.empty(ring * window.stride_w * width * c + int(block), np.float32)
-    held = np.full(ring, -(1 << 40))
+    # No row of a padded image has this number, so every slot starts empty.
+    row_of = np.full(ring, -(1 << 40))
     places = np.empty((window.kernel_h * window.kernel_w + 2) // 3 * 3, np.int64)
     weights = packed.view(np.float32)
     sums = np.empty(block, np.float32)
     row = np.uintp(window.out_w * c)
     for py in range(window.out_h):
-        _load_lines(x, py, window, width, x_zero_point, lines, held)
+        _load_lines(x, py, window, width, x_zero_point, lines, row_of)
         _tap_places(py, window, width, ring, places)
         done = np.uintp(0)
         while done < row:

@@ -1,29 +1,29 @@
-"""Codes in other places: moved by strides, taken along an axis, joined along one."""
+"""Data movement of codes: by strides, by indices along an axis, by concatenation."""
 
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Axes that `move_u8` walks, besides the bytes that lie in a row.
+#: Axes that `move_u8` walks, besides the bytes that are adjacent in memory.
 AXES = 5
 
 
 @kernel
 def copy_row(source, target, size):
-    """target[:size] = source[:size]"""
+    """Set target[:size] = source[:size]."""
     for i in range(np.uintp(size)):
         target[i] = source[i]
 
 
 @kernel
 def move_u8(x, start, shape, strides, run, out):
-    """out[a, b, c, d, e, r] = x[start + (a, b, c, d, e) · strides + r]
+    """Set out[a, b, c, d, e, r] = x[start + (a, b, c, d, e) · strides + r].
 
     Args:
         x: uint8 1-D.
         shape, strides: int64 [5], of out and, in bytes, of x; a stride may be 0 or
             negative.
-        run: bytes in a row, the last axis of out.
+        run: adjacent bytes, the last axis of out.
         out: uint8 1-D, written.
     """
     at = 0
@@ -33,6 +33,7 @@ def move_u8(x, start, shape, strides, run, out):
                 for d in range(shape[3]):
                     place = start + a * strides[0] + b * strides[1]
                     place += c * strides[2] + d * strides[3]
+                    # A slice for each byte would take longer than the byte.
                     if run == 1:
                         for e in range(shape[4]):
                             out[np.uintp(at + e)] = x[np.uintp(place + e * strides[4])]
@@ -46,18 +47,19 @@ def move_u8(x, start, shape, strides, run, out):
 
 @kernel
 def take_u8(x, places, outer, size, inner, out):
-    """out[o, i, r] = x[o, places[i, 0], r]
+    """Set out[o, i, r] = x[o, places[i, 0], r].
 
     Args:
         x: uint8 1-D [outer, size, inner].
-        places: int64 [n, 2], each index from 0 to size - 1, and how many from there on
-            are neighbours, itself included; what lies behind n does not count.
+        places: int64 [n, 2], each an index from 0 to size - 1, and how many consecutive
+            indices start there, itself included; a run may end after n.
         out: uint8 1-D [outer, n, inner], written.
     """
     at, n = 0, len(places)
     for o in range(outer):
         i = 0
         while i < n:
+            # Consecutive indices are one copy; a piece of a step may cut a run short.
             index, run = places[np.uintp(i), 0], min(places[np.uintp(i), 1], n - i)
             source = x[np.uintp((o * size + index) * inner) :]
             copy_row(source, out[np.uintp(at) :], run * inner)
@@ -67,7 +69,7 @@ def take_u8(x, places, outer, size, inner, out):
 
 @kernel
 def concat_u8(x, y, outer, of_x, of_y, out):
-    """out[o] = x[o] and y[o], one behind the other
+    """Set out[o] = x[o] followed by y[o].
 
     Args:
         x, y: uint8 1-D [outer, of_x] and [outer, of_y].

@@ -1,4 +1,4 @@
-"""Elementwise kernels over activation codes; `out` aliases an input only if said so."""
+"""Elementwise kernels over codes; `out` may alias an input only where stated."""
 
 import numpy as np
 
@@ -7,26 +7,29 @@ from mdtensor.kernels.cpu.rounding.requantize import (
     HALF,
     SATURATED,
     add_pair_u8,
-    next_marked,
+    next_mark,
     requantize_row,
 )
 
-STRIP = 1024  # lanes between looks at the near-tie flag
-NEAR_TIE_F64 = 2.0**-40  # 1,024 * 3 * 2**-53 < 2**-40
+# Lanes between two tests of the near-tie flag; a strip stays in the first cache.
+STRIP = 1024
+# A float64 product with the reciprocal errs by less than 1,024 * 3 * 2**-53 < 2**-40.
+NEAR_TIE_F64 = 2.0**-40
 
 
 @kernel
 def lookup_u8(x, table, out):
-    """out[i] = table[x[i]]; x, out uint8 1-D of one length, table uint8 [256]."""
+    """Set out[i] = table[x[i]]; x, out uint8 1-D of one length, table uint8 [256]."""
     for i in range(np.uintp(len(out))):
         out[i] = table[np.uintp(x[i])]
 
 
 @kernel
 def lookup_u16(x, table, out):
-    """out[i] = table[x[i]]; x uint16, out as table, 1-D; table has 65,536 entries."""
+    """Set out[i] = table[x[i]]; 1-D; x uint16, `out` like the 65,536-entry table."""
     half = np.uintp(len(out) // 2)
-    pairs = x[: 2 * half].view(np.uint32)  # half the loads
+    # Two codes at once take half as many loads.
+    pairs = x[: 2 * half].view(np.uint32)
     for i in range(half):
         pair = pairs[i]
         out[2 * i] = table[np.uintp(pair & np.uint32(0xFFFF))]
@@ -37,14 +40,16 @@ def lookup_u16(x, table, out):
 
 @kernel
 def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
-    """out = clamp(round_half_even(((a-za)*Pa + (b-zb)*Pb) / Q) + zero_point, lo, hi).
+    """Set out = clamp(rhe(((a - za)*Pa + (b - zb)*Pb) / Q) + zero_point, lo, hi).
 
     Args:
         a, b, out: uint8 1-D of one length.
         za, zb, zero_point, lo, hi: int in 0 .. 255.
-        multipliers, limbs, guard: float32 [2], int64 [12], float32: `rescale_pair`.
+        multipliers, limbs, guard: float32 [2], int64 [12] and a float32, from
+            `rescale_pair`.
 
-    Rounding: the exact rational of both terms, once, half to even; commutative.
+    Rounding: once, half to even (rhe), of the exact rational of both terms;
+    commutative.
     """
     ma, mb = multipliers[0], multipliers[1]
     za, zb, zero = np.int32(za), np.int32(zb), np.int32(zero_point)
@@ -54,6 +59,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
         x = a[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
         y = b[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
         z = np.empty(STRIP, np.uint8)
+        # One flag for the whole strip lets LLVM vectorize the loop.
         near = np.int32(0)
         for i in range(np.uintp(len(x))):
             p = np.float32(np.float32(np.int32(np.int32(x[i]) - za)) * ma)
@@ -71,36 +77,37 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
 @kernel
 def _settle_pairs(x, y, za, zb, ma, mb, limbs, edge, zero, low, high, z):
+    """Decide the lanes of a strip that are near a tie by integers."""
     marks = np.zeros((len(x) + 7) // 8 * 8, np.uint8)
     for i in range(np.uintp(len(x))):
         p = np.float32(np.float32(np.int32(np.int32(x[i]) - za)) * ma)
         q = np.float32(np.float32(np.int32(np.int32(y[i]) - zb)) * mb)
         v = min(max(np.float32(p + q), -SATURATED), SATURATED)
         marks[i] = np.uint8(abs(abs(v - np.float32(np.rint(v))) - HALF) < edge)
-    i = next_marked(marks, 0)
+    i = next_mark(marks, 0)
     while i < len(marks):
         a = np.int32(np.int32(x[i]) - za)
         b = np.int32(np.int32(y[i]) - zb)
         z[i] = add_pair_u8(a, b, limbs, zero, low, high)
-        i = next_marked(marks, i + 1)
+        i = next_mark(marks, i + 1)
 
 
 @kernel
 def mul_u8u8u8(
     a, b, p, c, broadcast, za, zb, multiplier, limbs, zero_point, lo, hi, out
 ):
-    """out = clamp(round_half_even((a - za) * (b - zb) * P / Q) + zero_point, lo, hi).
+    """Set out = clamp(rhe((a - za) * (b - zb) * P / Q) + zero_point, lo, hi).
 
     Args:
         a: uint8 1-D [p, c].
         b: uint8 1-D [c] if broadcast else [p, c].
         multiplier, limbs: float32 [1], int64 [1, 8], from `rescale`.
-        out: uint8 1-D [p, c], written; may be a.
+        out: uint8 1-D [p, c], written; may alias a.
 
-    Rounding: the exact rational, half to even. Overflow: saturates.
+    Rounding: half to even (rhe) of the exact rational. Overflow: saturates.
     """
     za, zb = np.int32(za), np.int32(zb)
-    # whole pixels a strip, so that short rows fill the vector units as well
+    # A strip has whole pixels, so that short rows fill the vector units as well.
     line = max(STRIP // c, 1) * c if broadcast else STRIP
     acc = np.empty(line, np.int32)
     factor = np.zeros(line, np.int32)
@@ -128,15 +135,16 @@ def mul_u8u8u8(
 
 @kernel
 def _quantize_strip(x, scale, inverse, zero_point, lo, hi, out):
-    """Codes of up to STRIP values; divides only where the reciprocal might differ.
+    """Quantize up to STRIP values, by division only if the reciprocal might differ.
 
-    Returns: is there a NaN?
+    Returns: whether there is a NaN.
     """
     zero, low, high = np.int32(zero_point), np.int32(lo), np.int32(hi)
     near, nan = np.int32(0), np.int32(0)
     for i in range(np.uintp(len(x))):
         v = np.float64(x[i]) * inverse
         nan |= np.int32(v != v)
+        # Beyond 1,024 every code saturates, whatever the zero point.
         v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
         r = np.rint(v)
         near |= np.int32(abs(abs(v - r) - 0.5) < NEAR_TIE_F64)
@@ -152,15 +160,15 @@ def _quantize_strip(x, scale, inverse, zero_point, lo, hi, out):
 
 @kernel
 def quantize_f32u8(x, scale, zero_point, lo, hi, out):
-    """out = clamp(round_half_even(x / scale) + zero_point, lo, hi).
+    """Set out = clamp(rhe(x / scale) + zero_point, lo, hi); NaN gives zero_point.
 
     Args:
         x: float32 1-D. scale: float, a float32 value. out: uint8 1-D, written.
 
-    Returns: is there a NaN? It gives zero_point.
+    Returns: whether there is a NaN.
 
-    Rounding: exact, since a float64 quotient of two float32 below 1,024 cannot round
-    onto or across a half. Overflow: saturates.
+    Rounding: half to even (rhe), exact, since a float64 quotient of two float32 below
+    1,024 cannot round onto or across a half. Overflow: saturates.
     """
     inverse = 1.0 / np.float64(scale)
     has_nan = False
@@ -174,11 +182,13 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
 
 @kernel
 def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
-    """out[p, j] = quantized x[j, p] for j < c, zero_point for c <= j < cp.
+    """Set out[p, j] = quantized x[j, p] for j < c, zero_point for c <= j < cp.
 
-    Args: x: float32 1-D [c, pixels]; out: uint8 1-D [pixels, cp]; as quantize_f32u8.
+    Args: x: float32 1-D [c, pixels]; out: uint8 1-D [pixels, cp]; the others as in
+        `quantize_f32u8`.
     """
     inverse = 1.0 / np.float64(scale)
+    # Planes are quantized strip by strip, so that interleaving reads the first cache.
     planes = np.empty(cp * STRIP, np.uint8)
     planes[:] = np.uint8(zero_point)
     for first in range(0, pixels, STRIP):
@@ -192,7 +202,8 @@ def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
 
 @kernel
 def interleave(planes, cp, count, out):
-    """out[i, j] = planes[j, i] for i < count; planes uint8, STRIP apart."""
+    """Set out[i, j] = planes[j, i] for i < count; planes uint8, STRIP bytes apart."""
+    # Four planes, the usual case, are one 32-bit store per pixel.
     if cp == 4:
         p0, p1 = planes[:count], planes[STRIP:][:count]
         p2, p3 = planes[2 * STRIP :][:count], planes[3 * STRIP :][:count]
@@ -210,7 +221,7 @@ def interleave(planes, cp, count, out):
 
 @kernel
 def dequantize_u8f32(codes, scale, zero_point, out):
-    """out = (codes - zero_point) * scale, one float32 product; 1-D of one length."""
+    """Set out = (codes - zero_point) * scale, one float32 product; 1-D, one length."""
     zero = np.int32(zero_point)
     step = np.float32(scale)
     for i in range(np.uintp(len(out))):

@@ -1,7 +1,6 @@
-"""float16 to float32 and back by the CPU's instructions, eight numbers at a time.
+"""Casts between float16 and float32 by CPU instructions, eight numbers at a time.
 
-LLVM calls a library where a CPU has none, so `available` is asked first. The same
-results as `float16.widen_bits` and `narrow_bits`, NaN included.
+The results equal the results of `float16.widen_bits` and `narrow_bits`, also for NaN.
 
 Source: LLVM `fpext`, `fptrunc`; Intel Intrinsics Guide, vcvtph2ps and vcvtps2ph.
 """
@@ -12,13 +11,14 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import isa
 
+# LLVM calls a library function for each number if the CPU lacks the instructions.
 available = "f16c" in isa.FEATURES and not isa.IS_JIT_DISABLED
 HALF, WORD, FLOAT = ir.HalfType(), ir.IntType(16), ir.FloatType()
 
 
 @intrinsic
 def widen(typing_context, h):
-    """float32 of the bits of a float16."""
+    """Return the float32 that equals the bits of a float16."""
 
     def build(context, b, signature, arguments):
         return b.fpext(b.bitcast(arguments[0], HALF), FLOAT)
@@ -28,7 +28,7 @@ def widen(typing_context, h):
 
 @intrinsic
 def narrow(typing_context, x):
-    """The bits of the float16 nearest to a float32, half to even."""
+    """Return the bits of the float16 nearest to a float32, half to even."""
 
     def build(context, b, signature, arguments):
         return b.bitcast(b.fptrunc(arguments[0], HALF), WORD)

@@ -1,10 +1,11 @@
-"""float16 as its bits: casts and arithmetic in float32, rounded once.
+"""float16 as bits: casts and arithmetic in float32, rounded once.
 
-Arrays are uint16 (float16 by its bits), float32 or bool, 1-D and contiguous; all of a
-call are of one length. `out` may alias an input of its own type. Rounding: half to
-even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was rounded.
-numba knows no float16, and LLVM's own conversion calls a library where the CPU has no
-instruction; integer arithmetic vectorizes everywhere.
+Arrays are uint16 (the bits of float16), float32 or bool, 1-D and contiguous; all of
+one call have the same length. `out` may alias an input of the same type. Rounding: half
+to even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was
+rounded.
+numba does not support float16, and LLVM's own conversion calls a library if the CPU
+lacks the instruction, so this module uses integer arithmetic, which always vectorizes.
 
 Source: IEEE 754 binary16 and binary32; F. Giesen, "Float->half variants".
 """
@@ -16,31 +17,35 @@ from mdtensor.kernels.cpu.generic.float_order import greatest, least
 from mdtensor.kernels.cpu.jit import kernel
 
 SIGN, REST = np.uint32(0x8000), np.uint32(0x7FFF)
-INFINITY = np.uint32(0x7C00)  # above it, without the sign, is NaN
+# Without the sign, every NaN is above infinity.
+INFINITY = np.uint32(0x7C00)
 QUIET = np.uint32(0x7E00)
 PAYLOAD = np.uint32(0x3FF)
 INFINITY16 = np.int16(0x7C00)
 SPECIAL = np.uint32(0x7C00 << 13)
 QUIET32 = np.uint32(1 << 22)
-#: Exponents differ by 112; infinity and NaN by as much again.
+#: The exponents of the two formats differ by 112, those at infinity by twice as much.
 REBIAS = np.uint32(112 << 23)
-#: float32 bits of the smallest normal number, of the first that rounds to infinity, of
-#: infinity, and of 1/2, whose last bit is worth the smallest subnormal.
+# The last bit of a float32 near 1/2 is worth the smallest subnormal float16.
+#: The smallest normal float16 and its float32 bits; the float32 bits of the smallest
+#: number that rounds to infinity, of infinity, and of 1/2.
 SMALLEST = np.float32(2.0**-14)
 NORMAL, TOO_LARGE = np.uint32(113 << 23), np.uint32(143 << 23)
 INFINITY32, HALF = np.uint32(255 << 23), np.uint32(126 << 23)
-#: Takes the exponent back and rounds half up; the last bit kept makes ties even.
+#: Subtracts the exponents' difference and adds half a unit less one bit. With the last
+#: kept bit added, ties go to even.
 ROUND = np.uint32((2**32 - (112 << 23) + 0xFFF) & 0xFFFFFFFF)
 
 
 @kernel
 def widen_bits(h):
-    """The float32 that equals `h`."""
+    """Return the float32 that equals the bits `h`."""
     bits = np.uint32(h)
     rest = np.uint32(np.uint32(bits & REST) << np.uint32(13))
     sign = np.uint32(np.uint32(bits & SIGN) << np.uint32(16))
     normal = np.uint32(rest + REBIAS)
-    # A subnormal is a fraction without the leading one: put it there, subtract it.
+    # A subnormal lacks the leading one of a fraction: add it in the bits, then subtract
+    # it as a number.
     above = np.uint32(rest + NORMAL).view(np.float32)
     tiny = np.float32(above - SMALLEST).view(np.uint32)
     special = np.uint32(normal + REBIAS)
@@ -53,13 +58,13 @@ def widen_bits(h):
 
 @kernel
 def narrow_bits(x):
-    """`x` rounded half to even, as bits."""
+    """Return `x` rounded half to even, as bits."""
     bits = np.float32(x).view(np.uint32)
     rest = np.uint32(bits & np.uint32(0x7FFFFFFF))
     sign = np.uint32(np.uint32(bits >> np.uint32(16)) & SIGN)
     kept = np.uint32(rest >> np.uint32(13))
     normal = np.uint32(rest + ROUND + np.uint32(kept & np.uint32(1)))
-    # Added to 1/2, a subnormal is rounded by float32 itself.
+    # The sum with 1/2 has units of the smallest subnormal, so float32 rounds it.
     tiny = np.float32(rest.view(np.float32) + np.float32(0.5)).view(np.uint32)
     found = np.uint32(normal >> np.uint32(13))
     found = np.uint32(tiny - HALF) if rest < NORMAL else found
@@ -75,97 +80,97 @@ narrow = f16c.narrow if f16c.available else narrow_bits
 
 @kernel
 def to_float32(x, out):
-    """out = x, exactly; x uint16, out float32."""
+    """Set out = x, exactly; x uint16, out float32."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x[i])
 
 
 @kernel
 def from_float32(x, out):
-    """out = x rounded; x float32, out uint16."""
+    """Set out = x rounded; x float32, out uint16."""
     for i in range(np.uintp(len(out))):
         out[i] = narrow(x[i])
 
 
 @kernel
 def add(x1, x2, out):
-    """out = x1 + x2, rounded once."""
+    """Set out = x1 + x2, rounded once."""
     for i in range(np.uintp(len(out))):
         out[i] = narrow(np.float32(widen(x1[i]) + widen(x2[i])))
 
 
 @kernel
 def subtract(x1, x2, out):
-    """out = x1 - x2, rounded once."""
+    """Set out = x1 - x2, rounded once."""
     for i in range(np.uintp(len(out))):
         out[i] = narrow(np.float32(widen(x1[i]) - widen(x2[i])))
 
 
 @kernel
 def multiply(x1, x2, out):
-    """out = x1 * x2, rounded once."""
+    """Set out = x1 * x2, rounded once."""
     for i in range(np.uintp(len(out))):
         out[i] = narrow(np.float32(widen(x1[i]) * widen(x2[i])))
 
 
 @kernel
 def divide(x1, x2, out):
-    """out = x1 / x2, rounded once."""
+    """Set out = x1 / x2, rounded once."""
     for i in range(np.uintp(len(out))):
         out[i] = narrow(np.float32(widen(x1[i]) / widen(x2[i])))
 
 
 @kernel
 def minimum(x1, x2, out):
-    """out = the lesser of x1 and x2, NaN if one is; -0 is less than 0."""
+    """Set out = the lesser of x1 and x2, NaN if one is NaN; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
         out[i] = least(x1[i], x2[i], INFINITY16)
 
 
 @kernel
 def maximum(x1, x2, out):
-    """out = the greater of x1 and x2, NaN if one is; -0 is less than 0."""
+    """Set out = the greater of x1 and x2, NaN if one is NaN; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
         out[i] = greatest(x1[i], x2[i], INFINITY16)
 
 
 @kernel
 def equal(x1, x2, out):
-    """out = x1 == x2; out bool."""
+    """Set out = x1 == x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) == widen(x2[i])
 
 
 @kernel
 def not_equal(x1, x2, out):
-    """out = x1 != x2; out bool."""
+    """Set out = x1 != x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) != widen(x2[i])
 
 
 @kernel
 def less(x1, x2, out):
-    """out = x1 < x2; out bool."""
+    """Set out = x1 < x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) < widen(x2[i])
 
 
 @kernel
 def less_equal(x1, x2, out):
-    """out = x1 <= x2; out bool."""
+    """Set out = x1 <= x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) <= widen(x2[i])
 
 
 @kernel
 def greater(x1, x2, out):
-    """out = x1 > x2; out bool."""
+    """Set out = x1 > x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) > widen(x2[i])
 
 
 @kernel
 def greater_equal(x1, x2, out):
-    """out = x1 >= x2; out bool."""
+    """Set out = x1 >= x2; out bool."""
     for i in range(np.uintp(len(out))):
         out[i] = widen(x1[i]) >= widen(x2[i])

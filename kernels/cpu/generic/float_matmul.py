@@ -1,11 +1,10 @@
-"""Products of float32 matrices, any CPU: the order of the sums is fixed.
+"""Products of float32 matrices, on any CPU, with a fixed order of the sums.
 
     out[i, j] = fma(a[i, k-1], w[j, k-1], ... fma(a[i, 0], w[j, 0], bias[j]))
 
-A sum begins at the bias and takes one product after the other, each added by a fused
-multiply-add, which rounds once. So the bytes are the same on every runway, and a sum
-may rest in `out` between two blocks of k. A CPU without such an instruction calls the
-C library for it.
+A sum begins at the bias. Each product is added by a fused multiply-add, which rounds
+once. So the bytes are the same on every ISA, and a sum may rest in `out` between two
+blocks of k. A CPU without this instruction calls the C library.
 
 Source: IEEE 754-2019, 5.4.1, fusedMultiplyAdd.
 """
@@ -22,20 +21,21 @@ PANEL = 16
 ALIGN = 64
 
 
-def aligned_f32(size):
-    """Zeros, float32 [size], that begin at a line of the cache."""
+def allocate_f32(size):
+    """Allocate float32 zeros [size] that begin at a cache line."""
+    # A vector that crosses a cache line is read twice.
     room = np.zeros(size + ALIGN // 4, np.float32)
     start = -room.ctypes.data % ALIGN // 4
     return room[start : start + size]
 
 
 def padded_columns(n):
-    """`n` rounded up to whole panels: the length of a bias."""
+    """Return `n` rounded up to whole panels: the length of a bias."""
     return -(-n // PANEL) * PANEL
 
 
 def pack_f32(w):
-    """w[n, k] as panels [n / 16][k][16]; columns that do not exist are 0.
+    """Pack w[n, k] as panels [n / 16][k][16]; missing columns are 0.
 
     Args:
         w: float32 [n, k], any strides.
@@ -43,7 +43,7 @@ def pack_f32(w):
     Returns: float32 1-D.
     """
     n, k = w.shape
-    packed = aligned_f32(padded_columns(n) * k)
+    packed = allocate_f32(padded_columns(n) * k)
     panels = packed.reshape(padded_columns(n) // PANEL, k, PANEL)
     for panel, first in zip(panels, range(0, n, PANEL), strict=True):
         rows = w[first : first + PANEL]
@@ -54,10 +54,10 @@ def pack_f32(w):
 # Each product is fused and added in order, so that every ISA gives the same bytes
 # (decision 0029).
 def multiply_add(x, y, z):
-    """x * y + z as float32, rounded once; of Python's numbers.
+    """Return x * y + z as float32, rounded once; for uncompiled code.
 
-    The product is exact in float64, and so is what its sum with z loses. A float64 on
-    a tie of float32 moves to the side that its own rounding hid.
+    The product is exact in float64, and so is the part that its sum with z loses. If
+    the float64 sum is a tie of float32, it moves to the side of the lost part.
     """
     with np.errstate(all="ignore"):
         product = np.float64(x) * np.float64(y)
@@ -74,12 +74,12 @@ def multiply_add(x, y, z):
 
 @overload(multiply_add, inline="always")
 def _multiply_add(x, y, z):
-    return lambda x, y, z: fused(x, y, z)
+    return lambda x, y, z: fma(x, y, z)
 
 
 @intrinsic
-def fused(typingctx, x, y, z):
-    """The instruction, or the C library's fmaf."""
+def fma(typingctx, x, y, z):
+    """Return x * y + z, by the instruction or by the C library's fmaf."""
 
     def emit(context, b, signature, arguments):
         single = ir.FloatType()
@@ -92,7 +92,7 @@ def fused(typingctx, x, y, z):
 
 @kernel
 def add_products(a, first, depth, weights, sums):
-    """sums[j] = fma(a[first + i], weights[i, j], sums[j]) for i = 0 .. depth - 1."""
+    """Set sums[j] = fma(a[first + i], weights[i, j], sums[j]) for each i < depth."""
     row = a[np.uintp(first) : np.uintp(first + depth)]
     for i in range(np.uintp(depth)):
         x = row[i]
@@ -103,7 +103,8 @@ def add_products(a, first, depth, weights, sums):
 
 @kernel
 def multiply_panel(a, lda, m, k, weights, bias, out, at, ldc, columns):
-    """out[at + i * ldc + j] for the `columns` of one panel, weights [k, 16]."""
+    """Write out[at + i * ldc + j] for the `columns` of one panel, weights [k, 16]."""
+    # All 16 sums are computed, also for fewer columns: vectors need full panels.
     sums = np.empty(PANEL, np.float32)
     for i in range(m):
         sums[:] = bias
@@ -117,7 +118,7 @@ def multiply_panel(a, lda, m, k, weights, bias, out, at, ldc, columns):
 # (decision 0029).
 @kernel
 def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
-    """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step after the other.
+    """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step at a time.
 
     Args:
         a: float32, row i starts at i * lda.

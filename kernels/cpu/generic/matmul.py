@@ -1,8 +1,8 @@
-"""Matrix products of unsigned activation codes with signed weights, any CPU.
+"""Matrix products of unsigned codes with signed weights, on any CPU.
 
-The sums are formed in float32 with fused multiply-add: every partial sum of 512
-products is an integer below 2**24, hence exact in any order, and plain loops over
-float32 fill the vector units of every instruction set. Chunks of 512 meet in int32.
+The sums are formed in float32, because plain loops over float32 fill the vector
+units of every ISA. A partial sum of 512 products is an integer below 2**24, so it is
+exact in any order. Chunks of 512 products are added in int32.
 """
 
 import numpy as np
@@ -11,31 +11,34 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.requantize import requantize_row
 
 PANEL = 16
-#: Does `gemm_u8s8u8` compare sums with exceptions, where there are some?
-TAKES_EXCEPTIONS = False
-CHUNK = 512  # 512 * 255 * 128 < 2**24
+#: Whether `gemm_u8s8u8` compares sums with exception sums.
+TAKES_EXCEPTION_SUMS = False
+# Float32 represents every integer up to 2**24, and 512 * 255 * 128 is less.
+CHUNK = 512
+# Lanes that are rounded together; fewer would leave vectors partly empty.
 BLOCK_LANES = 256
-# all values are exact integers, so neither contraction nor order changes a bit
+# All values are exact integers, so neither contraction nor order changes a bit.
 EXACT_MATH = {"contract", "reassoc", "nsz"}
 
 
 @kernel
 def padded_columns(n):
-    """Columns after padding to whole panels: the length of bias and multiplier."""
+    """Return `n` rounded up to whole panels: the length of bias and multiplier."""
     return (n + PANEL - 1) // PANEL * PANEL
 
 
-#: Columns of packed weights lie apart from those before only at multiples of this.
-PANEL_COLUMNS = 0  # rows of the panel hold all columns
+#: Packed weights can be divided only at multiples of this many columns; 0: nowhere,
+#: since a row of the panel holds all columns.
+PANEL_COLUMNS = 0
 
 
 def packed_column_bytes(k):
-    """Bytes of a packed column of k weights."""
+    """Return the bytes of a packed column of k weights."""
     return 4 * (-(-k // 4) * 4)
 
 
 def pack_s8(weight):
-    """Weights in the layout of this runway: float32 [k padded to 4][n padded].
+    """Pack weights as float32 [k padded to 4][n padded].
 
     Args:
         weight: int8 [n, k].
@@ -50,15 +53,16 @@ def pack_s8(weight):
 
 @kernel
 def block_rows(columns):
-    """Rows that are finished together, so that short rows fill the vector units."""
+    """Return how many rows are rounded together, so that short rows fill vectors."""
     return max(4, BLOCK_LANES // columns // 4 * 4)
 
 
 @kernel
 def _load_rows(a, lda, row, m, first, k, width, count, rows):
-    """rows[r, i] = a[row + r, first + i] as float32; past m the last row again."""
+    """Set rows[r, i] = a[row + r, first + i] as float32; past m the last row again."""
     k = np.uintp(k)
     width = np.uintp(width)
+    # Rows without gaps are one long row.
     if np.uintp(lda) == width and row + np.uintp(count) <= np.uintp(m):
         source = a[row * width : (row + np.uintp(count)) * width]
         for i in range(np.uintp(count) * width):
@@ -76,7 +80,8 @@ def _load_rows(a, lda, row, m, first, k, width, count, rows):
 
 @kernel(fastmath=EXACT_MATH)
 def _four_rows_f32(rows, width, w, n, sums):
-    """sums[r, j] = sum over i of rows[r, i] * w[i, j]; 4 rows, width % 4 == 0."""
+    """Set sums[r, j] = sum over i of rows[r, i] * w[i, j]; 4 rows, width % 4 == 0."""
+    # Four rows share each load of the weights, and four steps each store of a sum.
     one = np.uintp(1)
     s0, s1 = sums[:n], sums[n : n * np.uintp(2)]
     s2, s3 = sums[n * np.uintp(2) : n * np.uintp(3)], sums[n * np.uintp(3) :]
@@ -103,7 +108,7 @@ def _four_rows_f32(rows, width, w, n, sums):
 
 @kernel
 def _rows_s32(a, lda, row, m, k, panel, n, rows, sums, acc, count):
-    """acc[r, j] = sum over k of a[row + r, k] * w[k, j] in int32, r < count."""
+    """Set acc[r, j] = sum over k of a[row + r, k] * w[k, j] in int32, r < count."""
     four = np.uintp(4)
     for j in range(np.uintp(count) * n):
         acc[j] = np.int32(0)
@@ -124,22 +129,22 @@ def _rows_s32(a, lda, row, m, k, panel, n, rows, sums, acc, count):
 
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exception_sums,
     zero_point, lo, hi, out, ldc,
 ):  # fmt: skip
-    """out = clamp(round_half_even((a @ w.T + bias) * ratio) + zero_point, lo, hi).
+    """Set out = clamp(rhe((a @ w.T + bias) * ratio) + zero_point, lo, hi).
 
     Args:
         a: uint8 1-D, row i starts at i * lda; readable 64 bytes past its last row.
         packed: w int8 [n, k] from `pack_s8`.
         bias: int32 [padded n], holds b - x_zero_point * sum of the row of w.
         multiplier, limbs: float32 [padded n], int64 [padded n, 8], from `rescale`.
-        exceptions: int32 [0]; here sums near ties are looked for.
+        exception_sums: int32 [0]; this kernel finds sums near ties instead.
         zero_point, lo, hi: int in 0 .. 255.
         out: uint8 1-D, row i at i * ldc, n written per row; must not alias `a`.
 
-    Rounding: the exact rational, half to even. Overflow: int32 holds k <= 65,793;
-    the result saturates.
+    Rounding: half to even (rhe) of the exact rational. Overflow: int32 holds sums of
+    k <= 65,793 products; the result saturates.
     """
     columns = np.uintp(padded_columns(n))
     count = np.uintp(block_rows(columns))
@@ -173,7 +178,7 @@ def gemm_u8s8u8(
 
 @kernel
 def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
-    """out = a @ w.T + bias, exact in int32.
+    """Set out = a @ w.T + bias, exact in int32.
 
     Args: as `gemm_u8s8u8`; out: int32 1-D, row i at i * ldc, n written per row.
     """

@@ -1,7 +1,7 @@
-"""How many elements wrapped: as `kernels.numpy.overflow`, without temporaries.
+"""Counts of wrapped elements, as in `kernels.numpy.overflow`, without temporaries.
 
-All arrays are 1-D, of one length and of any integer types. Of 8 and 16 bits the exact
-results are int32, without a limit to compare with.
+All arrays are 1-D, of one length and of any integer types. Exact results of 8-bit and
+16-bit operands are int32, so those kernels do not need a limit.
 """
 
 import numpy as np
@@ -10,24 +10,27 @@ from mdtensor.kernels.cpu.jit import kernel
 
 
 @kernel
-def off(exact, found, limit):
-    """Whether `found` is not the integer that is about `exact`."""
+def is_off(exact, found, limit):
+    """Return whether `found` differs from `exact` by `limit` or more.
+
+    `exact` is a float64 near the exact result.
+    """
     return abs(exact - np.float64(found)) >= limit
 
 
 @kernel
 def add(a, b, found, limit):
-    """How many of `found` are not a + b."""
+    """Count the elements of `found` that differ from a + b."""
     count = 0
     for i in range(np.uintp(len(found))):
         exact = np.float64(a[i]) + np.float64(b[i])
-        count += off(exact, found[i], limit)
+        count += is_off(exact, found[i], limit)
     return count
 
 
 @kernel
 def add_narrow(a, b, found, _):
-    """As `add`, of at most 16 bits."""
+    """Count as `add` does, for operands of at most 16 bits."""
     count = np.int32(0)
     for i in range(np.uintp(len(found))):
         exact = np.int32(np.int32(a[i]) + np.int32(b[i]))
@@ -37,17 +40,17 @@ def add_narrow(a, b, found, _):
 
 @kernel
 def subtract(a, b, found, limit):
-    """How many of `found` are not a - b."""
+    """Count the elements of `found` that differ from a - b."""
     count = 0
     for i in range(np.uintp(len(found))):
         exact = np.float64(a[i]) - np.float64(b[i])
-        count += off(exact, found[i], limit)
+        count += is_off(exact, found[i], limit)
     return count
 
 
 @kernel
 def subtract_narrow(a, b, found, _):
-    """As `subtract`, of at most 16 bits."""
+    """Count as `subtract` does, for operands of at most 16 bits."""
     count = np.int32(0)
     for i in range(np.uintp(len(found))):
         exact = np.int32(np.int32(a[i]) - np.int32(b[i]))
@@ -57,17 +60,17 @@ def subtract_narrow(a, b, found, _):
 
 @kernel
 def multiply(a, b, found, limit):
-    """How many of `found` are not a · b."""
+    """Count the elements of `found` that differ from a · b."""
     count = 0
     for i in range(np.uintp(len(found))):
         exact = np.float64(a[i]) * np.float64(b[i])
-        count += off(exact, found[i], limit)
+        count += is_off(exact, found[i], limit)
     return count
 
 
 @kernel
 def multiply_narrow(a, b, found, _):
-    """As `multiply`, of at most 16 bits."""
+    """Count as `multiply` does, for operands of at most 16 bits."""
     count = np.int32(0)
     for i in range(np.uintp(len(found))):
         exact = np.int32(np.int32(a[i]) * np.int32(b[i]))
@@ -77,7 +80,10 @@ def multiply_narrow(a, b, found, _):
 
 @kernel
 def differ(x, found):
-    """How many of `found` are not x; their types are not int64 beside uint64."""
+    """Count the elements of `found` that differ from x.
+
+    The types are not int64 with uint64: numba would compare these as float64.
+    """
     count = 0
     for i in range(np.uintp(len(found))):
         count += x[i] != found[i]

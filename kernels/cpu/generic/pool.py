@@ -8,15 +8,16 @@ from mdtensor.kernels.cpu.rounding.requantize import requantize_s32u8
 
 @kernel
 def max_pool_u8(x, window, out):
-    """out[p, c] = max of x over the window; padding never wins.
+    """Set out[p, c] = max of x over the window, without its padding.
 
-    Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written. A window that
-    holds only padding gives 0.
+    Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written. A window with
+        only padding gives 0.
     """
     h, w, c, kh, kw, sh, sw = window[:7]
     top, left, dh, dw, oh, ow = window[7:13]
     for p in range(oh * ow):
         target = out[np.uintp(p * c) : np.uintp((p + 1) * c)]
+        # Codes are unsigned, so 0 never exceeds a code of the image.
         for n in range(np.uintp(c)):
             target[n] = np.uint8(0)
         for i in range(kh):
@@ -42,7 +43,7 @@ def avg_pool_u8(
     hi,
     out,
 ):
-    """out[p, c] = clamp(round_half_even(sum of (x - x_zero_point) * ratio) + z).
+    """Set out[p, c] = clamp(rhe(sum of (x - x_zero_point) * ratio) + zero_point).
 
     Args:
         count_include_pad: divide by kh * kw rather than by the pixels inside.
@@ -50,7 +51,7 @@ def avg_pool_u8(
             ratio that includes 1 / n for a window of n pixels.
         out: uint8 1-D [oh, ow, c], written. An empty window gives zero_point.
 
-    Rounding: the exact rational, half to even. Overflow: saturates.
+    Rounding: half to even (rhe) of the exact rational. Overflow: saturates.
     """
     h, w, c, kh, kw, sh, sw = window[:7]
     top, left, dh, dw, oh, ow = window[7:13]
@@ -68,7 +69,9 @@ def avg_pool_u8(
                     pixel = x[np.uintp((y * w + at) * c) :]
                     for n in range(np.uintp(c)):
                         sums[n] = np.int32(sums[n] + np.int32(pixel[n]))
+        # Windows at borders hold fewer pixels, and each count has a ratio of its own.
         row = kh * kw - 1 if count_include_pad else max(count - 1, 0)
+        # One subtraction per output replaces one per pixel.
         offset = np.int32(count * x_zero_point)
         for n in range(np.uintp(c)):
             acc = np.int32(sums[n] - offset)
@@ -77,20 +80,19 @@ def avg_pool_u8(
             )
 
 
-# Reductions over activation codes.
-
-
 @kernel
 def mean_u8u8(x, p, c, x_zero_point, multiplier, limbs, zero_point, lo, hi, out):
-    """out[c] = clamp(round_half_even(sum over p of (x - x_zero_point) * P / Q) + z).
+    """Set out[c] = clamp(rhe(sum over p of (x - x_zero_point) * P / Q) + zero_point).
 
     Args:
         x: uint8 1-D [p, c].
         multiplier, limbs: float32 [1], int64 [1, 8]; their ratio includes 1 / p.
         out: uint8 1-D [c], written.
 
-    Rounding: the exact rational, half to even. Overflow: int32 holds p <= 8,421,504.
+    Rounding: half to even (rhe) of the exact rational. Overflow: int32 holds the
+    sums of p <= 8,421,504 pixels.
     """
+    # Rows are read in the order of memory, so one sum per channel stays open.
     sums = np.zeros(c, np.int32)
     for i in range(p):
         row = x[np.uintp(i * c) : np.uintp((i + 1) * c)]

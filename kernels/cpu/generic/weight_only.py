@@ -1,15 +1,15 @@
-"""Products of float32 activations with codes of weights, any CPU.
+"""Products of float32 activations with quantized weights, on any CPU.
 
     out[i, j] = bias[j] + sum_k a[i, k] * w[j, k]        as in `float_matmul.py`
     w[j, k] = float32(scale * (code[j, k] - zero))       rounded once
 
-A panel of 16 columns becomes numbers when its turn comes; the sums are those of the
-product with the dequantized weights, to the byte.
+Each panel of 16 columns is dequantized just before its product. The result has the
+bytes of the product with the dequantized weights.
 
-    codes of 8 bits     int8 [n / 16][k][16]
-    codes of 4 bits     uint8 [n / 16][ceil(k / 2)][16], the even k in the low nibble
-    scales, zeros       float32 [n / 16][ceil(k / size)][16], for `size` neighbours
-                        along k; zeros are integers
+    8-bit codes     int8 [n / 16][k][16]
+    4-bit codes     uint8 [n / 16][ceil(k / 2)][16], the even k in the low nibble
+    scales, zeros   float32 [n / 16][ceil(k / size)][16], each for `size` neighbours
+                    along k; zeros are integers
 """
 
 import numpy as np
@@ -26,32 +26,32 @@ from mdtensor.kernels.cpu.generic.float_matmul import (
 from mdtensor.kernels.cpu.jit import kernel
 
 
-def padded_rows(values):
-    """values[n, ...] with rows of 0 up to whole panels."""
+def pad_rows(values):
+    """Pad values[n, ...] with rows of 0 to whole panels."""
     padded = np.zeros((padded_columns(len(values)), *values.shape[1:]), values.dtype)
     padded[: len(values)] = values
     return padded
 
 
-def turn_block(rows, first, i, panels, p):
-    """panels[p, i : i + 16] = rows[first : first + 16, i : i + 16].T; of bytes."""
+def transpose_block(rows, first, i, panels, p):
+    """Set panels[p, i : i + 16] = rows[first : first + 16, i : i + 16].T, bytes."""
     panels[p, i : i + PANEL] = rows[first : first + PANEL, i : i + PANEL].T
 
 
-@overload(turn_block, inline="always")
-def _turn_block(rows, first, i, panels, p):
-    def turn(rows, first, i, panels, p):
+@overload(transpose_block, inline="always")
+def _transpose_block(rows, first, i, panels, p):
+    def transpose(rows, first, i, panels, p):
         width = np.int64(rows.shape[1])
         source = vectors.address_of(rows, np.int64(first) * width + np.int64(i))
         at = (np.int64(p) * width + np.int64(i)) * PANEL
-        turn_bytes(source, width, vectors.address_of(panels, at))
+        transpose_bytes(source, width, vectors.address_of(panels, at))
 
-    return turn
+    return transpose
 
 
 @intrinsic
-def turn_bytes(typingctx, source, pitch, target):
-    """16 x 16 bytes turned, rows `pitch` bytes apart to 256 in one piece."""
+def transpose_bytes(typingctx, source, pitch, target):
+    """Transpose 16 x 16 bytes: rows `pitch` bytes apart become 256 adjacent bytes."""
 
     def emit(context, b, signature, arguments):
         source, pitch, target = arguments
@@ -64,7 +64,9 @@ def turn_bytes(typingctx, source, pitch, target):
             [half * PANEL // 2 + i // 2 + PANEL * (i % 2) for i in range(PANEL)]
             for half in (0, 1)
         ]
-        for _ in range(4):  # each riffles all 256 bytes: their places turn by a bit
+        # Each round interleaves halves, which rotates the 8 bits of every byte's place
+        # by one. Four rounds swap row and column.
+        for _ in range(4):
             pairs = zip(rows[: PANEL // 2], rows[PANEL // 2 :], strict=True)
             rows = [
                 b.shuffle_vector(x, y, vectors.constant(vectors.I32, order))
@@ -80,33 +82,35 @@ def turn_bytes(typingctx, source, pitch, target):
 
 @kernel
 def interleave(rows, panels):
-    """panels[p, i, j] = rows[16 * p + j, i]; bytes, C-contiguous."""
+    """Set panels[p, i, j] = rows[16 * p + j, i]; bytes, C-contiguous."""
     width = panels.shape[1]
     whole = width // PANEL * PANEL
     for p in range(panels.shape[0]):
         for i in range(0, whole, PANEL):
-            turn_block(rows, p * PANEL, i, panels, p)
+            transpose_block(rows, p * PANEL, i, panels, p)
         for i in range(whole, width):
             for j in range(PANEL):
                 panels[p, i, j] = rows[p * PANEL + j, i]
 
 
 def pack_rows(rows):
-    """Bytes rows[n, width] as panels [n / 16][width][16], 1-D."""
+    """Pack bytes rows[n, width] as panels [n / 16][width][16], 1-D."""
     if rows.T.flags.c_contiguous and not rows.flags.c_contiguous:
         return pack_columns(rows.T)
     rows = np.ascontiguousarray(rows)
     n, width = rows.shape
     panels = np.zeros((padded_columns(n) // PANEL, width, PANEL), rows.dtype)
+    # Only the last panel is padded, which saves a copy of all weights.
     whole = n // PANEL
     interleave(rows, panels[:whole])
     if whole < len(panels):
-        interleave(padded_rows(rows[whole * PANEL :]), panels[whole:])
+        interleave(pad_rows(rows[whole * PANEL :]), panels[whole:])
     return panels.reshape(-1)
 
 
 def pack_columns(columns):
-    """As `pack_rows`, of bytes [width, n]: 16 of them lie side by side already."""
+    """Pack bytes columns[width, n] like the rows of `pack_rows`."""
+    # Sixteen bytes of a panel are adjacent already, so they are copied as one element.
     width, n = columns.shape
     if n % PANEL:
         padded = np.zeros((width, padded_columns(n)), columns.dtype)
@@ -117,18 +121,19 @@ def pack_columns(columns):
 
 
 def pack_grid(values):
-    """Scales or zeros [n, blocks] as float32 [n / 16][blocks][16], 1-D."""
-    rows = padded_rows(np.asarray(values, np.float32))
+    """Pack scales or zeros [n, blocks] as float32 [n / 16][blocks][16], 1-D."""
+    rows = pad_rows(np.asarray(values, np.float32))
     panels = rows.reshape(len(rows) // PANEL, PANEL, rows.shape[1])
     return panels.transpose(0, 2, 1).reshape(-1)
 
 
 @kernel
 def unpack_s8(packed, k, first, start, stop, scales, zeros, size, weights):
-    """weights[i - start, j] = scale * (code - zero) of columns first .. first + 16.
+    """Set weights[i - start, j] = scale * (code - zero), in the panel at `first`.
 
     Args:
-        first: column; start, stop: the part of k.
+        first: the first column of the panel.
+        start, stop: the part of k.
     """
     codes = packed[np.uintp(first * k) :]
     blocks = (k + size - 1) // size
@@ -150,7 +155,7 @@ def unpack_s8(packed, k, first, start, stop, scales, zeros, size, weights):
 
 @kernel
 def unpack_u4(packed, k, first, start, stop, scales, zeros, size, weights):
-    """As `unpack_s8`; `start` is even."""
+    """Unpack 4-bit codes as `unpack_s8` does 8-bit codes; `start` is even."""
     codes = packed[np.uintp(first * ((k + 1) // 2)) :]
     blocks = (k + size - 1) // size
     i = start
@@ -164,6 +169,7 @@ def unpack_u4(packed, k, first, start, stop, scales, zeros, size, weights):
         for r in range(np.uintp(end - i)):
             line = source[(r >> np.uintp(1)) * np.uintp(PANEL) :]
             row = target[r * np.uintp(PANEL) :]
+            # One branch per row, not per code, leaves loops that vectorize.
             if r & np.uintp(1):
                 for j in range(np.uintp(PANEL)):
                     step = np.float32(np.float32(line[j] >> np.uint8(4)) - zero[j])
@@ -177,16 +183,16 @@ def unpack_u4(packed, k, first, start, stop, scales, zeros, size, weights):
 
 @kernel
 def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """out[i, j] = bias[j] + sum_k a[i, k] * scale * (code[j, k] - zero).
+    """Set out[i, j] = bias[j] + sum_k a[i, k] * scale * (code[j, k] - zero).
 
     Args:
         a: float32, row i starts at i * lda.
         packed: int8 codes, by `pack_rows`.
-        scales, zeros: by `pack_grid`, for `size` neighbours along k.
+        scales, zeros: by `pack_grid`, each for `size` neighbours along k.
         bias: float32 [n padded to 16].
         out: float32, row i starts at i * ldc, written, must not alias `a`.
 
-    Rounding: a weight once; then as `gemm_f32f32f32`.
+    Rounding: each weight once; then as in `gemm_f32f32f32`.
     """
     weights = np.empty(k * PANEL, np.float32)
     for first in range(0, n, PANEL):
@@ -199,7 +205,10 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 
 @kernel
 def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
+    """Multiply as `gemm_f32s8f32` does, with two 4-bit codes in a byte.
+
+    `size` is even or at least k.
+    """
     weights = np.empty(k * PANEL, np.float32)
     for first in range(0, n, PANEL):
         unpack_u4(packed, k, first, 0, k, scales, zeros, size, weights)

@@ -90,11 +90,12 @@ def _strip(w, first, rows):
 def _operand(step, group, image, first, rows, x, scratch):
     """Return the activations of a product: x itself, or im2col in scratch.
 
-    For x itself, `first` and `rows` count pixels; the end of x without slack is copied.
+    For x itself, `first` and `rows` count pixels.
     """
     window = window_of(step)
     c, channels = window.channels, window.channels // step.groups
     if step.strip == 0:
+        # The end of x without slack is copied, since kernels read whole vectors.
         start = np.uintp(first * c)
         if len(x) >= (first + rows) * c + SLACK:
             return x[start + np.uintp(group * channels) :]
@@ -113,8 +114,8 @@ def _operand(step, group, image, first, rows, x, scratch):
 def convolve(steps, i, x, y, out, scratch, constants):
     """Run a convolution as a matrix product.
 
-    strip = 0: the pixels of x are the rows. Without slack behind x its last rows go
-    through scratch. Otherwise: im2col of `strip` output lines at a time.
+    If strip is 0, the pixels of x are the rows; otherwise the rows are the im2col of
+    `strip` output lines at a time.
     """
     step = steps[i]
     window = window_of(step)
@@ -126,9 +127,11 @@ def convolve(steps, i, x, y, out, scratch, constants):
     if step.strip == 0:
         lines, lda = batch * lines * length, window.channels
         batch, length = 1, 1
+        # Only the rows whose vectors end behind x go through scratch.
         tail = SLACK // lda + 1
         has_slack = len(x) >= lines * lda + SLACK
         pace = lines if has_slack else max(lines - tail, min(lines, tail))
+    # All images of a group follow each other, so that its weights stay in a cache.
     for part in range(groups * batch):
         g, image = part // batch, part % batch
         place = step.weights + g * step.weight_bytes
@@ -337,6 +340,7 @@ def invokers(name):
     if name == kernel_set.HOST.name:
         return INVOKE
     names = globals() | vars(kernel_set.kernels(name))
+    # `_operand` calls kernels too, so INVOKE must find the rebound one.
     names[_operand.__name__] = _rebind(_operand, name, names)
     return tuple(_rebind(function, name, names) for function in INVOKE)
 
@@ -344,10 +348,10 @@ def invokers(name):
 def _rebind(function, name, names):
     """Return `function` with other values for the global names that it reads.
 
-    It gets a new name, because cached code of a process with that ISA calls functions
-    of this module that differ from the functions of this process.
+    It gets a new name, because cached code of a process with that ISA calls other
+    functions of this module than this process does.
     """
     plain = getattr(function, "py_func", function)
-    bound = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")
-    bound.__qualname__ = bound.__name__
-    return kernel(bound)
+    other = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")
+    other.__qualname__ = other.__name__
+    return kernel(other)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.weight_only import padded_rows
+from mdtensor.kernels.cpu.generic.weight_only import pad_rows
 from mdtensor.kernels.numpy.conv import windows
 
 
@@ -20,7 +20,6 @@ class Layer:
     """A layer; subclasses set `_kernel`, and `_weights` as that kernel takes them.
 
     It uses the ISA of the context that makes it.
-
     """
 
     _kernel: str
@@ -29,7 +28,7 @@ class Layer:
     def __init__(self, n, k, bias):
         self.n, self.k, self.on = n, k, kernel_set.CHOSEN.get()
         given = np.zeros(n, np.float32) if bias is None else bias
-        self._bias = padded_rows(np.asarray(given, np.float32))
+        self._bias = pad_rows(np.asarray(given, np.float32))
 
     def __call__(self, x):
         """Return the result for x as a new array."""
@@ -60,7 +59,7 @@ class Layer:
     @property
     def runway(self):
         """Return the ISA of that kernel."""
-        return kernel_set.runway_of(self._act)
+        return kernel_set.isa_of(self._act)
 
     @property
     def bytes(self):
@@ -156,8 +155,10 @@ class Conv2d:
         """Return a view [n, oh, ow, kh, kw, c] of the pixels under the window."""
         top, left, bottom, right = self._padding
         n, c, height, width = x.shape
+        # Only padding needs zeros; the image overwrites everything else.
         fill = np.zeros if any(self._padding) else np.empty
         image = fill((n, top + height + bottom, left + width + right, c), x.dtype)
+        # Channels come last, because the sum over k runs over taps before channels.
         image[:, top : top + height, left : left + width] = x.transpose(0, 2, 3, 1)
         by_channel = image.transpose(0, 3, 1, 2)
         seen = windows(by_channel, self._kernel, self._stride, self._dilation)

@@ -13,10 +13,10 @@ from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
 from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
 from mdtensor.kernels.cpu.rounding.multipliers import (
-    NO_EXCEPTIONS,
+    NO_EXCEPTION_SUMS,
     NONE,
+    choose_multipliers,
     multiples,
-    with_exceptions,
 )
 from mdtensor.kernels.rescale import rescale
 
@@ -38,7 +38,7 @@ def product_constants(weight, bias, ratios, zero_point):
 
     They are (weight, bias, multiplier, limbs, exception sums).
     """
-    known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTIONS
+    known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTION_SUMS
     return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
 
 
@@ -50,8 +50,8 @@ def depthwise_constants(weight, bias, ratios, zero_point):
     on, given = kernel_set.CHOSEN.get(), (weight, bias, ratios, zero_point)
     found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
     if found is not None:
-        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTIONS
-    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTIONS)
+        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTION_SUMS
+    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTION_SUMS)
 
 
 def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
@@ -61,9 +61,9 @@ def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
     """
     multiplier, limbs = rescale(ratios)
     if not takes_exception_sums:
-        return multiplier, limbs, NO_EXCEPTIONS
+        return multiplier, limbs, NO_EXCEPTION_SUMS
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, exception_sums = with_exceptions(*given)
+    multiplier, exception_sums = choose_multipliers(*given)
     return multiplier, limbs, exception_sums
 
 
@@ -76,8 +76,9 @@ def is_depthwise(weight, groups):
         return False
     limit = 1 << (kernel_set.CHOSEN.get().DEPTHWISE_BITS - 1)
     sizes = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
-    is_held = weight.min() >= -limit and weight.max() < limit
-    return is_held and 255 * sizes.max() <= MOST_SUM
+    fits = weight.min() >= -limit and weight.max() < limit
+    # The generic kernel sums in float32, which must be exact.
+    return fits and 255 * sizes.max() <= MOST_SUM
 
 
 class Conv2d(Step):
@@ -114,6 +115,7 @@ class Conv2d(Step):
         self.kind = interpret.DEPTHWISE if self.is_depthwise else interpret.CONV
         self.output_type = U8 if ratios is not None else S32
         self.kernels = self._kernels(ratios is not None)
+        # The zero point adds a constant to each sum, so it goes into the bias.
         total = x_zero_point * weight.astype(np.int64).sum(axis=(1, 2, 3))
         shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
         assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
@@ -136,7 +138,7 @@ class Conv2d(Step):
         n = len(weight) // groups
         padded = self.on.padded_columns(n)
         # Exact sums are not rounded.
-        rounding = [NO_EXCEPTIONS] * 3
+        rounding = [NO_EXCEPTION_SUMS] * 3
         if ratios is not None:
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants
@@ -144,11 +146,13 @@ class Conv2d(Step):
         if self.is_depthwise:
             packed = [self.on.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
         else:
+            # k counts taps before channels, as in the rows of im2col.
             rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
             packed = [self.on.pack_s8(np.ascontiguousarray(part)) for part in rows]
         constants = Constants()
         places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
         for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
+            # Missing columns have sums too, and none of them equals NONE.
             parts = pad_groups(array, groups, n, padded, pad) if len(array) else None
             places.append(0 if parts is None else constants.add(parts)[0])
         self._fields = dict(zip(PLACES, places, strict=True))
@@ -170,6 +174,7 @@ class Conv2d(Step):
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
         ow = seen.out_w
+        # A 1x1 convolution reads its pixels in place.
         strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
         strip = min(strip, seen.out_h)
         scratch = strip * ow * pitch if strip else 2 * shape[3] + interpret.SLACK
@@ -216,10 +221,8 @@ class Linear(Conv2d):
         return int(np.prod(shape)) * self.weight_shape[0]
 
 
-# Products with 9-bit weights, such as codes minus a zero point.
-
-# A 9-bit weight is a sum of int8 of its own sign, so that no partial sum exceeds the
-# product with the whole weight.
+# Weights minus a zero point may have 9 bits. Such a weight is a sum of int8 of its own
+# sign, so that no partial sum exceeds the product with the whole weight.
 
 #: The least number of columns of a product.
 PANEL = 8
@@ -256,7 +259,7 @@ class Repeated(Step):
         return self.bound(x.shape)(as_bytes(x))
 
     def bound(self, shape):
-        """Return what repeats the channels of these codes and multiplies them."""
+        """Return a call that repeats the channels of codes and multiplies them."""
         take, product = self.parts
         first = take.bound(shape)
         second = product.bound(first.shape)
@@ -292,9 +295,9 @@ def linear(weight, bias=None, **options):
 def _blocks(weight, groups):
     """Merge groups of one channel into groups of several; return both.
 
-    The added weights are 0. A panel of columns takes no longer than a single column.
-
+    The added weights are 0.
     """
+    # A panel of columns takes no longer than a single column.
     size, outputs = gcd(groups, PANEL), len(weight)
     places = np.arange(outputs) // (outputs // groups) % size
     wide = np.zeros((outputs, size, *weight.shape[2:]), weight.dtype)
@@ -312,6 +315,7 @@ def _parts(weight):
     """Return (places along axis 1, int8 weights there) whose sum is the weights."""
     others = tuple(axis for axis in range(weight.ndim) if axis != 1)
     left, at = weight, np.arange(weight.shape[1])
+    # Only channels with a rest are repeated, most layers need few (decision 0039).
     places, parts = [], []
     while at.size:
         part = left.clip(-128, 127)

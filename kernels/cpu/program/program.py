@@ -2,7 +2,7 @@
 
 All values live in one arena. The bytes of a value are used again after its last reader.
 The compiled loop reads an array of records (one per step), the arena and one array of
-constants. It holds no addresses, so it runs uncompiled as well.
+constants. It does not hold addresses, so it runs uncompiled as well.
 """
 
 import time
@@ -70,6 +70,7 @@ MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
 @kernel
 def copy_f32(source, target):
     """Copy float32 numbers as uint32; return whether none of them is NaN."""
+    # One maximum of all bits finds a NaN without a branch in the loop.
     largest = np.uint32(0)
     for i in range(np.uintp(len(source))):
         bits = source[i]
@@ -107,7 +108,7 @@ class Program:
 
     Example:
         >>> import numpy as np
-        >>> from mdtensor.kernels.cpu.program.program.steps import Lookup
+        >>> from mdtensor.kernels.cpu.program.steps import Lookup
         >>> program = Program()
         >>> x = program.input((4,), np.uint8)
         >>> y = program.append(Lookup(np.arange(256, dtype=np.uint8)[::-1].copy()), x)
@@ -137,7 +138,7 @@ class Program:
     def append(self, step, *slots):
         """Add `step` on the values `slots`; return the slot of its result.
 
-        A step with several `parts` becomes several steps, one behind the other.
+        A step with several `parts` becomes several steps, one after the other.
         """
         for part in step.parts[:-1]:
             slots = (self.append(part, *slots),)
@@ -187,6 +188,7 @@ def _place(program, steps, outputs, reuse):
     scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
     start = _round_up(scratch + SLACK)
     offsets, total = {}, start
+    # Large values come first, so that small ones fill the gaps between them.
     by_size = sorted(first, key=lambda s: -program.sizes[s])
     for storage in by_size:
         busy = sorted(
@@ -321,6 +323,7 @@ class Executable:
         The bytes are the same for any number of threads.
         """
         layout = self._layout
+        # Taking an arena is one operation of a list, so threads need no lock.
         try:
             arena = self._free.pop()
         except IndexError:

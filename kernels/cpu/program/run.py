@@ -53,6 +53,7 @@ def run(role, words, rows, pieces, first, arena, constants):
                 rows, pieces, arena, constants = job_arrays(words)
             i, stop = pieces[piece, BEGIN], pieces[piece, END]
         row = rows[i]
+        # A worker has scratch of its own, since the arena has room for one thread.
         if role <= CALLER:
             scratch = arena[: np.uintp(row.scratch_bytes)]
         elif len(scratch) < row.scratch_bytes:

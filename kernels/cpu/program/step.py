@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
 
 class Constants:
-    """Arrays laid one after another, each 64-byte aligned, as one uint8 array."""
+    """Arrays in one uint8 array, one after the other, each aligned to 64 bytes."""
 
     def __init__(self):
         self._parts = []
@@ -102,11 +102,11 @@ class Step:
     @property
     def runway(self):
         """Return the ISA of that kernel."""
-        return kernel_set.runway_of(getattr(self.on, self.kernels[0]))
+        return kernel_set.isa_of(getattr(self.on, self.kernels[0]))
 
     @property
     def parts(self):
-        """Return the steps that a Program holds for it, one behind the other."""
+        """Return the steps that a Program holds for it, one after the other."""
         return (self,)
 
     @property
@@ -124,6 +124,7 @@ class Step:
         if found is None:
             plan = self.plan(*shapes)
             found = plan, row_of(self, plan)
+            # Dynamic shapes could fill the memory.
             if len(plans) >= MOST_SHAPES:
                 plans.clear()
             plans[shapes] = found

@@ -116,6 +116,7 @@ class Mul(Step):
     def plan(self, a, b):
         shape = self.output_shape(a, b)
         if a == b:
+            # Equal shapes are one image, whatever their axes.
             images, pixels, channels = 1, int(np.prod(a)), 1
         else:
             images, pixels, channels = a[0], int(np.prod(a[1:-1])), a[-1]
@@ -147,6 +148,7 @@ class Mean(Step):
     def plan(self, shape):
         pixels = int(np.prod(shape[1:-1]))
         constants = Constants()
+        # The ratio includes the division, so that the mean is rounded once.
         arrays = rescale([self.ratio / pixels])
         fields = places(constants, *arrays) | self._rounding
         fields |= {"images": shape[0], "pixels": pixels, "channels": shape[-1]}
@@ -199,6 +201,7 @@ class AvgPool(Step):
         self.window = (kernel, stride, padding, (1, 1))
         counts = range(1, kernel[0] * kernel[1] + 1)
         constants = Constants()
+        # Windows at borders hold fewer pixels, so each count has a ratio.
         arrays = rescale([Fraction(ratio) / count for count in counts])
         self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
         self._fields |= {"counts_padding": int(count_include_pad)}
@@ -312,6 +315,7 @@ class Move(Step):
         *axes, run = _merge_axes(view.shape, view.strides)
         if len(axes) > AXES:
             raise ValueError(f"expected at most {AXES} separate axes, got {len(axes)}")
+        # Compiled loops have a fixed number of axes, so axes of length 1 come first.
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)
         fields = {"start": start, "lengths": sizes, "jumps": strides, "run": run}
@@ -325,6 +329,7 @@ def _merge_axes(shape, strides):
     """
     axes = []
     for size, stride in zip(shape, strides, strict=True):
+        # Axes that are contiguous in memory are one axis for the copy.
         if axes and axes[-1][1] == size * stride:
             axes[-1] = (axes[-1][0] * size, stride)
         elif size != 1:
@@ -357,6 +362,7 @@ class Take(Step):
         is_inside = (indices >= 0) & (indices < size)
         assert is_inside.all(), f"Take: an index is outside 0 .. {size - 1}"
         constants = Constants()
+        # Consecutive indices are copied at once.
         constants.add(np.stack([indices, _runs(indices)], axis=1))
         fields = {"outer": prod(shape[:at]), "length": size}
         fields |= {"inner": prod(shape[at + 1 :]), "indices": len(indices)}

@@ -1,7 +1,9 @@
 """Exact rounding of one value, shared by all kernels.
 
-Every kernel rounds out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). The
-loop over lanes does it in float32 and marks lanes near a tie; these come here.
+Every kernel computes out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi).
+Its loop over lanes rounds in float32 and marks the lanes near a tie. The functions here
+decide these lanes with integers.
+
 Source: gemmlowp's idea of an exact reference, with rationals in place of Q0.31.
 """
 
@@ -9,17 +11,22 @@ import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
 
-# |v| beyond this saturates for every 8-bit zero point; v * 3.01 * 2**-24 < 2**-13
+# Beyond this |v|, codes saturate for every 8-bit zero point. Up to it, the error of
+# float32, v * 3.01 * 2**-24, is below 2**-13.
 SATURATED = np.float32(512)
 NEAR_TIE = np.float32(2**-13)
 HALF = np.float32(0.5)
+# Products of 24-bit limbs with 32-bit sums, and sums of some of them, fit int64.
 LIMB_BITS = 24
 LIMB_MASK = (1 << LIMB_BITS) - 1
 
 
 @kernel
 def sign_of_limbs(t0, t1, t2, t3):
-    """Sign of t0 + t1 * 2**24 + t2 * 2**48 + t3 * 2**72, each |t| < 2**62."""
+    """Return the sign of t0 + t1 * 2**24 + t2 * 2**48 + t3 * 2**72.
+
+    Each |t| is below 2**62.
+    """
     t1 += t0 >> LIMB_BITS
     t2 += t1 >> LIMB_BITS
     t3 += t2 >> LIMB_BITS
@@ -31,7 +38,8 @@ def sign_of_limbs(t0, t1, t2, t3):
 
 @kernel
 def side_of_tie(acc, k, limbs, c):
-    """Sign of acc * P / Q - (k + 1/2), exact, for |acc| <= 2**31 and |k| <= 1024."""
+    """Return the exact sign of acc * P / Q - (k + 1/2); |acc| <= 2**31, |k| <= 1024."""
+    # Times 2 * Q, both terms are integers: 2 * acc * P and (2 * k + 1) * Q.
     p = np.int64(2) * np.int64(acc)
     q = np.int64(2) * np.int64(k) + np.int64(1)
     return sign_of_limbs(
@@ -45,8 +53,8 @@ def side_of_tie(acc, k, limbs, c):
 # Float32 decides every lane that is provably far from a tie, since integers for all
 # lanes would be slow (decision 0003).
 @kernel
-def round_scaled(acc, multiplier, limbs, c):
-    """round_half_even(acc * P / Q), limited to [-512, 512].
+def round_product(acc, multiplier, limbs, c):
+    """Return round_half_even(acc * P / Q), limited to [-512, 512].
 
     Args:
         acc: int32.
@@ -70,20 +78,20 @@ def round_scaled(acc, multiplier, limbs, c):
 
 @kernel
 def saturate_u8(rounded, zero_point, lo, hi):
-    """clamp(rounded + zero_point, lo, hi) as uint8; 0 <= lo <= hi <= 255."""
+    """Return clamp(rounded + zero_point, lo, hi) as uint8; 0 <= lo <= hi <= 255."""
     moved = np.int32(np.int32(rounded) + np.int32(zero_point))
     return np.uint8(min(max(moved, np.int32(lo)), np.int32(hi)))
 
 
 @kernel
 def requantize_s32u8(acc, multiplier, limbs, c, zero_point, lo, hi):
-    """clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), one lane, exact."""
-    return saturate_u8(round_scaled(acc, multiplier, limbs, c), zero_point, lo, hi)
+    """Return clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), exact."""
+    return saturate_u8(round_product(acc, multiplier, limbs, c), zero_point, lo, hi)
 
 
 @kernel
 def side_of_pair_tie(a, b, k, limbs):
-    """Sign of (a * Pa + b * Pb) / Q - (k + 1/2), exact; |a|, |b| <= 255."""
+    """Return the exact sign of (a * Pa + b * Pb) / Q - (k + 1/2); |a|, |b| <= 255."""
     a2 = np.int64(2) * np.int64(a)
     b2 = np.int64(2) * np.int64(b)
     q = np.int64(2) * np.int64(k) + np.int64(1)
@@ -97,10 +105,8 @@ def side_of_pair_tie(a, b, k, limbs):
 
 @kernel
 def round_pair(a, b, limbs):
-    """round_half_even((a * Pa + b * Pb) / Q), limited to [-512, 512], by bisection.
-
-    Only lanes within `guard` of a tie come here, so ten comparisons cost nothing.
-    """
+    """Return round_half_even((a * Pa + b * Pb) / Q), limited to [-512, 512]."""
+    # Bisection takes ten comparisons, which few lanes need, since few are near a tie.
     low = np.int32(-512)
     high = np.int32(512)
     while low < high:
@@ -115,13 +121,19 @@ def round_pair(a, b, limbs):
 
 @kernel
 def add_pair_u8(a, b, limbs, zero_point, lo, hi):
-    """clamp(round_half_even((a * Pa + b * Pb) / Q) + zero_point, lo, hi), exact."""
+    """Return the code of (a * Pa + b * Pb) / Q, rounded exactly, limited to lo .. hi.
+
+    The formula is clamp(round_half_even(..) + zero_point, lo, hi).
+    """
     return saturate_u8(round_pair(a, b, limbs), zero_point, lo, hi)
 
 
 @kernel
 def is_exact_in_float32(limbs, c):
-    """Is the ratio P < 256 over a power of two? Then 16 bits are scaled exactly."""
+    """Return whether the ratio is P < 256 over a power of two.
+
+    Such a ratio scales 16-bit integers exactly in float32.
+    """
     q = limbs[c, 4] | limbs[c, 5] | limbs[c, 6] | limbs[c, 7]
     is_sum = limbs[c, 4] + limbs[c, 5] + limbs[c, 6] + limbs[c, 7] == q
     p = limbs[c, 1] | limbs[c, 2] | limbs[c, 3]
@@ -130,7 +142,7 @@ def is_exact_in_float32(limbs, c):
 
 @kernel
 def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, out):
-    """out[j] = clamp(round_half_even((acc[j] + bias[j]) * ratio[j]) + zero_point).
+    """Set out[j] = clamp(round_half_even((acc[j] + bias[j]) * ratio[j]) + zero_point).
 
     Args:
         acc: int32 [n]; bias is added in place.
@@ -147,7 +159,7 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
     for j in range(n):
         total = np.int32(acc[j] + bias[j])
         acc[j] = total
-        # the limits are integers, so clamping first rounds no lane differently
+        # The limits are integers, so clamping before rounding gives the same result.
         v = np.float32(np.float32(total) * multiplier[j])
         v = v if v > low else low
         v = v if v < high else high
@@ -159,8 +171,9 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
 
 
 @kernel
-def next_marked(marks, j):
-    """The first index >= j whose mark is set, or len(marks), a multiple of 8."""
+def next_mark(marks, j):
+    """Return the first index >= j with a mark, or len(marks), a multiple of 8."""
+    # Marks are rare, so eight bytes without one are skipped at once.
     words = marks.view(np.uint64)
     while j < len(marks):
         if j % 8 == 0 and words[np.uintp(j // 8)] == 0:
@@ -174,48 +187,50 @@ def next_marked(marks, j):
 
 @kernel
 def _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out):
-    """Decide the lanes near a tie exactly; marking them first keeps the rest cheap."""
+    """Decide the lanes of a row that are near a tie by integers."""
+    # A first loop only marks lanes, so that it vectorizes.
     n = np.uintp(len(acc))
     marks = np.zeros((len(acc) + 7) // 8 * 8, np.uint8)
     for j in range(n):
         v = np.float32(np.float32(acc[j]) * multiplier[j])
         v = min(max(v, -SATURATED), SATURATED)
         marks[j] = np.uint8(abs(abs(v - np.float32(np.rint(v))) - HALF) < NEAR_TIE)
-    j = next_marked(marks, 0)
+    j = next_mark(marks, 0)
     while j < len(marks):
         out[j] = requantize_s32u8(
             acc[j], multiplier[j], limbs, j % int(channels), zero_point, lo, hi
         )
-        j = next_marked(marks, j + 1)
+        j = next_mark(marks, j + 1)
 
 
-# A scaled sum with sixteen bits below its code, which say whether it is near a tie.
-#
-# A fused multiply-add of float32 gives
+# A scaled sum has 16 bits below its code, which show whether it is near a tie. A fused
+# multiply-add of float32 gives
 #
 #     y = (sum * P / Q + zero_point + 1/2) * 2**16 + SLIP,
 #
-# which errs by less than SLIP for every code that does not saturate. The high half of y
-# is the code, and exact, unless the low half is below NEAR: then integers decide. So they
-# do where y leaves int32 and a conversion makes it -2**31: a sum of more than 32,000
-# steps of the result needs no limit.
+# with an error below SLIP for every code that does not saturate. The high half of y is
+# the exact code, unless the low half is below NEAR; then integers decide. They also
+# decide if y leaves int32, because its conversion gives -2**31, whose low half is 0. So
+# a sum of more than 32,000 units of the result needs no limit (decision 0023).
 
-# 1 from the sum, 1 from the multiplier, 3/4 from the addition and the integer, for a y
-# beside a code of 1 to 255: |sum * P / Q| < 256, y < 2**24. Others saturate.
+# The error is 1 from the sum, 1 from the multiplier, 3/4 from the addition and from the
+# integer (decision 0035). It holds for codes of 1 to 255, where y < 2**24.
 SLIP = 3
 ONE = 2.0**16
-NEAR = 2 * SLIP  # low halves below it are near a tie
+# Low halves below this value are near a tie.
+NEAR = 2 * SLIP
 
 
 @kernel
 def offset_of(zero_point):
-    """The addend of the fused multiply-add, an integer below 2**24."""
+    """Return the addend of the fused multiply-add, an integer below 2**24."""
     return np.float32((zero_point + 0.5) * ONE + SLIP)
 
 
 @kernel
-def certain_offset(zero_point):
-    """The addend that leaves an integer in the low bits of a float32."""
+def exact_offset(zero_point):
+    """Return the addend that leaves an integer in the low bits of a float32."""
+    # Around 1.5 * 2**23 the unit of a float32 is 1, so the addition itself rounds.
     return np.float32(zero_point + 1.5 * 2.0**23)
 
 

@@ -257,7 +257,7 @@ class Job(NamedTuple):
 
 def nanoseconds(row):
     """Return an estimate of the time that the row takes one thread."""
-    products, depthwise = RATES[isa.RUNWAY]
+    products, depthwise = RATES[isa.ISA]
     window = row.window
     taps = window.kernel_h * window.kernel_w
     outputs = row.images * window.out_h * window.out_w

@@ -1,11 +1,14 @@
-"""One function at each index or element, compiled; the same names as the oracle's.
+"""Compiled loops that call a user's function at each index or element.
 
-A loop is written out for the number and the types of its operands and compiled once for
-them, and for whether all lie in rows of memory: two loops for any number of operands.
-It runs without the GIL. A function is known by its code and by what it closes over and
-reads of modules, so a lambda in a loop is compiled once, and one whose constants change
-again. Arrays among them are as at that time, as always with numba. Nothing is
-kept on disk, where the names of a module could change unseen.
+The names are as in `reference/for_each.py`, the oracle. The text of a loop is
+generated for the number and types of its operands, and compiled once for them: in one
+version if all operands are contiguous, and in another one otherwise. A loop runs
+without the GIL.
+
+Two functions are the same if their code, closures and the module names that they read
+are the same. So a lambda in a loop is compiled once, and a function whose constants
+change is compiled again. Arrays among these values are constants, as always in numba.
+Nothing is stored on disk, because a module's names could change unnoticed.
 """
 
 import operator
@@ -44,10 +47,9 @@ from mdtensor.kernels.numpy.layout import (
     merge_axes,
 )
 
-# Where numba mixes uint64 with signed integers and the result may be wrong.
-#
-# Quotients would be signed, and comparisons go through float64. Sums, products and bits
-# are the same modulo 2**64 whatever the sign.
+# numba computes uint64 with signed integers wrongly in two cases: quotients would be
+# signed, and comparisons go through float64. Sums, products and bits are right, since
+# they are the same modulo 2**64 whatever the sign.
 
 _QUOTIENTS = {
     "//": (operator.floordiv, operator.ifloordiv),
@@ -68,8 +70,11 @@ _SYMBOLS = {
 }
 
 
-def mixture(annotation):
-    """What is wrong in a function that numba has typed, and its line; "" and 0."""
+def find_mixture(annotation):
+    """Return (problem, line) of a wrong mixture in a typed function, or ("", 0).
+
+    Args: annotation: the types that numba inferred.
+    """
     for expression in annotation.calltypes:
         if getattr(expression, "op", "") not in ("binop", "inplace_binop"):
             continue
@@ -85,24 +90,30 @@ def mixture(annotation):
 
 
 def _is_mixed(pair):
+    """Return whether two types are uint64 and a signed integer."""
     plain = [types.unliteral(kind) for kind in pair]
     is_integer = all(isinstance(kind, types.Integer) for kind in plain)
     return is_integer and types.uint64 in plain and any(kind.signed for kind in plain)
 
 
 def _is_small(kind):
-    """Whether it is one integer that float64 tells from all others."""
+    """Return whether a type is a literal integer that float64 represents uniquely."""
     is_literal = isinstance(kind, types.IntegerLiteral)
     return is_literal and abs(kind.literal_value) < 2**53
 
 
+# Above this number all loops are forgotten: a program that makes new functions all the
+# time would otherwise fill the memory.
 MOST_LOOPS = 1024
 _LOOPS: dict[Any, Any] = {}
 _LOCK = threading.Lock()
 
 
 def _renew_lock():
-    """A child has none of the threads that may hold its parent's."""
+    """Replace the lock after a fork.
+
+    A thread that the child does not have may hold the old one.
+    """
     global _LOCK
     _LOCK = threading.Lock()
 
@@ -146,28 +157,31 @@ _NO_GEOMETRY = np.empty((1, 1), np.int64)
 
 
 def indexed(function, arguments):
-    """function(i, *arguments) for each i; operands become views.
+    """Return work(start, stop) that calls function(i, *arguments) for each i.
 
-    The work holds addresses: keep the arrays until it is done.
+    Operands become views. The work holds addresses: keep the arrays until it is done.
     """
     arrays = [x.array for x in arguments if isinstance(x, Operand)]
     dense = is_contiguous(*arrays)
     loop = _loop("indexed", function, arguments, dense)
     given = []
     for x in arguments:
-        given += _flattened(x) if isinstance(x, Operand) else [x]
+        given += _flatten(x) if isinstance(x, Operand) else [x]
     return lambda start, stop: loop(start, stop, *given)
 
 
 def elementwise(function, out, arguments):
-    """out = function(*arguments), element by element; all operands of one shape.
+    """Return work(start, stop) that sets out = function(*arguments), by elements.
 
-    The work holds addresses: keep the arrays until it is done.
+    All operands have one shape. The work holds addresses: keep the arrays until it is
+    done.
     """
     operands = [out, *(x for x in arguments if isinstance(x, Operand))]
     arrays = tuple(x.array for x in operands)
     geometry, dense = _NO_GEOMETRY, is_contiguous(*arrays)
     if not dense:
+        # Axes are ordered as in the memory of `out`, so that operands which are
+        # transposed alike are one row too (decision 0012).
         arrays = in_order(*arrays)
         geometry = merge_axes(*arrays)
         steps = geometry[1:, -1] == [x.itemsize for x in arrays]
@@ -179,7 +193,7 @@ def elementwise(function, out, arguments):
 
 
 def _view(x, dense):
-    """The type of an argument of an indexed function."""
+    """Return the type of an argument of an indexed function."""
     if not isinstance(x, Operand):
         return numba.typeof(x)
     element = Element(x.name, x.writes)
@@ -189,24 +203,23 @@ def _view(x, dense):
 
 
 def _row(x, dense):
-    """The type of an argument of a loop over rows."""
+    """Return the type of an argument of a loop over rows."""
     if not isinstance(x, Operand):
         return numba.typeof(x)
     return Row(Element(x.name, x.writes), dense=dense)
 
 
-def _flattened(x):
+def _flatten(x):
+    """Return (address, size, geometry) of an operand, for `views.maker`."""
     geometry = lines(x.array) if x.ranked else merge_axes(x.array)
     return address(x.array), x.array.size, geometry
 
 
-# --- compilation ----------------------------------------------------------------------
-
-
 def _loop(form, function, arguments, dense):
-    """The compiled loop, made at the first call for arguments of these types."""
+    """Return the compiled loop, made at the first call for arguments of these types."""
     key = form, _identity(function), dense, *map(_kind, arguments)
-    found = _LOOPS.get(key)  # without waiting for what others compile
+    # The first lookup needs no lock, so it does not wait while others compile.
+    found = _LOOPS.get(key)
     if found is not None:
         return found
     with _LOCK:
@@ -221,25 +234,25 @@ def _loop(form, function, arguments, dense):
 
 
 def _kind(x):
-    """What tells the type of an argument."""
+    """Return a key for the type of an argument."""
     if isinstance(x, Operand):
         return x.name, x.writes, x.array.ndim if x.ranked else -1
     return type(x)
 
 
 def _identity(function):
-    """Its code, and what it closes over or reads of modules, by name."""
+    """Return the code of a function, and the values that it reads, by name."""
     code = function.__code__
     names = (*code.co_freevars, *_names(code))
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     closed = dict(zip(code.co_freevars, cells, strict=True))
     seen = set()
-    read = _read(function.__globals__, names, seen)
-    return code, *_read(closed, names, seen), *read
+    read = _values_of(function.__globals__, names, seen)
+    return code, *_values_of(closed, names, seen), *read
 
 
-def _read(namespace, names, seen):
-    """What has one of the names, there and in the modules among that."""
+def _values_of(namespace, names, seen):
+    """Yield (name, value) of these names, in a namespace and in its modules."""
     for name in names:
         if name not in namespace:
             continue
@@ -247,25 +260,31 @@ def _read(namespace, names, seen):
         yield name, _constant(value)
         if isinstance(value, ModuleType) and id(value) not in seen:
             seen.add(id(value))
-            yield from _read(vars(value), names, seen)
+            yield from _values_of(vars(value), names, seen)
 
 
 @cache
 def _names(code):
-    """What a code and the codes within it may read by name."""
+    """Return the names that a code object and the ones inside it may read."""
     inner = [_names(found) for found in code.co_consts if hasattr(found, "co_code")]
     return tuple(dict.fromkeys((*code.co_names, *chain(*inner))))
 
 
 def _constant(value):
-    """A number by its type and digits: 1 is not 1.0, nor 0.0 -0.0. Others by `is`."""
+    """Return a key of a value: type and digits of a number, else the identity.
+
+    So 1 differs from 1.0, and 0.0 from -0.0.
+    """
     if isinstance(value, bool | int | float | complex):
         return type(value), repr(value)
     return _Same(value)
 
 
 class _Same:
-    """Equal to the same object only; kept, so that no other takes its address."""
+    """A key that equals only the same object.
+
+    It holds the object, so that no other object gets its address.
+    """
 
     def __init__(self, value):
         self.value = value
@@ -278,6 +297,7 @@ class _Same:
 
 
 def _compile(form, function, kinds):
+    """Generate the text of a loop for these types, and return it compiled."""
     body = _compiled(function)
     _check_body(form, function, body, kinds)
     number = iter(range(1, len(kinds) + 1))
@@ -306,6 +326,7 @@ class _Part(NamedTuple):
 
 
 def _part(form, at, kind, number):
+    """Return the `_Part` of argument `at`; `number` counts the operands."""
     if not isinstance(kind, View):
         return _Part(f"s{at}", "", f"s{at}")
     k = next(number)
@@ -319,7 +340,7 @@ def _part(form, at, kind, number):
 
 @_compiled
 def line(geometry, k, row):
-    """Bytes from the start of operand `k` to the start of a row."""
+    """Return the bytes from the start of operand `k` to the start of a row."""
     found = 0
     for d in range(geometry.shape[1] - 2, -1, -1):
         above = row // geometry[0, d]
@@ -329,10 +350,10 @@ def line(geometry, k, row):
 
 
 def _check_body(form, function, body, kinds):
-    """Compile the function by itself, so that an error is about nothing else.
+    """Compile the function by itself, so that errors concern the user's code only.
 
     Raises:
-        Refused: it cannot be compiled, or its result does not fit.
+        Refused: numba cannot compile the function, or its result does not fit `out`.
     """
     if form == "indexed":
         types_given = (numba_types.intp, *kinds)
@@ -343,11 +364,12 @@ def _check_body(form, function, body, kinds):
         )
     try:
         body.compile(types_given)
-    except Exception as error:  # numba has many, and not all are NumbaError
+    # numba raises many exceptions that are not subclasses of NumbaError.
+    except Exception as error:
         raise _refusal(error, function) from None
     compiled = body.overloads[types_given]
     if any(isinstance(x, View) and x.element.name == "uint64" for x in kinds):
-        problem, at = mixture(compiled.type_annotation)
+        problem, at = find_mixture(compiled.type_annotation)
         if problem:
             raise FunctionError(problem, at)
     if form != "indexed":
@@ -358,7 +380,7 @@ def _check_body(form, function, body, kinds):
 
 
 def _refusal(error, function):
-    """A `FunctionError` from what numba says, without its trace."""
+    """Return the error for a function: the reason in numba's error, and the line."""
     text = _COLOR.sub("", str(error))
     file = re.escape(PurePath(function.__code__.co_filename).name)
     place = re.search(rf'File "[^"]*{file}", line (\d+)', text)
@@ -367,11 +389,12 @@ def _refusal(error, function):
 
 
 def _reason(text):
-    """The sentence of numba's message that says what is wrong."""
+    """Return the sentence in numba's message that states the problem."""
     for pattern, shown in ((f"{MARK}(.+)", "{}"), (r">{3} (.+)", "there is no {}")):
         found = re.search(pattern, text)
         if found:
             return shown.format(found.group(1))
     lines = [found.strip() for found in text.splitlines()]
-    said = [found for found in lines if found and not found.startswith("Failed in")]
-    return said[0].rstrip(". :") if said else ""
+    # The first line only names the stage of the compiler that failed.
+    rest = [found for found in lines if found and not found.startswith("Failed in")]
+    return rest[0].rstrip(". :") if rest else ""

@@ -1,7 +1,7 @@
-"""Sums and products of float64 without error: the rounded result and what it lacks.
+"""Error-free sums and products of float64: the rounded result, and its error.
 
-Exact where nothing overflows and no error is subnormal. LLVM contracts nothing unless
-asked, so the bytes are the same on every CPU.
+Both are exact if nothing overflows and no error is subnormal. LLVM contracts products
+and sums only with a fast-math flag, so the bytes are the same on every CPU.
 
 Source: T. J. Dekker, "A floating-point technique for extending the available
 precision", 1971; J.-M. Muller et al., "Handbook of Floating-Point Arithmetic", 4.3-4.4.
@@ -12,26 +12,28 @@ from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
 compiled = register_jitable(error_model="numpy", forceinline=True)
+# Its product with a float64 splits the 53 bits into halves of 26.
 SPLITTER = 2.0**27 + 1
 
 
 @compiled
 def two_sum(a, b):
-    """(s, e): s = a + b rounded, s + e = a + b."""
+    """Return (s, e) with s = a + b rounded and s + e = a + b."""
     s = a + b
     most = s - b
     return s, (a - most) + (b - (s - most))
 
 
 @compiled
-def ordered_sum(a, b):
-    """`two_sum` where |a| ≥ |b| or a is 0."""
+def fast_two_sum(a, b):
+    """Return `two_sum` of a and b, in half the operations; |a| ≥ |b|, or a is 0."""
     s = a + b
     return s, b - (s - a)
 
 
 def two_prod(a, b):
-    """(p, e): p = a · b rounded, p + e = a · b."""
+    """Return (p, e) with p = a · b rounded and p + e = a · b."""
+    # Plain Python has no fused multiply-add before 3.13, so the halves are multiplied.
     p = a * b
     a1, b1 = _upper(a), _upper(b)
     a2, b2 = a - a1, b - b1
@@ -40,22 +42,22 @@ def two_prod(a, b):
 
 @overload(two_prod, jit_options={"error_model": "numpy"})
 def _two_prod(a, b):
-    def fused(a, b):
+    def multiply(a, b):
         p = a * b
         return p, fma(a, b, -p)
 
-    return fused
+    return multiply
 
 
 def _upper(a):
-    """The upper 26 bits of a, rounded."""
+    """Return the upper 26 bits of a, rounded."""
     scaled = SPLITTER * a
     return scaled - (scaled - a)
 
 
 @intrinsic
 def fma(typing, a, b, c):
-    """a · b + c, rounded once."""
+    """Return a · b + c, rounded once."""
 
     def code(context, builder, signature, arguments):
         double = ir.DoubleType()

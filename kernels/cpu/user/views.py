@@ -1,14 +1,13 @@
 """Views of tensors inside compiled functions: `view[i]`, `view[i] = value`.
 
-A view is a pointer with sizes, made from an address at the start of a piece: nothing is
-allocated, nothing is counted, and LLVM sees plain loads. An index outside raises
-IndexError, and LLVM vectorizes such loops all the same. `elements` says what is read
-and written.
+A view is a pointer with sizes, made from an address at the start of a piece. It needs
+no memory and no reference count, and LLVM sees plain loads (decision 0012). An index
+outside of the view raises IndexError, and LLVM vectorizes such loops all the same.
 
     Contiguous   view[i] of any rank            data[i]
     Strided      view[i] of any rank            a chain of quotients; stride 0 repeats
     Ranked       view[i, j, ...]                the innermost stride is known if `dense`
-    Row          read(view, j), write(...)      one line of an operation, unchecked
+    Row          read(view, j), write(...)      a line of an operation, without checks
 
 Geometry is an int64 array [2, ndim]: sizes, then strides in bytes.
 """
@@ -35,61 +34,62 @@ from mdtensor.kernels.cpu.generic import bfloat16, float8, float16
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.numpy.float16 import is_narrow
 
-# What a compiled function reads and writes: compute types, storage types, rounding.
-#
-# Narrow floats are read as float32, exactly; everything else as it is. A value is
-# rounded once to the storage type, half to even; integers wrap. Nothing becomes less than
-# it is: no float is written to integers, no complex number to floats.
+# Elements of narrow floats are read as float32, which is exact; all others keep their
+# type. A written value is rounded once to the storage type, half to even, and integers
+# wrap.
+# Floats cannot be written to integers, nor complex numbers to floats, since that would
+# lose more than rounding does.
 
 OURS = {"float16": float16, "bfloat16": bfloat16}
-#: What a message that a user may read begins with, among numba's own.
+#: The beginning of a message for users, which separates it from numba's own text.
 MARK = "mdtensor: "
 
 compiled = register_jitable(error_model="numpy")
 
 
 class Element(NamedTuple):
-    """One operand: the name of its element type, and whether it may be written."""
+    """The element type of an operand, by name, and whether it may be written."""
 
     name: str
     writes: bool = False
 
     @property
     def is_narrow(self):
-        """Whether it is a float that is computed in float32."""
+        """Return whether elements are floats that are computed in float32."""
         return is_narrow(np.dtype(self.name))
 
     @property
     def storage(self):
-        """What lies in memory, as numba sees it."""
+        """Return numba's type of an element in memory."""
         bits = f"uint{8 * self.size}"
         return from_dtype(np.dtype(bits if self.is_narrow else self.name))
 
     @property
     def compute(self):
-        """What a function gets."""
+        """Return numba's type of an element in a function."""
         return types.float32 if self.is_narrow else self.storage
 
     @property
     def casts(self):
-        """`widen` and `narrow` of a narrow float."""
+        """Return the module or tuple with `widen` and `narrow` of a narrow float."""
         return OURS.get(self.name) or float8.casts(self.name)
 
     @property
     def widen(self):
-        """From the storage type to the compute type; None where they are the same."""
+        """Return the cast from storage to compute type, or None if they are equal."""
         return self.casts.widen if self.is_narrow else None
 
     @property
     def size(self):
+        """Return the bytes of an element."""
         return np.dtype(self.name).itemsize
 
 
 def converter(element, value):
-    """From the type `value` to bits, rounded once; None where a cast will do.
+    """Return the cast from the type `value` to bits, or None if numba's cast is right.
 
     Raises:
-        TypingError: it may not be written there.
+        TypingError: values of this type cannot be written to the element.
     """
     value = types.unliteral(value)
     problem = loss(element, value)
@@ -97,6 +97,8 @@ def converter(element, value):
         raise TypingError(f"{MARK}{problem}")
     if not element.is_narrow:
         return None
+    # Rounding to float32 first, and then to 16 bits, could round twice, so a float64
+    # goes through a float32 rounded to odd.
     narrow = element.casts.narrow
     if value == types.float32:
         return narrow
@@ -104,7 +106,7 @@ def converter(element, value):
 
 
 def loss(element, value):
-    """What is wrong with writing a `value` to `element`, in words; empty if nothing."""
+    """Return the problem with writing a `value` to `element`, or an empty text."""
     if not element.writes:
         return "the view is for reading, and is written"
     if not isinstance(value, types.Number | types.Boolean):
@@ -117,7 +119,7 @@ def loss(element, value):
 
 
 def _rank(kind):
-    """Truth values, integers, floats, complex numbers: each holds those before it."""
+    """Return the rank of a type: bool, integer, float, complex, in this order."""
     if isinstance(kind, types.Boolean):
         return 0
     if isinstance(kind, types.Integer):
@@ -127,9 +129,9 @@ def _rank(kind):
 
 @kernel
 def to_odd(x):
-    """float64 to float32; if inexact, the neighbour whose last bit is 1.
+    """Round a float64 to float32: if inexact, to the neighbour whose last bit is 1.
 
-    Rounding that to fewer bits gives what rounding `x` itself would.
+    Rounding the result to fewer bits equals rounding `x` itself.
 
     Source: S. Boldo, G. Melquiond, "When double rounding is odd".
     """
@@ -145,7 +147,12 @@ BYTES = ir.IntType(8).as_pointer()
 
 
 class View(types.Type):
-    """Args: element: of what; ndim, dense: of a ranked view."""
+    """The type of a view, for numba.
+
+    Args:
+        element: the type of its elements.
+        ndim, dense: of a ranked view or a row.
+    """
 
     def __init__(self, element, ndim=0, dense=False):
         self.element, self.ndim, self.dense = element, ndim, dense
@@ -155,23 +162,23 @@ class View(types.Type):
 
 
 class Contiguous(View):
-    """Elements in one row of memory."""
+    """A view of elements that are adjacent in memory."""
 
 
 class Strided(View):
-    """Elements in the order of their indices, wherever they are."""
+    """A view of elements in the order of their indices, with any strides."""
 
 
 class Ranked(View):
-    """Elements by one index for each dimension."""
+    """A view with one index for each dimension."""
 
 
 class Row(View):
-    """Elements at equal distances; `dense` where they are neighbours."""
+    """A view of elements at equal distances; `dense` if they are adjacent."""
 
 
 def _model(view, members):
-    """Let values of the type `view` be structs of `members`."""
+    """Register values of the type `view` as structs of `members`."""
 
     class Struct(models.StructModel):
         def __init__(self, manager, kind):
@@ -183,6 +190,7 @@ def _model(view, members):
 
 
 def _sizes(kind):
+    """Return the type of one integer for each dimension."""
     return types.UniTuple(types.intp, kind.ndim)
 
 
@@ -198,7 +206,10 @@ _model(Row, lambda kind: [DATA, ("step", types.intp)])
 
 
 def maker(view):
-    """A function (address, size, geometry) that gives the view; of a row, its step."""
+    """Return make(address, size, geometry), which makes a view.
+
+    For a row, `size` is the step in bytes.
+    """
 
     @intrinsic
     def make(typing_context, address, size, geometry):
@@ -209,6 +220,7 @@ def maker(view):
 
 
 def _build(view, geometry, context, b, signature, arguments):
+    """Emit the struct of a view."""
     address, size, lines = arguments
     new = cgutils.create_struct_proxy(view)(context, b)
     new.data = b.inttoptr(address, BYTES)
@@ -228,12 +240,13 @@ def _build(view, geometry, context, b, signature, arguments):
 
 
 def _word(value):
+    """Return a constant of 64 bits."""
     return ir.Constant(ir.IntType(64), value)
 
 
 @intrinsic
 def fetch(typing_context, view, at):
-    """What lies `at` bytes behind the start of the view."""
+    """Load the element `at` bytes behind the start of the view."""
     stored = view.element.storage
 
     def build(context, b, signature, arguments):
@@ -245,7 +258,7 @@ def fetch(typing_context, view, at):
 
 @intrinsic
 def put(typing_context, view, at, value):
-    """Write a value there, cast to the storage type as numba casts."""
+    """Store a value `at` bytes behind the start, by numba's cast to its type."""
     stored, given = view.element.storage, types.unliteral(value)
 
     def build(context, b, signature, arguments):
@@ -258,29 +271,29 @@ def put(typing_context, view, at, value):
 
 
 def _place(context, b, view, arguments):
+    """Return a pointer to the element arguments[1] bytes behind the start."""
     data = cgutils.create_struct_proxy(view)(context, b, arguments[0]).data
     where = b.gep(data, [arguments[1]], inbounds=True)
     return b.bitcast(where, context.get_data_type(view.element.storage).as_pointer())
 
 
 def _alignment(view):
-    """Strides may be odd: records of NumPy have such."""
+    """Return the alignment of an element: None for its natural one, else 1."""
+    # Fields of NumPy records may have odd strides.
     return None if isinstance(view, Contiguous) or view.dense else 1
-
-
-# --- where an element is --------------------------------------------------------------
 
 
 @intrinsic
 def is_inside(typing_context, view, index):
-    """Whether each index is within its dimension."""
+    """Return whether each index is inside its dimension."""
 
     def build(context, b, signature, arguments):
         found = ir.Constant(ir.IntType(1), 1)
-        view_, *indices = _unpacked(context, b, signature, arguments)
+        view_, *indices = _unpack(context, b, signature, arguments)
         is_ranked = isinstance(view, Ranked)
         sizes = cgutils.unpack_tuple(b, view_.shape) if is_ranked else [view_.size]
         for size, at in zip(sizes, indices, strict=True):
+            # As unsigned numbers, negative indices are too large: one comparison.
             found = b.and_(found, b.icmp_unsigned("<", at, size))
         return found
 
@@ -289,13 +302,13 @@ def is_inside(typing_context, view, index):
 
 @intrinsic
 def locate(typing_context, view, index):
-    """Bytes from the start to the element at `index`; not of a strided view."""
+    """Return the bytes from the start to an element, except in a strided view."""
 
     def build(context, b, signature, arguments):
-        view_, *indices = _unpacked(context, b, signature, arguments)
+        view_, *indices = _unpack(context, b, signature, arguments)
         steps = [_word(view.element.size)]
         if isinstance(view, Ranked):
-            # The innermost step of a dense view is a constant, the others are not.
+            # A constant innermost step lets LLVM load vectors.
             rest = cgutils.unpack_tuple(b, view_.steps, view.ndim)
             steps = rest[:-1] + steps if view.dense else rest
         elif isinstance(view, Row) and not view.dense:
@@ -308,8 +321,8 @@ def locate(typing_context, view, index):
     return types.intp(view, index), build
 
 
-def _unpacked(context, b, signature, arguments):
-    """The struct of the view, and each index as a word."""
+def _unpack(context, b, signature, arguments):
+    """Return the struct of the view, and each index as a word."""
     view, index = signature.args
     given, kinds = [arguments[1]], [index]
     if isinstance(index, types.BaseTuple):
@@ -320,8 +333,9 @@ def _unpacked(context, b, signature, arguments):
 
 
 @kernel
-def behind(lines, ndim, i):
-    """Bytes from the start of a strided view to element `i` in the order of indices."""
+def strided_offset(lines, ndim, i):
+    """Return the bytes from the start of a strided view to its i-th element."""
+    # Unsigned quotients need no correction for signs.
     found = np.intp(0)
     for d in range(ndim - 1, 0, -1):
         above = i // np.uintp(lines[d])
@@ -330,11 +344,11 @@ def behind(lines, ndim, i):
     return found + np.intp(i) * lines[ndim]
 
 
-def _finder(view):
-    """The function of a view and an index that gives the bytes from the start."""
+def _offset_of(view):
+    """Return the function of a view and an index that returns bytes from the start."""
     if not isinstance(view, Strided):
         return locate
-    return compiled(lambda view, i: behind(view.lines, view.ndim, np.uintp(i)))
+    return compiled(lambda view, i: strided_offset(view.lines, view.ndim, np.uintp(i)))
 
 
 @overload(operator.getitem)
@@ -342,7 +356,7 @@ def _getitem(view, index):
     if not isinstance(view, View):
         return None
     _check_index(view, index)
-    find, widen = _finder(view), view.element.widen
+    find, widen = _offset_of(view), view.element.widen
 
     def read(view, index):
         if not is_inside(view, index):
@@ -362,7 +376,7 @@ def _setitem(view, index, value):
     if not isinstance(view, View):
         return None
     _check_index(view, index)
-    find, convert = _finder(view), converter(view.element, value)
+    find, convert = _offset_of(view), converter(view.element, value)
 
     def write(view, index, value):
         if not is_inside(view, index):
@@ -378,24 +392,24 @@ def _setitem(view, index, value):
 
 
 def _check_index(view, index):
+    """Raise TypingError if the index does not have one integer for each dimension."""
     given = index.types if isinstance(index, types.BaseTuple) else (index,)
     wanted = view.ndim if isinstance(view, Ranked) else 1
     if len(given) != wanted:
-        raise TypingError(f"{MARK}a view of {wanted} indices is given {len(given)}")
+        noun = "index" if wanted == 1 else "indices"
+        problem = f"expected {wanted} {noun} of a view, got {len(given)}"
+        raise TypingError(f"{MARK}{problem}")
     for kind in given:
         if not isinstance(kind, types.Integer):
-            raise TypingError(f"{MARK}an index of a view is {kind}, no integer")
-
-
-# --- rows of an operation -------------------------------------------------------------
+            raise TypingError(f"{MARK}expected an integer index of a view, got {kind}")
 
 
 def read(view, j):
-    """Element `j` of a row, in the compute type."""
+    """Return element `j` of a row, in the compute type; for compiled code only."""
 
 
 def write(view, j, value):
-    """Round `value` to element `j` of a row."""
+    """Round `value` to element `j` of a row; for compiled code only."""
 
 
 @overload(read)

@@ -1,10 +1,10 @@
-"""Wide: a number of 106 bits, in scalar functions.
+"""Wide: a 106-bit number for scalar functions.
 
-(hi + lo) · 2**exponent with 1 ≤ |hi| < 2 and |lo| at most half a unit of hi's last
-place. Arithmetic is off by less than 2**-100 of the result; nothing overflows or
-becomes subnormal, since the exponent is an integer; `float` rounds once, half to even.
-Zeros, infinities and NaN are as in float64, and stand in hi. In compiled functions it
-is a value of three registers.
+Its value is (hi + lo) · 2**exponent with 1 ≤ |hi| < 2 and |lo| at most half a unit in
+the last place of hi. The error of arithmetic is below 2**-100 of the result. Nothing
+overflows or becomes subnormal, since the exponent is an integer. `float` rounds once,
+half to even. Zeros, infinities and NaN are as in float64; hi holds them. In compiled
+functions a Wide is a value in three registers.
 
 Source: M. Joldes, J.-M. Muller, V. Popescu, "Tight and rigorous error bounds for basic
 building blocks of double-word arithmetic", 2017.
@@ -27,12 +27,13 @@ from numba.extending import (
     register_model,
 )
 
-from mdtensor.kernels.cpu.user.pairs import compiled, ordered_sum, two_prod, two_sum
+from mdtensor.kernels.cpu.user.pairs import compiled, fast_two_sum, two_prod, two_sum
 
 INFINITY = math.inf
-#: The exponent of infinities and NaN, above all others; that of 0 is below them.
+#: The exponent of infinities and NaN, above all others; 0 has its negative, below all.
 ABOVE = 1 << 40
-#: The farthest that a summand is moved: it is far below the last place of the other.
+# At this distance a summand is far below the last place of the other one.
+#: The least exponent of a summand, relative to the larger one.
 FAR = -400
 MANTISSA = 1 << 52
 OPTIONS: Any = {"error_model": "numpy"}
@@ -41,13 +42,13 @@ OPTIONS: Any = {"error_model": "numpy"}
 # The exponent is an integer, because float64's would lose hundreds of units near its
 # limits (decision 0022).
 class Wide:
-    """A number of 106 bits and any exponent.
+    """A 106-bit number with any exponent.
 
-    It is added, multiplied, divided and compared, with others and with floats; an error
-    is below 2**-100 of the result. `float(x)` rounds it once.
+    Add, multiply, divide and compare it, with another Wide or with floats; the error is
+    below 2**-100 of the result. `float(x)` rounds it once.
 
     Args:
-        x: a float, or an integer that is one; another Wide.
+        x: a float, an integer that a float represents, or another Wide.
 
     Example:
         >>> from mdtensor.wide import Wide
@@ -66,13 +67,13 @@ class Wide:
     exponent: int
 
     def __new__(cls, x: "Wide | float") -> "Wide":
-        return x if isinstance(x, Wide) else widened(float(x))
+        return x if isinstance(x, Wide) else widen(float(x))
 
     def __repr__(self) -> str:
         return f"Wide({self.hi!r}, {self.lo!r}, {self.exponent})"
 
     def __float__(self) -> float:
-        return rounded(self)
+        return round_to_float(self)
 
     def __add__(self, other: "Wide | float") -> "Wide":
         return add(self, Wide(other))
@@ -122,7 +123,7 @@ class Wide:
 
 
 def parts(hi, lo, exponent):
-    """A Wide of these parts, as they are; in Python they may be numbers of NumPy."""
+    """Return a Wide of these parts, unchanged; in Python they may be NumPy numbers."""
     found = object.__new__(Wide)
     found.hi, found.lo, found.exponent = float(hi), float(lo), int(exponent)
     return found
@@ -130,16 +131,16 @@ def parts(hi, lo, exponent):
 
 @compiled
 def power_of_two(exponent):
-    """2**exponent as float64, a normal number."""
+    """Return 2**exponent as float64; the result must be a normal number."""
     return float(np.int64((exponent + 1023) << 52).view(np.float64))
 
 
 @compiled
 def normal(hi, lo, exponent):
-    """(hi + lo) · 2**exponent; |hi| ≥ |lo|, and hi is 0, not finite, or normal."""
+    """Return (hi + lo) · 2**exponent; |hi| ≥ |lo|; hi is 0, not finite, or normal."""
     if not 0.0 < abs(hi) < INFINITY:
         return parts(hi, 0.0, -ABOVE if hi == 0.0 else ABOVE)
-    hi, lo = ordered_sum(hi, lo)
+    hi, lo = fast_two_sum(hi, lo)
     if hi == 0.0:
         return parts(hi, 0.0, -ABOVE)
     moved = ((np.float64(hi).view(np.int64) >> 52) & 0x7FF) - 1023
@@ -148,15 +149,16 @@ def normal(hi, lo, exponent):
 
 
 @compiled
-def widened(x):
-    """A float64."""
-    away = -128 if abs(x) < 1.0 else 128  # from what is subnormal, and its inverse
+def widen(x):
+    """Return a float64 as a Wide."""
+    # Scaled towards 1, neither a subnormal number nor its inverse scale occurs.
+    away = -128 if abs(x) < 1.0 else 128
     return normal(x * power_of_two(-away), 0.0, away)
 
 
 @compiled
-def rounded(x):
-    """The nearest float64, of two equally near the even one."""
+def round_to_float(x):
+    """Return the nearest float64, half to even."""
     if not 0.0 < abs(x.hi) < INFINITY:
         return x.hi
     if x.exponent > 1023:
@@ -168,11 +170,12 @@ def rounded(x):
 
 @compiled
 def _subnormal(x):
-    """|x| < 2**-1022: a count of the smallest float64, which is that float64's bits."""
+    """Round |x| < 2**-1022 to a count of the smallest float64, which is its bits."""
     dropped = -1014 - x.exponent
     if dropped > 62:
         return 0.0
-    side = x.lo * x.hi  # what lies beyond the bits of hi counts as a bit below
+    # The part beyond the bits of hi matters only as a bit above or below a tie.
+    side = x.lo * x.hi
     bits = (np.int64(abs(x.hi) * MANTISSA) << 8) + ((side > 0.0) - (side < 0.0))
     count, rest = bits >> dropped, bits & ((1 << dropped) - 1)
     half = 1 << (dropped - 1)
@@ -182,7 +185,7 @@ def _subnormal(x):
 
 @compiled
 def add(x, y):
-    """x + y."""
+    """Return x + y."""
     exponent = max(x.exponent, y.exponent)
     of_x = power_of_two(max(x.exponent - exponent, FAR))
     of_y = power_of_two(max(y.exponent - exponent, FAR))
@@ -190,15 +193,16 @@ def add(x, y):
     if not abs(hi) < INFINITY:
         return parts(hi, 0.0, ABOVE)
     more, least = two_sum(x.lo * of_x, y.lo * of_y)
-    if hi == 0.0 and more == 0.0:  # -0 stays -0
+    # -0 stays -0.
+    if hi == 0.0 and more == 0.0:
         return parts(hi, 0.0, -ABOVE)
-    hi, lo = ordered_sum(hi, lo + more)
+    hi, lo = fast_two_sum(hi, lo + more)
     return normal(hi, lo + least, exponent)
 
 
 @compiled
 def neg(x):
-    """-x."""
+    """Return -x."""
     return parts(-x.hi, -x.lo, x.exponent)
 
 
@@ -206,7 +210,7 @@ def neg(x):
 # bytes (decision 0022).
 @compiled
 def mul(x, y):
-    """x · y."""
+    """Return x · y."""
     hi, lo = two_prod(x.hi, y.hi)
     lo += x.hi * y.lo + x.lo * y.hi
     return normal(hi, lo, x.exponent + y.exponent)
@@ -214,7 +218,7 @@ def mul(x, y):
 
 @compiled
 def div(x, y):
-    """x / y; by 0 as in float64, and nothing is raised."""
+    """Return x / y; division by 0 is as in float64 and does not raise."""
     if y.hi == 0.0:
         return normal(x.hi * math.copysign(INFINITY, y.hi), 0.0, 0)
     quotient = x.hi / y.hi
@@ -225,7 +229,7 @@ def div(x, y):
 
 @compiled
 def less(x, y):
-    """x < y."""
+    """Return whether x < y."""
     if x.exponent != y.exponent:
         return x.hi < 0.0 if x.exponent > y.exponent else y.hi > 0.0
     return x.hi < y.hi or (x.hi == y.hi and x.lo < y.lo)
@@ -233,21 +237,18 @@ def less(x, y):
 
 @compiled
 def equal(x, y):
-    """x == y: a number has one form."""
+    """Return whether x == y; equal numbers have equal parts."""
     return x.hi == y.hi and x.lo == y.lo and x.exponent == y.exponent
 
 
 @compiled
 def not_above(x, y):
-    """x <= y."""
+    """Return whether x <= y."""
     return less(x, y) or equal(x, y)
 
 
-# --- the same for numba ---------------------------------------------------------------
-
-
 class WideType(types.Type):
-    """Wide, as numba sees it."""
+    """The type of a Wide in compiled code."""
 
     def __init__(self):
         super().__init__(name="Wide")
@@ -259,7 +260,7 @@ FIELDS = {"hi": types.float64, "lo": types.float64, "exponent": types.int64}
 
 @register_model(WideType)
 class WideModel(models.StructModel):
-    """Three registers."""
+    """The struct of a Wide: three registers."""
 
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, list(FIELDS.items()))
@@ -270,7 +271,9 @@ for _field in FIELDS:
 
 
 @intrinsic
-def _packed(typing, hi, lo, exponent):
+def _pack(typing, hi, lo, exponent):
+    """Return the struct of a Wide with these parts."""
+
     def code(context, builder, signature, arguments):
         found = cgutils.create_struct_proxy(WIDE)(context, builder)
         found.hi, found.lo, found.exponent = arguments
@@ -281,7 +284,7 @@ def _packed(typing, hi, lo, exponent):
 
 @overload(parts)
 def _parts(hi, lo, exponent):
-    return lambda hi, lo, exponent: _packed(hi, lo, exponent)
+    return lambda hi, lo, exponent: _pack(hi, lo, exponent)
 
 
 @overload(Wide, jit_options=OPTIONS)
@@ -289,13 +292,13 @@ def _wide(x):
     if x == WIDE:
         return lambda x: x
     if isinstance(x, types.Integer | types.Float | types.Boolean):
-        return lambda x: widened(np.float64(x))
+        return lambda x: widen(np.float64(x))
     return None
 
 
 @overload(float)
 def _float(x):
-    return (lambda x: rounded(x)) if x == WIDE else None
+    return (lambda x: round_to_float(x)) if x == WIDE else None
 
 
 @overload(operator.neg)
@@ -304,11 +307,13 @@ def _neg(x):
 
 
 def _overload(function, *symbols):
-    def chosen(x, y):
+    """Let compiled operators of a Wide call `function`."""
+
+    def choose(x, y):
         return function if WIDE in (x, y) else None
 
     for symbol in symbols:
-        overload(symbol, jit_options=OPTIONS)(chosen)
+        overload(symbol, jit_options=OPTIONS)(choose)
 
 
 _overload(lambda x, y: add(Wide(x), Wide(y)), operator.add, operator.iadd)
@@ -323,41 +328,46 @@ _overload(lambda x, y: equal(Wide(x), Wide(y)), operator.eq)
 _overload(lambda x, y: not equal(Wide(x), Wide(y)), operator.ne)
 
 
-# exp, log and log1p of 106-bit numbers, off by less than 2**-67 of the result.
+# exp, log and log1p of 106-bit numbers err by less than 2**-67 of the result:
 #
 #     exp(x)     = 2**k · 2**(j / 256) · exp(r),   |r| ≤ ln(2) / 512
-#     log(t + 1) = m · ln(2) + log(c) + log1p(s),  t + 1 = 2**m · c · (1 + s), |s| ≤ 2**-8
+#     log(t + 1) = m · ln(2) + log(c) + log1p(s)
+#     t + 1      = 2**m · c · (1 + s),             |s| ≤ 2**-8
 #
-# c is one of 256, and 1 around t = 0, so small results keep all their digits. Rounded to
-# float64, results are off by 0.5001 units in the last place, also where that is a
-# subnormal number: the nearest float64 in all but one of thousands.
+# c is one of 256 numbers. It is 1 around t = 0, so that small results keep all their
+# digits. Rounded to float64, results are off by 0.5001 units in the last place, also as
+# subnormal numbers: the nearest float64 in all but one of thousands (decision 0022).
 #
-# Source: P. T. P. Tang, "Table-driven implementation of the exponential function in IEEE
-# floating-point arithmetic", 1989, and of the logarithm, 1990; the chance of a wrong last
-# bit: A. Ziv, "Fast evaluation of elementary mathematical functions", 1991.
+# Source: P. T. P. Tang, "Table-driven implementation of the exponential function in
+# IEEE floating-point arithmetic", 1989, and of the logarithm, 1990; the chance of a
+# wrong last bit: A. Ziv, "Fast evaluation of elementary mathematical functions", 1991.
 
 #: Pieces of an octave, in both tables.
 PIECES = 256
 RATE = PIECES / math.log(2.0)
 #: exp is 0 below -2**20 and infinite above 2**20.
 MOST = 20
-#: |t| < 2**-110: 1 + t is 1. Above 2**110 it is t.
+#: For |t| < 2**-110, 1 + t rounds to 1; above 2**110 it rounds to t.
 NEGLIGIBLE = 110
-#: Adding and subtracting it rounds to an integer.
+#: Adding and subtracting this number rounds to an integer.
 TO_INTEGER = 1.5 * 2.0**52
-#: Bits of float64: half a piece below 1, and of the least number in the octave of c.
+#: In bits of float64: the size of a piece, and the least number in the octave of c. It
+#: is 150.5 pieces below 1, so that 1 lies in the middle of a piece.
 PIECE = 1 << 44
 LEAST = (1023 << 52) - 150 * PIECE - PIECE // 2
 
 
 def _pair(value):
-    """The two float64 that sum up to a Decimal, to 106 bits."""
+    """Return two float64 whose sum is a Decimal, to 106 bits."""
     hi = float(value)
     return hi, float(value - Decimal(hi))
 
 
 def _short_pieces(value, bits, count):
-    """A Decimal as floats of few bits, exact in products with integers, and a last."""
+    """Split a Decimal into `count` floats of few bits and a rest.
+
+    Their products with small integers are exact.
+    """
     found = []
     for _ in range(count):
         unit = Decimal(2) ** (math.frexp(float(value))[1] - bits)
@@ -367,7 +377,8 @@ def _short_pieces(value, bits, count):
 
 
 def _tables():
-    """ln(2) / 256 in three pieces, 2**(j / 256), 1 / c, -log(1 / c)."""
+    """Return ln(2) / 256 in three parts, then 2**(j / 256), 1 / c and -log(1 / c)."""
+    # Decimals make the tables, so that they do not depend on a C library.
     with localcontext(prec=60):
         step = Decimal(2).ln() / PIECES
         powers = [_pair((step * j).exp()) for j in range(PIECES)]
@@ -382,13 +393,13 @@ STEP1, STEP2, STEP3, POWERS, INVERSE, LOGS = _tables()
 
 @compiled
 def exp(x: Wide | float) -> Wide:
-    """e**x, off by less than 2**-67 of it.
+    """Return e**x, with an error below 2**-67 of the result.
 
     Args:
-        x: a float or a `Wide`; from ±2**20 on the result is infinite or 0.
+        x: a float or a `Wide`; beyond ±2**20 the result is infinite or 0.
 
     Returns:
-        A `Wide`; `float` of it is off by at most 0.5001 units in the last place.
+        A `Wide`; its `float` is off by at most 0.5001 units in the last place.
 
     Example:
         >>> from mdtensor.wide import exp
@@ -404,24 +415,24 @@ def exp(x: Wide | float) -> Wide:
     hi, lo = x.hi * scale, x.lo * scale
     steps = hi * RATE + TO_INTEGER - TO_INTEGER
     r, more = two_sum(hi - steps * STEP1, -(steps * STEP2))
-    r, lo = ordered_sum(r, more + (lo - steps * STEP3))
-    # exp(r) - 1 = r + r²/2 + ..., the sum as its largest term and all others
+    r, lo = fast_two_sum(r, more + (lo - steps * STEP3))
+    # exp(r) - 1 = r + r²/2 + ...: only its largest term needs two float64.
     square = r * r
     high = (1 / 24 + r * (1 / 120)) + square * (1 / 720)
     others = square * ((0.5 + r * (1 / 6)) + square * high)
-    power, rest = ordered_sum(r, others + (lo + lo * r))
+    power, rest = fast_two_sum(r, others + (lo + lo * r))
     count = int(steps)
     at = count & (PIECES - 1)
     root, least = POWERS[at, 0], POWERS[at, 1]
     product, error = two_prod(root, power)
-    hi, lo = ordered_sum(root, product)
+    hi, lo = fast_two_sum(root, product)
     lo += least + (error + (root * rest + least * power))
     return normal(hi, lo, count >> 8)
 
 
 @compiled
 def _far(x):
-    """exp where it is 0, 1, infinite or NaN."""
+    """Return exp(x) if it is 0, 1, infinite or NaN."""
     if x == 0.0:
         return Wide(1.0)
     return Wide(math.inf if x > 0.0 else 0.0 if x < 0.0 else x)
@@ -429,14 +440,14 @@ def _far(x):
 
 @compiled
 def log(x: Wide | float) -> Wide:
-    """log(x), off by less than 2**-67 of it.
+    """Return log(x), with an error below 2**-67 of the result.
 
     Args:
-        x: a float or a `Wide` between 2**-2**21 and 2**2**21; log(0) is -inf, and of
-            what is below 0 NaN.
+        x: a float or a `Wide` between 2**-2**21 and 2**2**21; log(0) is -inf, and the
+            result is NaN for x below 0.
 
     Returns:
-        A `Wide`; `float` of it is off by at most 0.5001 units in the last place.
+        A `Wide`; its `float` is off by at most 0.5001 units in the last place.
 
     Example:
         >>> from mdtensor.wide import exp, log
@@ -453,13 +464,13 @@ def log(x: Wide | float) -> Wide:
 
 @compiled
 def log1p(x: Wide | float) -> Wide:
-    """log(1 + x), off by less than 2**-67 of it, also for x near 0.
+    """Return log(1 + x), with an error below 2**-67 of it, also for x near 0.
 
     Args:
-        x: a float or a `Wide`; log1p(-1) is -inf, and of what is below -1 NaN.
+        x: a float or a `Wide`; log1p(-1) is -inf, and the result is NaN for x below -1.
 
     Returns:
-        A `Wide`; `float` of it is off by at most 0.5001 units in the last place.
+        A `Wide`; its `float` is off by at most 0.5001 units in the last place.
 
     Example:
         >>> from mdtensor.wide import exp, log1p
@@ -487,7 +498,7 @@ def log1p(x: Wide | float) -> Wide:
 
 @compiled
 def _edge(above, x):
-    """log where `above` is no positive finite number; x says whether it is NaN."""
+    """Return log if `above` is not a positive finite number; x is its argument."""
     if above == 0.0:
         return Wide(-math.inf)
     return Wide(x if x == math.inf else math.nan)
@@ -495,16 +506,17 @@ def _edge(above, x):
 
 @compiled
 def _log(hi, lo, one, exponent):
-    """log((hi + lo + one) · 2**exponent); with one = 1, -1/2 < hi."""
+    """Return log((hi + lo + one) · 2**exponent); if one is 1, hi > -1/2."""
     bits = np.float64(hi + one).view(np.int64) - LEAST
     at, octave = (bits >> 44) & (PIECES - 1), bits >> 52
     scale = INVERSE[at] * power_of_two(-octave)
-    # s = (hi + lo + one) · scale - 1; where scale is 1, it is hi + lo
+    # s = (hi + lo + one) · scale - 1, exactly hi + lo if scale is 1. So small results
+    # keep all their digits.
     offset, least = two_sum(one * scale, -1.0)
     product, error = two_prod(hi, scale)
     s, more = two_sum(product, offset)
-    s, tail = ordered_sum(s, more + (error + least + lo * scale))
-    # log1p(s) = s - s²/2 + s³/3 - ..., the sum as largest terms and all others
+    s, tail = fast_two_sum(s, more + (error + least + lo * scale))
+    # log1p(s) = s - s²/2 + s³/3 - ...: only its first two terms need two float64.
     half, error = two_prod(s, -0.5 * s)
     square = s * s
     high = (0.2 - s * (1 / 6)) + square * ((1 / 7 - s * 0.125) + square * (1 / 9))
@@ -515,5 +527,5 @@ def _log(hi, lo, one, exponent):
     hi, more = two_sum(hi, s)
     hi, even_more = two_sum(hi, half)
     lo += more + even_more + (others + LOGS[at, 1] + steps * STEP3 + steps * STEP2)
-    hi, lo = ordered_sum(hi, lo)
+    hi, lo = fast_two_sum(hi, lo)
     return normal(hi, lo, 0)

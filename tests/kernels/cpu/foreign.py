@@ -125,7 +125,7 @@ def optimized(cpu: Cpu) -> tuple[llvm.TargetMachine, llvm.ModuleRef]:
 def write(name: str, folder: Path) -> None:
     """The files of one CPU; changes this process for good."""
     cpu = CPUS[name]
-    isa.FEATURES, isa.DOT_RUNWAY = frozenset(cpu.features), cpu.runway
+    isa.FEATURES, isa.DOT_ISA = frozenset(cpu.features), cpu.runway
     isa.IS_EMULATED = False
     machine, module = optimized(cpu)
     (folder / f"{name}.s").write_text(machine.emit_assembly(module))

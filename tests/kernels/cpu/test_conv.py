@@ -13,13 +13,13 @@ from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.rounding import multipliers
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
 HERE = Path(__file__).parent
 
-RUNWAYS = {"generic": conv, isa.RUNWAY: kernel_set.families(isa.RUNWAY).conv}
+RUNWAYS = {"generic": conv, isa.ISA: kernel_set.families(isa.ISA).conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
 CASES = [
@@ -77,7 +77,7 @@ def test_depthwise(rng, case, extreme):
     out = np.zeros(want.size, np.uint8)
     conv.depthwise_u8s8u8(
         *(flat, geometry(case), c, packed, shifted, multiplier, limbs),
-        *(NO_EXCEPTIONS, 37, 99, 2, 251, out),
+        *(NO_EXCEPTION_SUMS, 37, 99, 2, 251, out),
     )
     want = oracle.depthwise_u8s8u8(x, weight, bias, ratios, 99, 2, 251, **rules)
     assert np.array_equal(out, want.reshape(-1))
@@ -133,14 +133,14 @@ def test_random_windows(name, seed):
     want = oracle.depthwise_u8s8u8(x, weight, None, ratios, 99, 2, 251, **rules)
     check(
         *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
-        *(*constants, multiplier, limbs, NO_EXCEPTIONS, 37, 99, 2, 251),
+        *(*constants, multiplier, limbs, NO_EXCEPTION_SUMS, 37, 99, 2, 251),
     )
 
 
 ALONE = [
     name
     for name, kernels in RUNWAYS.items()
-    if kernels.MOST_FACTOR or kernels.TAKES_EXCEPTIONS
+    if kernels.MOST_FACTOR or kernels.TAKES_EXCEPTION_SUMS
 ]
 
 
@@ -151,7 +151,7 @@ def check_alone(name, rng, case, codes, steps, zero_point):
     weight = rng.choice(steps, (c, *case[1]))
     bias = -37 * weight.sum(axis=(1, 2))
     rules = {**options(case), "x_zero_point": 37}
-    if kernels.TAKES_EXCEPTIONS:
+    if kernels.TAKES_EXCEPTION_SUMS:
         sums = oracle.depthwise_u8s8s32(x, weight, None, **rules)
         found = excepting(rng, sums, zero_point, rng.choice([0, 0.1, 1]))
         ratios, *scales, known = found
@@ -159,9 +159,9 @@ def check_alone(name, rng, case, codes, steps, zero_point):
         ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
         given = weight, bias, ratios, zero_point, kernels.MOST_FACTOR
         weight, bias, multiplier = multipliers.multiples(*given)
-        scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTIONS
+        scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTION_SUMS
     want = oracle.depthwise_u8s8u8(
-        *(x, weight if kernels.TAKES_EXCEPTIONS else given[0], None, ratios),
+        *(x, weight if kernels.TAKES_EXCEPTION_SUMS else given[0], None, ratios),
         *(zero_point, 2, 251),
         **rules,
     )

@@ -178,7 +178,7 @@ def test_packed_weights_and_codes_by_address(name, rng):
         b.store(code, place)
         there = product.codes_at(b, b.ptrtoint(place, WORD))
         stay = ir.Constant(WORD, packed.ctypes.data)
-        return product.add(b, sums, there, product.load_packed(b, stay))
+        return product.add(b, sums, there, product.load_weights(b, stay))
 
     found = applied(emit, "i4", codes, np.zeros((200, 16), np.int32))
     shifted = codes.astype(np.int64) - product.offset

@@ -28,7 +28,7 @@ def found(ratios, zero_point, low, high):
     weight = np.array([[(high - low) // 255]] * len(ratios))
     bias = np.full(len(ratios), low, np.int32)
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, known = multipliers.with_exceptions(*given)
+    multiplier, known = multipliers.choose_multipliers(*given)
     if not len(known):
         return None
     return list(zip(map(Fraction, multiplier.tolist()), known.tolist(), strict=True))
@@ -101,10 +101,10 @@ def test_what_cannot_be():
     assert found(ratios, 0, -150_000, 150_000) is None, "codes past int16"
     multiplier, limbs = rescale(ratios)
     weight, bias = np.full((2, 3), 100), np.array([0, 2**31 - 1], np.int32)
-    same, none = multipliers.with_exceptions(weight, bias, multiplier, limbs, 0)
+    same, none = multipliers.choose_multipliers(weight, bias, multiplier, limbs, 0)
     assert same is multiplier and not len(none), "sums past int32"
     nothing = np.zeros((0, 3)), np.zeros(0, np.int32)
-    assert not len(multipliers.with_exceptions(*nothing, *rescale([]), 0)[1])
+    assert not len(multipliers.choose_multipliers(*nothing, *rescale([]), 0)[1])
 
 
 TAPS, CHANNELS = 64, 130
@@ -117,7 +117,7 @@ OWN = [Fraction(1000, 1000 * (3 * TAPS + 7 * i) + 331) for i in range(CHANNELS)]
 @pytest.fixture
 def linear():
     """(step, its exceptions)."""
-    if not kernel_set.HOST.PRODUCTS_TAKE_EXCEPTIONS:
+    if not kernel_set.HOST.PRODUCTS_TAKE_EXCEPTION_SUMS:
         pytest.skip("products of this runway look for ties")
     nothing = np.zeros(CHANNELS, np.int32)
     *_, known = products.product_constants(WEIGHT, nothing, OWN, 0)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import float_matmul
-from mdtensor.kernels.cpu.generic.weight_only import pack_rows, padded_rows
+from mdtensor.kernels.cpu.generic.weight_only import pack_rows, pad_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program import layers
@@ -40,7 +40,7 @@ def product(gemm, a, packed, n, bias, *grid, pitch=None):
     rows = np.full((m, lda), np.nan, np.float32)
     rows[:, :k] = a
     out = np.full((m + 5, ldc), GAP, np.float32)
-    bias = padded_rows(np.asarray(bias, np.float32))
+    bias = pad_rows(np.asarray(bias, np.float32))
     gemm(rows.reshape(-1), lda, m, k, packed, n, *grid, bias, out.reshape(-1), ldc)
     assert (out[:, n:] == GAP).all() and (out[m:] == GAP).all()
     return out[:m, :n]
@@ -229,4 +229,4 @@ def test_layers_take_any_strides(rng):
     assert same(layer(x.transpose(2, 1, 0)), want)
     assert want.shape == (3, 4, 7)
     assert layer.macs((3, 4, 5)) == 3 * 4 * 5 * 7
-    assert layer.kernel == "gemm_f32f32f32" and layer.runway in isa.RUNWAYS
+    assert layer.kernel == "gemm_f32f32f32" and layer.runway in isa.ISAS

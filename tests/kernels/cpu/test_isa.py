@@ -9,9 +9,7 @@ AVX2 = frozenset(isa.AVX2_FEATURES)
 AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
 ALL = AVX512 | frozenset(isa.VNNI_FEATURES)
 ARM = frozenset(isa.NEON_FEATURES)
-NO_SUCH_RUNWAY = (
-    "no such runway. Use one of generic, neon, avx2, avxvnni, avx512, vnni."
-)
+NO_SUCH_RUNWAY = "no such ISA. Use one of generic, neon, avx2, avxvnni, avx512, vnni."
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ NO_SUCH_RUNWAY = (
     ],
 )
 def test_choice(features, override, is_jit_disabled, runway):
-    found, why = isa.choose_runway(features, override, is_jit_disabled)
+    found, why = isa.choose_isa(features, override, is_jit_disabled)
     assert found == runway
     assert why
 
@@ -64,7 +62,7 @@ def test_choice(features, override, is_jit_disabled, runway):
 )
 def test_impossible_overrides(features, override, is_jit_disabled, message):
     with pytest.raises(OptionError, match=message):
-        isa.choose_runway(features, override, is_jit_disabled)
+        isa.choose_isa(features, override, is_jit_disabled)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +77,15 @@ def test_impossible_overrides(features, override, is_jit_disabled, message):
     ],
 )
 def test_reason(features, why):
-    assert isa.choose_runway(features, None, False)[1].startswith(why)
+    assert isa.choose_isa(features, None, False)[1].startswith(why)
 
 
 def test_description():
     found = isa.describe()
-    assert found["runway"] == isa.RUNWAY
+    assert found["runway"] == isa.ISA
     names = {"machine", "cpu", "features", "runway", "why", "proven", "jit"}
     assert set(found) == names
-    assert set(isa.PROVEN) < set(isa.RUNWAYS)
+    assert set(isa.PROVEN) < set(isa.ISAS)
 
 
 GRAVITON_2 = (

@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import conv as generic_conv
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program.record import Window
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.reference import (
     elementwise as exact,
     elementwise as exact_reduction,
@@ -27,12 +27,12 @@ from mdtensor.kernels.reference import (
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
 #: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.
-DOT = isa.DOT_RUNWAY if not isa.IS_EMULATED else None
+DOT = isa.DOT_ISA if not isa.IS_EMULATED else None
 RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]
-RUNWAYS = [n for n in RUNWAYS if n not in ("generic", *isa.DOT_RUNWAYS) or n == DOT]
+RUNWAYS = [n for n in RUNWAYS if n not in ("generic", *isa.DOT_ISAS) or n == DOT]
 TESTED = list(RUNWAYS)
 if DOT is None:
-    name = isa.DOT_RUNWAY
+    name = isa.DOT_ISA
     TESTED.append(pytest.param(name, marks=pytest.mark.slow, id=f"{name}-emulated"))
 
 if isa.IS_JIT_DISABLED:
@@ -142,7 +142,7 @@ def test_gemm_is_exact(matmul, m, k, n, ratio_kind, kind):
         out = np.full(m * n + SLACK, 7, np.uint8)
         matmul.gemm_u8s8u8(
             *(a, pitch, m, k, packed, n, bias, multiplier, limbs),
-            *(NO_EXCEPTIONS, zero_point, lo, hi, out, n),
+            *(NO_EXCEPTION_SUMS, zero_point, lo, hi, out, n),
         )
         codes = exact_codes(want, ratios, zero_point, lo, hi)
         assert np.array_equal(out[: m * n].reshape(m, n), codes)
@@ -156,7 +156,7 @@ MET = [(7, 21, 90), (24, 5, 16), (49, 260, 48), (33, 257, 70), (18, 300, 64)]
 @pytest.mark.parametrize("share", [0, 0.05, 1])
 @pytest.mark.parametrize(("m", "k", "n"), MET)
 def test_gemm_meets_exceptions(matmul, m, k, n, share):
-    if not matmul.TAKES_EXCEPTIONS:
+    if not matmul.TAKES_EXCEPTION_SUMS:
         pytest.skip("sums near ties are looked for")
     rng = np.random.default_rng(m * k + n)
     a, w = draw(rng, "random", m * k + SLACK, n, k)
@@ -203,7 +203,7 @@ def test_gemm_writes_rows_of_a_wider_matrix(matmul):
     out = np.full(m * pitch, 3, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, k, m, k, matmul.pack_s8(w), n, bias, multiplier, limbs),
-        *(NO_EXCEPTIONS, 9, 4, 240, out, pitch),
+        *(NO_EXCEPTION_SUMS, 9, 4, 240, out, pitch),
     )
     want = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
     got = out.reshape(m, pitch)
@@ -235,7 +235,7 @@ def test_sums_on_both_sides_of_a_tie(matmul, zero_point, bits):
     out = np.zeros(256 * n, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, 1, 256, 1, matmul.pack_s8(np.ones((n, 1), np.int8)), n, bias),
-        *(multiplier, limbs, NO_EXCEPTIONS, zero_point, 0, 255, out, n),
+        *(multiplier, limbs, NO_EXCEPTION_SUMS, zero_point, 0, 255, out, n),
     )
     product = (bias + np.arange(256)[:, None]) * high
     whole, rest = product >> (36 + bits), product % 2 ** (36 + bits)
@@ -256,7 +256,7 @@ def test_sums_far_beyond_the_codes_saturate(matmul, ratio):
     out = np.zeros(m * n, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, k, m, k, matmul.pack_s8(w), n, bias, multiplier, limbs),
-        *(NO_EXCEPTIONS, 9, 0, 255, out, n),
+        *(NO_EXCEPTION_SUMS, 9, 0, 255, out, n),
     )
     sums = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
     want = exact_codes(sums, [ratio] * n, 9, 0, 255)
@@ -272,7 +272,7 @@ def test_gemm_of_nothing(matmul, m, k, n):
     scales = np.ones(16, np.float32), np.ones((16, 8), np.int64)
     codes = np.full(SLACK, 7, np.uint8)
     matmul.gemm_u8s8u8(
-        *(a, k, m, k, matmul.pack_s8(w), n, bias, *scales, NO_EXCEPTIONS),
+        *(a, k, m, k, matmul.pack_s8(w), n, bias, *scales, NO_EXCEPTION_SUMS),
         *(1, 0, 255, codes, n),
     )
     assert (codes[: m * n] == 10).all() and (codes[m * n :] == 7).all()
@@ -359,7 +359,7 @@ def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
         out = np.full(want.size + SLACK, 7, np.uint8)
         conv.depthwise_u8s8u8(
             *(x, geometry, c, packed, bias, multiplier, limbs),
-            *(NO_EXCEPTIONS, 77, zero_point, lo, hi, out),
+            *(NO_EXCEPTION_SUMS, 77, zero_point, lo, hi, out),
         )
         codes = exact_codes(want, ratios, zero_point, lo, hi)
         assert np.array_equal(out[: want.size].reshape(want.shape), codes)
@@ -555,12 +555,12 @@ def test_im2col(conv, shape, rng):
             assert (out[size:] == 7).all()
 
 
-OTHERS = [name for name in isa.DOT_RUNWAYS if name != isa.DOT_RUNWAY]
+OTHERS = [name for name in isa.DOT_ISAS if name != isa.DOT_ISA]
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_process_has_one_of_them(name):
-    with pytest.raises(ValueError, match=f"{name}: this process has {isa.DOT_RUNWAY}"):
+    with pytest.raises(ValueError, match=f"{name}: this process has {isa.DOT_ISA}"):
         families(name)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
 
@@ -71,7 +71,7 @@ def test_rounded_codes(rng, fill, shape, ties):
     matmul.gemm_u8s8u8(
         *(laid_out(a, k), k, m, k, matmul.pack_s8(weight), n),
         *(padded(bias, n, np.int32), padded(multiplier, n, np.float32)),
-        *(padded(limbs, n, np.int64), NO_EXCEPTIONS, 120, 3, 250, out, n),
+        *(padded(limbs, n, np.int64), NO_EXCEPTION_SUMS, 120, 3, 250, out, n),
     )
     want = oracle.gemm_u8s8u8(a, weight, bias, ratios, 120, 3, 250)
     assert np.array_equal(out.reshape(m, n), want)

@@ -22,7 +22,7 @@ def limited(value):
 @given(ratios, st.integers(-(2**31), 2**31 - 1))
 def test_any_accumulator(ratio, acc):
     multiplier, limbs = rescale([ratio])
-    found = requantize.round_scaled(np.int32(acc), multiplier[0], limbs, 0)
+    found = requantize.round_product(np.int32(acc), multiplier[0], limbs, 0)
     assert found == limited(acc * ratio)
 
 
@@ -31,7 +31,7 @@ def test_around_ties(ratio, k, step):
     acc = int((k + Fraction(1, 2)) / ratio) + step
     acc = min(max(acc, -(2**31)), 2**31 - 1)
     multiplier, limbs = rescale([ratio])
-    found = requantize.round_scaled(np.int32(acc), multiplier[0], limbs, 0)
+    found = requantize.round_product(np.int32(acc), multiplier[0], limbs, 0)
     assert found == limited(acc * ratio)
 
 
@@ -42,7 +42,7 @@ def test_a_tie_missed_by_one_part_in_two_to_the_48(acc, k, side):
     if not Fraction(1, 2**40) < ratio < 2**31:
         return
     multiplier, limbs = rescale([ratio])
-    found = requantize.round_scaled(np.int32(acc), multiplier[0], limbs, 0)
+    found = requantize.round_product(np.int32(acc), multiplier[0], limbs, 0)
     assert found == limited(acc * ratio)
 
 
@@ -65,8 +65,8 @@ def test_row_with_a_tie_in_every_lane(rng):
 def test_marks_are_found_in_order():
     marks = np.zeros(64, np.uint8)
     marks[[0, 7, 8, 21, 63]] = 1
-    found, j = [], requantize.next_marked(marks, 0)
+    found, j = [], requantize.next_mark(marks, 0)
     while j < 64:
         found.append(int(j))
-        j = requantize.next_marked(marks, j + 1)
+        j = requantize.next_mark(marks, j + 1)
     assert found == [0, 7, 8, 21, 63]

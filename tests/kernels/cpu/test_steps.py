@@ -91,7 +91,7 @@ def test_a_step_says_what_runs():
     step = Conv2d(weight, groups=8, ratios=[Fraction(1)] * 8)
     assert step.kernel == "depthwise_u8s8u8"
     assert Linear(np.ones((2, 3), np.int8)).kernel == "gemm_u8s8s32"
-    assert Linear(np.ones((2, 3), np.int8)).runway == isa.RUNWAY
+    assert Linear(np.ones((2, 3), np.int8)).runway == isa.ISA
     assert Lookup(np.zeros(256, np.uint8)).bytes == 256
     assert step.bytes > 0
 

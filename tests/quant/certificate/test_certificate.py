@@ -230,7 +230,7 @@ def test_a_runway_that_cannot_run_says_why() -> None:
         assert found.problem.startswith(
             "the process ended with 1: mdtensor.errors.OptionError"
         )
-        assert "no such runway" in found.problem
+        assert "no such ISA" in found.problem
 
 
 def test_each_case_is_told_when_it_is_computed() -> None:
@@ -264,7 +264,7 @@ def test_runways_are_those_of_this_cpu() -> None:
     assert names[0] == "generic"
     assert all(not isa.lacking(name, isa.FEATURES) for name in names)
     emulated = set(verify.runways(True)) - set(names)
-    lacking = set(isa.DOT_RUNWAYS) - set(names)
+    lacking = set(isa.DOT_ISAS) - set(names)
     expected = set() if isa.IS_JIT_DISABLED else lacking
     assert emulated == {f"{name}-emulated" for name in expected}
 
@@ -321,5 +321,5 @@ def test_hash_of_every_runway_emulated_ones_too() -> None:
     found = verified({}, "--emulated")
     names = [run["runway"] for run in found["runs"] if run["threads"] == 2]
     assert names[0] == "generic"
-    assert {name.removesuffix(isa.EMULATED) for name in names} >= {*isa.DOT_RUNWAYS}
+    assert {name.removesuffix(isa.EMULATED) for name in names} >= {*isa.DOT_ISAS}
     assert {run["hash"] for run in found["runs"]} == {verify.WHOLE}

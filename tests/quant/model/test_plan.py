@@ -107,7 +107,7 @@ def test_one_node_is_float_and_says_why(small_classifier):
     ]
     convolutions = [n for n in plan.nodes if n.operation == "conv2d"]
     assert len(convolutions) == 53
-    assert {n.runway for n in convolutions} == {isa.RUNWAY}
+    assert {n.runway for n in convolutions} == {isa.ISA}
     assert all(n.macs > 0 for n in convolutions)
     assert "depthwise_u8s8u8" in str(plan) and "softmax" in str(plan)
 
@@ -161,7 +161,7 @@ def test_every_runway_gives_the_same_bytes_through_the_network(small_classifier,
 
     payload = pickle.dumps((small_classifier.graph, crops[1][0].pixels))
     digests = {}
-    for runway in ("generic", isa.RUNWAY):
+    for runway in ("generic", isa.ISA):
         environment = {**os.environ, "MDTENSOR_ISA": runway}
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT],
