@@ -39,7 +39,7 @@ from mdtensor.generics.activation import bounded
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
-from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
+from mdtensor.quant.deduction import RoundingAware, curve, on_grid, on_input_grid
 from mdtensor.quant.dtypes import qint16
 from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup import build, functions, int16
@@ -55,7 +55,7 @@ from mdtensor.quant.tensor import (
     ShortTensor,
     quantized,
     spec_of,
-    trusted,
+    wrap_codes,
 )
 from mdtensor.spec.elementwise import same
 from mdtensor.spec.options import number
@@ -253,7 +253,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(build.relu, x, out or x.qparams)
 
 
-@method(relu, deduce=kept_same, prepare=relu_step)
+@method(relu, deduce=on_input_grid, prepare=relu_step)
 @bound
 def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return _kept(relu, x, 0, None, out)
@@ -272,7 +272,7 @@ def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
     return clipped_spec(x, min=0, max=6, out=out)
 
 
-@method(relu6, deduce=Ruled(_relu6_spec), prepare=relu6_step)
+@method(relu6, deduce=RoundingAware(_relu6_spec), prepare=relu6_step)
 @bound
 def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
     return clipped(relu6, x, 0, 6, out)
@@ -291,14 +291,14 @@ def clipped_spec(
     x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
 ) -> TensorSpec:
     """On the grid `out`, or the argument's, which holds the bounds exactly."""
-    found = kept_same.rule(x, out=out)
+    found = on_input_grid.rule(x, out=out)
     low, high = _bounds(min, max)
     if out is None:
         _refuse_inexact(x.qparams, low, high)
     return found
 
 
-@method(clip, deduce=Ruled(clipped_spec), prepare=clip_step)
+@method(clip, deduce=RoundingAware(clipped_spec), prepare=clip_step)
 @bound
 def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
     return clipped(clip, x, min, max, out)
@@ -382,7 +382,7 @@ def neg(x: NarrowTensor, /) -> Any:
     def run(x: Any) -> Any:
         codes = ends - x.code_array.astype(np.int16)
         # NumPy makes a scalar of an array without axes.
-        return trusted(type(x), np.asarray(codes, stored), grid, None)
+        return wrap_codes(type(x), np.asarray(codes, stored), grid, None)
 
     return run
 
@@ -452,7 +452,7 @@ def _leaky_relu_spec(
     return curve.rule(x, **options)
 
 
-@method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
+@method(leaky_relu, deduce=RoundingAware(_leaky_relu_spec), prepare=leaky_relu_step)
 @bound
 def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
@@ -474,7 +474,7 @@ def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     return curve.rule(x, **options)
 
 
-@method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
+@method(elu, deduce=RoundingAware(_elu_spec), prepare=elu_step)
 @bound
 def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
     function = checked("elu", (x,), lambda: _elu(alpha))
@@ -499,7 +499,7 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
     return curve.rule(x, **options)
 
 
-@method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
+@method(gelu, deduce=RoundingAware(_gelu_spec), prepare=gelu_step)
 @bound
 def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
@@ -527,7 +527,7 @@ def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     return curve.rule(x, **options)
 
 
-@method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
+@method(celu, deduce=RoundingAware(_celu_spec), prepare=celu_step)
 @bound
 def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
@@ -553,7 +553,7 @@ def _softplus_spec(
     return curve.rule(x, **options)
 
 
-@method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
+@method(softplus, deduce=RoundingAware(_softplus_spec), prepare=softplus_step)
 @bound
 def softplus(
     x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
@@ -575,7 +575,7 @@ def _hardtanh_spec(
     return clipped_spec(x, min=min_val, max=max_val, **options)
 
 
-@method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
+@method(hardtanh, deduce=RoundingAware(_hardtanh_spec), prepare=hardtanh_step)
 @bound
 def hardtanh(
     x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None

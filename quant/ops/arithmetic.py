@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
-    kept_broadcast,
+    on_common_grid,
     rounded_product,
     rounded_quotient,
     rounded_sum,
@@ -316,7 +316,7 @@ def div(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("div", x1, x2)
 
 
-@method(minimum, deduce=kept_broadcast)
+@method(minimum, deduce=on_common_grid)
 @bound
 def minimum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("minimum", np.minimum, x1, x2, out)
@@ -337,7 +337,7 @@ def minimum(x1: Complex, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
     refuse_mixed("minimum", x1, x2)
 
 
-@method(maximum, deduce=kept_broadcast)
+@method(maximum, deduce=on_common_grid)
 @bound
 def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("maximum", np.maximum, x1, x2, out)
@@ -369,7 +369,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         return lambda x1, x2: ruled(name, out)(x1, x2, out)
 
     def run(*xs: Any) -> Any:
-        steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]
+        steps = [exact.rescale_steps(exact.steps_of(x), x.qparams, out) for x in xs]
         return quantized(exact.to_codes(choose(*steps), out), out)
 
     return run

@@ -24,7 +24,7 @@ from mdtensor.quant.codes import FLIP, OFFSETS, Reader
 from mdtensor.quant.ops.kernels import packed
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
-from mdtensor.quant.tensor import QuantizedTensor, trusted
+from mdtensor.quant.tensor import QuantizedTensor, wrap_codes
 
 Run = Callable[..., Any]
 #: Calls that are remembered; for a new one the oldest goes.
@@ -179,7 +179,7 @@ class Result:
             codes = codes.view(np.int8)
         if self.is_image:
             codes = codes.transpose(0, 3, 1, 2)
-        return trusted(self.kind, codes, self.grid, self.rule)
+        return wrap_codes(self.kind, codes, self.grid, self.rule)
 
 
 def bound_step(

@@ -21,7 +21,7 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import (
-    by_rows,
+    check_row_scales,
     rounded_conv,
     type_of_floats,
     weight_only,
@@ -287,7 +287,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
     require_per_tensor(name, x, beside=given[1:])
     if out is not None:
         check_out(name, out, *given)
-    checked(name, given, lambda: by_rows(x, w, b, is_rounded=out is not None))
+    checked(name, given, lambda: check_row_scales(x, w, b, is_rounded=out is not None))
 
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:

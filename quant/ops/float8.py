@@ -25,8 +25,8 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.quant.deduction import (
-    kept_broadcast,
-    kept_extreme,
+    infer_extreme,
+    on_common_grid,
     on_one_grid,
     reduced_grid,
 )
@@ -76,12 +76,12 @@ def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
     return _on(grid, x1, operation(_floats(x1), _floats(x2)))
 
 
-@method(maximum, deduce=kept_broadcast)
+@method(maximum, deduce=on_common_grid)
 def maximum(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     return _chosen(maximum, x1, x2, out)
 
 
-@method(minimum, deduce=kept_broadcast)
+@method(minimum, deduce=on_common_grid)
 def minimum(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     return _chosen(minimum, x1, x2, out)
 
@@ -92,13 +92,13 @@ def _along(operation: Any, x: Any, **options: Any) -> tuple[Any, QParams]:
     return operation(_floats(x), **options), grid
 
 
-@method(max, deduce=kept_extreme)
+@method(max, deduce=infer_extreme)
 def max(x: ScaledFloatTensor, /, *, axis: Any, keepdims: bool) -> Any:
     found, grid = _along(max, x, axis=axis, keepdims=keepdims)
     return _on(grid, x, found)
 
 
-@method(min, deduce=kept_extreme)
+@method(min, deduce=infer_extreme)
 def min(x: ScaledFloatTensor, /, *, axis: Any, keepdims: bool) -> Any:
     found, grid = _along(min, x, axis=axis, keepdims=keepdims)
     return _on(grid, x, found)

@@ -38,7 +38,7 @@ from mdtensor.errors import checked, describe
 from mdtensor.generics import indexing, linalg, manipulation as rule, resize
 from mdtensor.kernels.cpu.program.steps import Concat, Move, Take
 from mdtensor.quant.codes import channels_first
-from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
+from mdtensor.quant.deduction import RoundingAware, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
@@ -380,7 +380,7 @@ def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
-@method(concat, deduce=Ruled(_concatenated), prepare=concat_step)
+@method(concat, deduce=RoundingAware(_concatenated), prepare=concat_step)
 def concat(*arrays: QuantizedTensor, axis: Any, out: Any = None) -> Any:
     if out is None:
         return _joined("concat", concat, arrays, axis)

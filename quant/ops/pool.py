@@ -188,7 +188,9 @@ def avg_pool2d(
 
 def _refuse_nothing(name: str, x: Any) -> None:
     if 0 in x.shape[2:]:
-        raise ShapeError("the mean of nothing has no code", "", describe(name, x))
+        raise ShapeError(
+            "cannot quantize the mean of an empty tensor", "", describe(name, x)
+        )
 
 
 def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:

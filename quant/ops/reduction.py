@@ -10,10 +10,10 @@ from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, s
 from mdtensor.errors import checked, describe
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
-    kept_extreme,
+    infer_extreme,
     reduced_grid,
     rounded_mean,
-    rounded_share,
+    rounded_softmax,
     rounded_total,
 )
 from mdtensor.quant.grids import combine
@@ -83,19 +83,21 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
     grid = require_out("mean", out, x)
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
-        raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
+        raise ShapeError(
+            "cannot quantize the mean of an empty tensor", "", describe("mean", x)
+        )
     if ruled("mean", grid):
         return lambda x: ruled("mean", grid)(x, axes, keepdims, grid)
     return lambda x: _rounded(_total(x, axes, keepdims), count, source, grid)
 
 
-@method(max, deduce=kept_extreme)
+@method(max, deduce=infer_extreme)
 @bound
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("max", x, axis, keepdims)
 
 
-@method(min, deduce=kept_extreme)
+@method(min, deduce=infer_extreme)
 @bound
 def min(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("min", x, axis, keepdims)
@@ -108,7 +110,7 @@ def _extreme(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     return lambda x: quantized(choose(x.code_array, axis=axes, keepdims=keepdims), grid)
 
 
-@method(softmax, deduce=rounded_share)
+@method(softmax, deduce=rounded_softmax)
 @bound
 def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))

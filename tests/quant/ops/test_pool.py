@@ -141,7 +141,7 @@ def test_the_mean_of_nothing_is_refused(name, random_codes):
     with pytest.raises(md.ShapeError) as raised:
         pool(random_codes((1, 1, 0, 2), GRID))
     assert str(raised.value) == (
-        f"{name}(QInt8Tensor[1,1,0,2]): the mean of nothing has no code."
+        f"{name}(QInt8Tensor[1,1,0,2]): cannot quantize the mean of an empty tensor."
     )
 
 

@@ -151,7 +151,7 @@ def test_nothing_sums_to_zero_and_has_no_mean_or_maximum():
     with pytest.raises(md.ShapeError) as raised:
         md.mean(x, out=OUTS[0])
     assert str(raised.value) == (
-        "mean(QUInt8Tensor[0,3]): the mean of nothing has no code."
+        "mean(QUInt8Tensor[0,3]): cannot quantize the mean of an empty tensor."
     )
     for reduce in (md.max, md.argmax):
         with pytest.raises(
