@@ -107,6 +107,7 @@ class QParams:
         # An array over `bytes` cannot be made writeable, so the key never goes stale.
         scale_bytes = scales.tobytes()
         zero_bytes = np.broadcast_to(zeros, scales.shape).tobytes()
+        key = scale_bytes, scales.shape, zero_bytes, dtype.name, axis, size, narrow
         # `__setattr__` raises, so the fields are set this way.
         for name, value in {
             "scale": np.ndarray(scales.shape, scales.dtype, scale_bytes),
@@ -116,10 +117,7 @@ class QParams:
             "block_size": size,
             "narrow_range": narrow,
             "rounding": rounding if rounding is None else check_rule(rounding),
-            "key": (
-                *(scale_bytes, scales.shape, zero_bytes, dtype.name),
-                *(axis, size, narrow),
-            ),
+            "key": key,
         }.items():
             object.__setattr__(self, name, value)
 

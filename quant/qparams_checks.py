@@ -30,7 +30,8 @@ IntArray = npt.NDArray[np.int64]
 class Grid(Protocol):
     """The parts of `QParams` that `check_codes` reads."""
 
-    dtype: DType
+    @property
+    def dtype(self) -> DType: ...
 
     @property
     def minimum(self) -> int: ...
@@ -51,7 +52,7 @@ def code_dtype(given: object) -> DType:
 
 
 def as_numbers(
-    name: str, given: object, dtype: npt.DTypeLike = None
+    name: str, given: object, dtype: npt.DTypeLike | None = None
 ) -> npt.NDArray[Any]:
     """Return `given`, the argument `name`, as an array of real numbers."""
     try:
@@ -91,8 +92,12 @@ def check_block_size(given: object, axis: int | None) -> int | None:
     """Return the number of indices of `axis` that share a scale; raise if invalid."""
     if given is None:
         return None
-    is_size = isinstance(given, Integral) and not isinstance(given, bool)
-    if not is_size or not 1 <= int(given) < MOST:
+    # True is an integer in Python, but not a size.
+    if (
+        not isinstance(given, Integral)
+        or isinstance(given, bool)
+        or not 1 <= int(given) < MOST
+    ):
         raise GridError(
             f"block_size is {shown(given)}", "Use an integer from 1", "QParams"
         )
