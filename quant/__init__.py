@@ -1,4 +1,4 @@
-"""Quantized tensors: an extension of mdtensor that uses its public names only.
+"""Quantized tensors: an extension of mdtensor, built on its public names.
 
     from mdtensor import quant
 
@@ -6,7 +6,7 @@
     md.add(x, x, out=quant.QParams(0.25))         # rounded once, half to even
     model = quant.load("model.onnx")              # see `mdtensor.quant.model`
 
-Importing it registers its types and methods.
+The import registers the types and methods.
 """
 
 if __name__ != "mdtensor.quant":
@@ -75,14 +75,15 @@ from mdtensor.quant.weights import (
     smooth as smooth,
 )
 
-del _losses  # its audits are in force
-_OF_MODELS = ("Calibration", "Model", "load")
+# Its import has registered the audits; the name is not public.
+del _losses
+_FROM_MODEL = ("Calibration", "Model", "load")
 _BACKEND = "onnx_backend"
 
 
 def __getattr__(name: str) -> object:
-    """What concerns models loads on first use."""
-    if name in _OF_MODELS:
+    """Import models and the ONNX backend at first use."""
+    if name in _FROM_MODEL:
         return getattr(importlib.import_module("mdtensor.quant.model"), name)
     if name == _BACKEND:
         return importlib.import_module(f"mdtensor.quant.{name}")
@@ -93,4 +94,4 @@ def __dir__() -> list[str]:
     modules = {
         n for n, value in globals().items() if isinstance(value, types.ModuleType)
     }
-    return sorted({*globals(), *_OF_MODELS} - modules | {_BACKEND})
+    return sorted({*globals(), *_FROM_MODEL} - modules | {_BACKEND})

@@ -27,11 +27,11 @@ qint32: Final[DType[QInt32Tensor]]
 quint4: Final[DType[QUInt4Tensor]]
 quint8: Final[DType[QUInt8Tensor]]
 dequantize: _calls.Dequantize
-"""The real numbers that codes stand for: scale · (codes - zero_point)."""
+"""Return the real numbers that codes represent: scale · (codes - zero_point)."""
 quantize: _calls.Quantize
-"""The codes of real numbers on a grid."""
+"""Quantize real numbers to codes on a grid."""
 requantize: _calls.Requantize
-"""The same real numbers on another grid; rounds once, half to even; saturates."""
+"""Round codes to another grid: once, half to even; saturates."""
 from mdtensor.quant.gguf import (
     Blocks as Blocks,
     GGUFFile as GGUFFile,

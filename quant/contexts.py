@@ -1,4 +1,7 @@
-"""Which instructions the kernels of what is made in a block use."""
+"""Contexts that choose how quantized code runs: `runway` (the ISA) and `threads`.
+
+Neither changes a result by a bit.
+"""
 
 import os
 from contextvars import ContextVar
@@ -9,27 +12,29 @@ from mdtensor.kernels.cpu import isa, kernel_set as kernels_of
 from mdtensor.kernels.numpy.threads import MOST_THREADS
 from mdtensor.quant.rules import Scope
 
+# The variable is the one that `kernels` reads, and is a part of the key of bound calls.
 _BLOCKS = Scope(kernels_of.CHOSEN)
 
 
 # Objects keep the ISA that they were made on, so that nothing is packed or compiled
 # twice (decision 0037).
 class runway:
-    """A context in which integer operations, and models made in it, run on a runway.
+    """A context that chooses the ISA (instruction set) of quantized operations.
 
-    The bytes are the same on each: that is what to see by it. For speed leave the
-    choice to the process, whose own runway `mdtensor info` names. Kernels of another
-    one are compiled when they are first called, and run on one thread. A model that is
-    made in the block stays on its runway, and one made before it on its own. The
-    context holds for this thread, or this asynchronous task, and what is called in it.
+    Results are bit-identical on every ISA; use this context to check that. For speed,
+    leave the choice to the process; `mdtensor info` shows its ISA. Kernels of another
+    ISA are compiled at their first call and run on one thread. A model keeps the ISA
+    that was chosen when it was made: leaving or entering a block does not change it.
+    The context applies to this thread, or asynchronous task, and to the code that it
+    calls.
 
     Args:
         name: "generic", "avx2", "avxvnni", "avx512", "vnni" or "neon", if the CPU has
-            its instructions. Of the last four a process has one: MDTENSOR_ISA, when
-            it starts, chooses another.
+            its instructions. A process can use only one of the last four; the variable
+            MDTENSOR_ISA, read at the start of the process, selects another one.
 
     Raises:
-        OptionError: the process cannot have it.
+        OptionError: this process cannot use the ISA.
 
     Example:
         >>> import mdtensor as md
@@ -43,7 +48,7 @@ class runway:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or name not in isa.here():
-            raise OptionError(*_refusal(name), f"runway({shown(name)})")
+            raise OptionError(*_problem_and_fix(name), f"runway({shown(name)})")
         self.name = name
 
     def __enter__(self) -> str:
@@ -58,11 +63,12 @@ class runway:
         return f"runway({self.name!r})"
 
 
-def _refusal(name: object) -> tuple[str, str]:
-    """(problem, what would work) for a runway that this process has not."""
+def _problem_and_fix(name: object) -> tuple[str, str]:
+    """Return the problem and the fix for an ISA that this process cannot use."""
     fix = f"Use one of {', '.join(isa.here())}"
     if not isinstance(name, str) or name not in isa.ISAS:
         return "no such runway", fix
+    # Before the CPU's features: without a compiler only one ISA can run on any CPU.
     if isa.IS_JIT_DISABLED:
         return "NUMBA_DISABLE_JIT is set", fix
     if lacks := isa.lacking(name, isa.FEATURES):
@@ -71,9 +77,8 @@ def _refusal(name: object) -> tuple[str, str]:
     return f"this process has {isa.DOT_ISA}", other
 
 
-# How many threads run the compiled steps of a model.
-
-#: The threads that a block chose; a steady call of a model reads it itself.
+# A context variable, so that no thread or task changes the number of another one. A
+# steady call of a model reads it itself.
 THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
 #: The environment variable that counts outside of blocks.
 VARIABLE = "MDTENSOR_NUM_THREADS"
@@ -81,10 +86,15 @@ _THREAD_BLOCKS = Scope(THREADS)
 
 
 def current() -> int:
-    """The threads of this context: those chosen, else MDTENSOR_NUM_THREADS, else 1."""
+    """Return the number of threads that compiled steps of a model use in this context.
+
+    The innermost `threads` block sets it, else MDTENSOR_NUM_THREADS; else it is 1.
+    """
     chosen = THREADS.get()
     if chosen is not None:
         return chosen
+    # Read at each call, so a program can set the variable after the import. A value
+    # that is not a positive number counts as not set.
     wanted = os.environ.get(VARIABLE, "")
     if wanted.isdecimal() and int(wanted):
         return min(int(wanted), MOST_THREADS)
@@ -94,21 +104,22 @@ def current() -> int:
 class threads:
     """A context in which models run on up to `n` threads.
 
-    Without it they run on MDTENSOR_NUM_THREADS, if that is set, else on one. The bytes
-    are the same for any number. A plan says of each node into how many `pieces` it is
-    cut; short ones are one. Where one thread is faster, because other processes have
-    the cores or calls are short and come one by one, one is used; so it is for the
-    calls of further threads meanwhile, and on systems other than Linux. The context
-    holds for this thread, or this asynchronous task, and what is called from it.
+    Outside of such a block, models run on MDTENSOR_NUM_THREADS threads, or on one if
+    the variable is not set. Results are bit-identical for any number. `pieces` in a
+    plan shows into how many parts a node is split; short nodes are not split. The call
+    uses one thread where that is faster: if other processes use the cores, or for short
+    calls with pauses between them. It also uses one thread while another thread's call
+    has the thread pool, and on systems other than Linux. The context applies to this
+    thread, or asynchronous task, and to the code that it calls.
 
-    Nodes that stay float are no compiled steps: NumPy runs them, whose BLAS has threads
-    of its own, as many as OPENBLAS_NUM_THREADS says.
+    Float nodes are not compiled. NumPy runs them, and its BLAS has threads of its own;
+    OPENBLAS_NUM_THREADS sets their number.
 
     Args:
-        n: the calling thread included.
+        n: the number of threads, which includes the calling thread.
 
     Raises:
-        OptionError: n is no integer from 1 to 64.
+        OptionError: n is not an integer from 1 to 64.
 
     Example:
         >>> from mdtensor import quant
@@ -120,7 +131,7 @@ class threads:
     def __init__(self, n: int) -> None:
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST_THREADS:
             raise OptionError(
-                f"{shown(n)} is no number of threads",
+                f"the number of threads is {shown(n)}",
                 f"Use an integer from 1 to {MOST_THREADS}",
                 describe("threads", n),
             )

@@ -1,6 +1,10 @@
-"""Rules of deduction for quantized methods: the declared shape, our types and grids."""
+"""Shape rules of quantized methods.
 
-from collections.abc import Callable
+The declared rule of an operation gives the shape; the functions here add the type and
+the grid of the result, and raise for grids that the operation does not take.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +13,11 @@ from mdtensor import (
     DType,
     Float32Tensor,
     GridError,
+    Operation,
     OptionError,
     PromotionError,
     ShapeError,
+    Tensor,
     TensorSpec,
     dtypes,
     leaf,
@@ -29,32 +35,40 @@ from mdtensor.quant.tensor import QuantizedTensor
 from mdtensor.spec.elementwise import along, broadcast, same
 from mdtensor.spec.shapes import normalize_axes
 
-Rule = Callable[..., TensorSpec]
-Grid = Callable[..., QParams]
+ShapeRule = Callable[..., TensorSpec]
+#: Returns the grid on which a result lies exactly, from the arguments and the number of
+#: axes of the result.
+GridRule = Callable[..., QParams]
+#: An argument of a rule: a spec in inference, a tensor in a method.
+Operand = TensorSpec | QuantizedTensor
+Axes = int | tuple[int, ...] | None
 
 
-def on_grid(shape: Any, grid: QParams | None) -> TensorSpec:
-    """The tensor of codes on `grid`."""
+def on_grid(shape: Iterable[int], grid: QParams | None) -> TensorSpec:
+    """Return the spec of a tensor of codes on `grid`, the `out` of a call."""
     if not isinstance(grid, QParams):
-        problem = f"the grid is a {type(grid).__name__}"
-        raise OptionError(problem, "Pass out=QParams(...)")
+        raise OptionError(f"out is a {type(grid).__name__}", "Pass out=QParams(...)")
     return TensorSpec(leaf(grid.dtype), tuple(shape), grid)
 
 
-def rounded(
-    rule: Rule, exact: Grid | None = None, check: Callable[..., None] | None = None
-) -> Rule:
-    """The shape of `rule`, on the grid `out`; without it exact, on the grid `exact`.
+def out_grid_rule(
+    rule: ShapeRule,
+    exact: GridRule | None = None,
+    check: Callable[..., None] | None = None,
+) -> ShapeRule:
+    """Return the rule for a result of the shape of `rule` on the grid `out`.
+
+    Without `out=` the result is exact and lies on the grid of `exact`.
 
     Args:
-        rule: the declared one.
-        exact: the arguments and the number of axes of the result to a grid; None if
-            there is no such grid.
-        check: refuses grids that the operation does not take; its `is_rounded` says
-            whether there is an `out`.
+        rule: the declared shape rule.
+        exact: the grid rule for exact results; None if they do not lie on any grid.
+        check: raises for grids that the operation does not take; its `is_rounded` says
+            whether the call has an `out`.
     """
 
-    def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
+    def infer(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
+        # Shape errors come first: grids per axis can only be checked on a valid shape.
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
         if out is None and exact is None:
@@ -66,23 +80,25 @@ def rounded(
             out = exact(*specs, len(shape))
         return on_grid(shape, out)
 
-    return deduce
+    return infer
 
 
+# A rounding rule does not compute every operation. Inference must raise where the call
+# would, so these shape rules know their operation (decision 0019).
 @dataclass(frozen=True)
-class Ruled:
-    """What `rule` gives, of a call that the rule of rounding in force computes.
+class RoundingAware:
+    """A shape rule that also raises if the rounding rule of the call does not apply.
 
     Args:
-        rule: of deduction.
-        operation: its name, which `of` fills in.
+        rule: the shape rule.
+        operation: the name of the operation, which `of` fills in.
     """
 
-    rule: Rule
+    rule: ShapeRule
     operation: str = ""
 
-    def of(self, operation: Any) -> "Ruled":
-        """This rule for an operation that takes `out=`."""
+    def of(self, operation: Operation) -> "RoundingAware":
+        """Return this rule for `operation`; registration calls it for each method."""
         return replace(self, operation=operation.name)
 
     def __call__(self, *specs: Any, **options: Any) -> TensorSpec:
@@ -91,85 +107,98 @@ class Ruled:
         return found
 
 
-def kept(rule: Rule) -> Rule:
-    """The shape of `rule`, on the grid `out`; without it on the arguments' grid."""
+def input_grid_rule(rule: ShapeRule) -> ShapeRule:
+    """Return the rule for a result of the shape of `rule` on `out`.
 
-    def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
+    Without `out=` the result lies on the grid that all arguments share.
+    """
+
+    def infer(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
         return on_grid(shape, combine.shared_grid(specs, shape) if out is None else out)
 
-    return deduce
+    return infer
 
 
-def check_integers(out: Any) -> None:
-    """Refuse a grid of floats: results are rounded to integers, and once."""
+def check_integers(out: object) -> None:
+    """Raise `GridError` if `out` is a grid of floats: operations round to integers."""
     if isinstance(out, QParams) and out.dtype in FLOATS:
         raise GridError(
             f"out is a grid of {out.dtype}: only quantize and requantize round to it",
-            "Pass a grid of integers, or quantize what dequantize(x) gives",
+            "Pass a grid of integers, or compute with dequantize(x) and quantize the "
+            "result",
         )
 
 
-def check_fit(grid: Any, shape: tuple[int, ...]) -> None:
-    """Refuse what is no grid, or one whose scales do not fit `shape`."""
+def check_fit(grid: object, shape: tuple[int, ...]) -> QParams:
+    """Return `grid`; raise if it is not a grid, or if its scales do not fit `shape`."""
     if not isinstance(grid, QParams):
         raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
     grid.check_fit(shape, "shape")
+    return grid
 
 
-def kept_extreme(x: TensorSpec, **options: Any) -> TensorSpec:
-    """The shape of the largest or smallest, on the grid of the argument."""
+def infer_extreme(x: TensorSpec, **options: Any) -> TensorSpec:
+    """Infer the largest or smallest element: it stays on the grid of the argument."""
     shape = shape_of(extreme, x, **options)
     return on_grid(shape, reduced_grid(x, **options))
 
 
-def on_one_grid(rule: Rule) -> Rule:
-    """What `rule` gives for codes that are on one grid along the axis."""
+def on_one_grid(rule: ShapeRule) -> ShapeRule:
+    """Return `rule`, extended to raise if scales differ along `axis`."""
 
-    def deduce(x: TensorSpec, *, axis: Any, **options: Any) -> TensorSpec:
+    def infer(x: TensorSpec, *, axis: Axes, **options: Any) -> TensorSpec:
         found = rule(x, axis=axis, **options)
         reduced_grid(x, axis=axis)
         return found
 
-    return deduce
+    return infer
 
 
-def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QParams:
-    """The grid of what is left of codes along `axis`, a tensor's or a spec's.
+def reduced_grid(
+    x: Operand, *, axis: Axes, keepdims: bool = False, **_: Any
+) -> QParams:
+    """Return the grid of the codes that remain after a reduction along `axis`.
 
     Raises:
-        GridError: scales differ along it.
+        GridError: scales differ along `axis`.
     """
     axes = normalize_axes(axis, x.ndim)
     return moves.reduce(x.qparams, axes, keepdims)
 
 
-def one_scale(x: Any, *_: Any, **__: Any) -> None:
-    """Refuse scales that differ along an axis."""
+def check_one_scale(x: Operand, *_: Any, **__: Any) -> None:
+    """Raise `GridError` if scales differ along an axis."""
     combine.check_one_scale(x)
 
 
-def of_something(rule: Rule) -> Rule:
-    """What `rule` gives: a mean over `axis`, by default of images, of some elements."""
+def require_elements(rule: ShapeRule) -> ShapeRule:
+    """Return `rule` of a mean, extended to raise for a mean over an empty axis.
 
-    def deduce(x: TensorSpec, *, axis: Any = (-2, -1), **options: Any) -> TensorSpec:
+    `axis` has a default because rules of pooling, which averages the last two axes of
+    an image, do not have this option.
+    """
+
+    def infer(x: TensorSpec, *, axis: Axes = (-2, -1), **options: Any) -> TensorSpec:
+        # Pooling rules have neither of the two options.
         given = {"axis": axis, **options} if "keepdims" in options else options
         found = rule(x, **given)
         if 0 in (x.shape[at] for at in normalize_axes(axis, x.ndim)):
+            # The mean would be NaN, and codes cannot represent that.
             raise ShapeError("cannot quantize the mean of an empty tensor")
         return found
 
-    return deduce
+    return infer
 
 
-def _codes_summed(
-    x: TensorSpec, *, dtype: Any = None, out: QParams | None = None, **options: Any
+def _infer_sum(
+    x: TensorSpec, *, dtype: object = None, out: QParams | None = None, **options: Any
 ) -> TensorSpec:
-    """An exact sum, or one rounded to `out`; codes add up to codes."""
+    """Infer a sum of elements: exact on a grid of `qint32`, or rounded to `out`."""
     if dtype is not None:
         raise OptionError(
-            "codes add up to qint32 codes, dtype= is for numbers",
+            "codes add up to codes of qint32, dtype= is for numbers",
             "Omit dtype=, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
@@ -178,12 +207,14 @@ def _codes_summed(
     return on_grid(shape, grid if out is None else out)
 
 
-def shape_of(rule: Rule, *specs: Any, **options: Any) -> tuple[int, ...]:
-    """The shape that `rule` gives; a stand-in keeps quantized types from promotion."""
+# Declared rules promote the types of their operands, and raise for quantized types. A
+# stand-in of one type for all operands leaves only the shapes to them.
+def shape_of(rule: ShapeRule, *specs: Any, **options: Any) -> tuple[int, ...]:
+    """Return the shape that the declared `rule` infers, for operands of any type."""
     return rule(*map(_stand_in, specs), **options).shape
 
 
-def _stand_in(spec: Any) -> Any:
+def _stand_in(spec: object) -> object:
     return TensorSpec(_StandIn, spec.shape) if isinstance(spec, TensorSpec) else spec
 
 
@@ -191,25 +222,25 @@ class _StandIn:
     dtype = qint32
 
     @classmethod
-    def with_dtype(cls, _: Any) -> type["_StandIn"]:
+    def with_dtype(cls, _: DType) -> type["_StandIn"]:
         return cls
 
 
 def comparison(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
-    """Bool, broadcast shape."""
+    """Infer a comparison: bool, with the broadcast shape."""
     shape = shape_of(broadcast, x1, x2)
     if qint32 in (x1.dtype, x2.dtype):
-        _refuse_floats(x1, x2)
+        _require_integers(x1, x2)
     return TensorSpec(BoolTensor, shape)
 
 
-def with_number(x1: Any, x2: Any, **_: Any) -> TensorSpec:
-    """Bool, the shape of the tensor."""
-    x = x1 if isinstance(x1, TensorSpec) else x2
+def with_number(x1: object, x2: object, **_: Any) -> TensorSpec:
+    """Infer a comparison with a Python number: bool, with the shape of the tensor."""
+    x = next(x for x in (x1, x2) if isinstance(x, TensorSpec))
     return TensorSpec(BoolTensor, x.shape)
 
 
-def _refuse_floats(*specs: TensorSpec) -> None:
+def _require_integers(*specs: TensorSpec) -> None:
     if any(x.dtype in FLOATS for x in specs):
         raise PromotionError(
             f"an accumulator and a float grid do not compare exactly{grids(specs)}",
@@ -217,33 +248,36 @@ def _refuse_floats(*specs: TensorSpec) -> None:
         )
 
 
-def weight_only(rule: Rule) -> Rule:
-    """What `rule` gives for dequantized arguments, in the type of the floats."""
+def weight_only(rule: ShapeRule) -> ShapeRule:
+    """Return the rule for dequantized arguments: `rule`, in the type of the floats."""
 
-    def deduce(*specs: Any, **options: Any) -> TensorSpec:
-        found = rule(*map(_dequantized, specs), **options)
+    def infer(*specs: Any, **options: Any) -> TensorSpec:
+        found = rule(*map(_as_float_spec, specs), **options)
         return replace(found, type=leaf(type_of_floats(*specs)))
 
-    return deduce
+    return infer
 
 
-def type_of_floats(*arguments: Any) -> DType:
-    """The joint type of tensors or specs that are floats; float32 of codes alone."""
+def type_of_floats(*arguments: Tensor | TensorSpec | None) -> DType:
+    """Return the common type of the arguments that are floats; float32 without any."""
     given = [x for x in arguments if x is not None and x.dtype.is_floating]
     return result_type(*(x.dtype for x in given)) if given else dtypes.float32
 
 
-def _dequantized(spec: Any) -> Any:
+def _as_float_spec(spec: object) -> object:
     if isinstance(spec, TensorSpec) and issubclass(spec.type, QuantizedTensor):
         return replace(spec, type=Float32Tensor, qparams=None)
     return spec
 
 
-def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
-    """One grid for x; one a row of w, or one, and a bias on the grid of the products.
+def check_row_scales(
+    x: Operand, w: Operand, b: Operand | None = None, *, is_rounded: bool = False
+) -> None:
+    """Raise unless the grids of a product with the rows of `w` can be computed.
 
-    Where the sum is rounded, scales of w may differ inside it. There is no grid of the
-    products then, and the bias is on any.
+    `x` has one scale; `w` has one, or one for each row; the bias lies on the grid of
+    the products. A rounded sum also takes scales of `w` that differ inside a row; then
+    the products do not have a common grid, and the bias may lie on any.
     """
     combine.check_one_scale(x, others=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
@@ -261,48 +295,63 @@ def _where(grid: QParams) -> str:
     return f"axis {grid.axis}{blocks}"
 
 
-def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
-    """One grid for x1; one a column of x2 or one, any where it is rounded."""
+def check_column_scales(x1: Operand, x2: Operand, *, is_rounded: bool = False) -> None:
+    """Raise unless the grids of a product with the columns of `x2` can be computed.
+
+    `x1` has one scale; `x2` has one, or one for each column. A rounded product takes
+    any scales of `x2`.
+    """
     combine.check_one_scale(x1, others=(x2,))
-    if not is_rounded and not leaves_sum(x2):
+    if not is_rounded and not has_column_scales(x2):
         raise GridError(
-            f"scales along {_where(x2.qparams)} cannot leave the sum",
+            f"scales along {_where(x2.qparams)} differ inside a sum",
             "Pass out=QParams(...), or give one scale for each output column",
         )
 
 
-def leaves_sum(x2: Any) -> bool:
-    """Whether the scales of a second factor are those of columns, or one."""
+def has_column_scales(x2: Operand) -> bool:
+    """Return whether `x2` has one scale, or one for each of its columns.
+
+    Only such a scale is a common factor of all terms of a sum.
+    """
     return bool(x2.qparams.is_along(None, max(x2.ndim - 1, 1)))
 
 
-def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
+def _sum_grid(x1: Operand, x2: Operand, _: int) -> QParams:
     return combine.of_sum(x1, x2)
 
 
-def _product_grid(x1: Any, x2: Any, _: int) -> QParams:
+def _product_grid(x1: Operand, x2: Operand, _: int) -> QParams:
     return combine.of_product(x1, x2)
 
 
-def _conv_grid(x: Any, w: Any, *_: Any) -> QParams:
+def _conv_grid(x: Operand, w: Operand, *_: Any) -> QParams:
+    # Axis 1 of an image has the output channels.
     return combine.of_products(x.qparams, w.qparams, 1)
 
 
-def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
+def _matmul_grid(x: Operand, w: Operand, *rest: Any) -> QParams:
+    # The last of `rest` is the number of axes; a bias of `linear` may come before it.
     return combine.of_products(x.qparams, w.qparams, rest[-1] - 1)
 
 
-curve = Ruled(rounded(same))
-rounded_sum = Ruled(rounded(broadcast, _sum_grid))
-rounded_product = Ruled(rounded(broadcast, _product_grid))
-rounded_quotient = Ruled(rounded(broadcast))
-rounded_matmul = Ruled(rounded(matrix_product, _matmul_grid, by_columns))
-rounded_linear = Ruled(rounded(affine, _matmul_grid, by_rows))
-rounded_conv = Ruled(rounded(convolution, _conv_grid, by_rows))
-rounded_total = Ruled(_codes_summed)
-rounded_mean = Ruled(of_something(on_one_grid(rounded(reduction))))
-rounded_share = Ruled(on_one_grid(rounded(along)))
-rounded_window = Ruled(of_something(rounded(pooling, check=one_scale)))
-rounded_image = Ruled(of_something(rounded(global_pooling, check=one_scale)))
-kept_same = Ruled(kept(same))
-kept_broadcast = Ruled(kept(broadcast))
+curve = RoundingAware(out_grid_rule(same))
+rounded_sum = RoundingAware(out_grid_rule(broadcast, _sum_grid))
+rounded_product = RoundingAware(out_grid_rule(broadcast, _product_grid))
+rounded_quotient = RoundingAware(out_grid_rule(broadcast))
+rounded_matmul = RoundingAware(
+    out_grid_rule(matrix_product, _matmul_grid, check_column_scales)
+)
+rounded_linear = RoundingAware(out_grid_rule(affine, _matmul_grid, check_row_scales))
+rounded_conv = RoundingAware(out_grid_rule(convolution, _conv_grid, check_row_scales))
+rounded_total = RoundingAware(_infer_sum)
+rounded_mean = RoundingAware(require_elements(on_one_grid(out_grid_rule(reduction))))
+rounded_softmax = RoundingAware(on_one_grid(out_grid_rule(along)))
+rounded_window = RoundingAware(
+    require_elements(out_grid_rule(pooling, check=check_one_scale))
+)
+rounded_image = RoundingAware(
+    require_elements(out_grid_rule(global_pooling, check=check_one_scale))
+)
+on_input_grid = RoundingAware(input_grid_rule(same))
+on_common_grid = RoundingAware(input_grid_rule(broadcast))

@@ -1,4 +1,4 @@
-"""Element types of quantized tensors: codes that mean nothing without their grid."""
+"""Element types of quantized tensors. Their elements are codes, not numbers."""
 
 from functools import cache
 from typing import Final
@@ -16,7 +16,7 @@ qint32: Final = DType("qint32", "quantized", 32, "int32")
 qfloat8_e4m3: Final = DType("qfloat8_e4m3", "quantized", 8, ml_dtypes.float8_e4m3fn)
 qfloat8_e5m2: Final = DType("qfloat8_e5m2", "quantized", 8, ml_dtypes.float8_e5m2)
 
-#: All of them.
+#: All element types of codes.
 CODES: Final = (
     qint4,
     quint4,
@@ -27,18 +27,20 @@ CODES: Final = (
     qfloat8_e4m3,
     qfloat8_e5m2,
 )
-#: Those whose codes are floats.
+#: Types whose codes are floats.
 FLOATS: Final = frozenset({qfloat8_e4m3, qfloat8_e5m2})
-#: Those whose zero point is always 0.
+#: Types whose zero point is always 0.
 SYMMETRIC: Final = frozenset({qint16, qint32}) | FLOATS
 
 
 @cache
-def stored_as(dtype: DType) -> DType:
-    """The plain type of codes of `dtype`; those of floats are their bytes.
+def storage_dtype(dtype: DType) -> DType:
+    """Return the plain element type of the codes of `dtype`.
+
+    The codes of 8-bit floats are their bytes: the core does not have a float8 type.
 
     Example:
-        >>> print(stored_as(qint4), stored_as(qfloat8_e5m2))
+        >>> print(storage_dtype(qint4), storage_dtype(qfloat8_e5m2))
         int8 uint8
     """
     stored = dtype.storage
@@ -46,7 +48,7 @@ def stored_as(dtype: DType) -> DType:
 
 
 def codes_like(dtype: DType) -> str:
-    """The name of the codes that are stored as `dtype`: `qint8` for int8; empty: none.
+    """Return the name of the type whose codes are stored as `dtype`, or "".
 
     Example:
         >>> from mdtensor import float32, int16

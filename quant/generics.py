@@ -1,4 +1,4 @@
-"""The operations that quantized tensors add: on the grid, off it, and between grids."""
+"""The declarations of `quantize`, `dequantize` and `requantize`."""
 
 from typing import Any
 
@@ -8,47 +8,51 @@ from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 
 
-def _on_grid(x: TensorSpec, *, qparams: Any, **_: Any) -> TensorSpec:
-    check_fit(qparams, x.shape)
-    return TensorSpec(leaf(qparams.dtype), x.shape, qparams)
+def _infer_on_grid(x: TensorSpec, grid: object) -> TensorSpec:
+    found = check_fit(grid, x.shape)
+    return TensorSpec(leaf(found.dtype), x.shape, found)
 
 
-def _quantized(x: TensorSpec, *, qparams: Any, rounding: Any = None) -> TensorSpec:
-    found = _on_grid(x, qparams=qparams)
-    out = qparams if rounding is None else qparams.rounded(rounding)
-    admit("quantize", x, out=out)
+def _infer_quantize(
+    x: TensorSpec, *, qparams: object, rounding: str | None = None
+) -> TensorSpec:
+    found = _infer_on_grid(x, qparams)
+    grid: QParams = found.qparams
+    admit("quantize", x, out=grid if rounding is None else grid.rounded(rounding))
     return found
 
 
-def _on_out(x: TensorSpec, *, out: Any, **_: Any) -> TensorSpec:
+def _infer_requantize(x: TensorSpec, *, out: object, **_: Any) -> TensorSpec:
+    # Checked here, because the error of `check_fit` names the argument `qparams`.
     if not isinstance(out, QParams):
         raise OptionError(f"out is a {type(out).__name__}", "Pass out=QParams(...)")
-    found = _on_grid(x, qparams=out)
+    found = _infer_on_grid(x, out)
     admit("requantize", x, out=out)
     return found
 
 
-def _real(x: TensorSpec, **_: Any) -> TensorSpec:
+def _infer_dequantize(x: TensorSpec, **_: Any) -> TensorSpec:
     return TensorSpec(leaf(dtypes.float32), x.shape)
 
 
-@generic(deduce=_quantized)
+@generic(deduce=_infer_quantize)
 def quantize(x: Any, /, qparams: Any, *, rounding: Any = None) -> Any:
-    """The codes of real numbers on a grid.
+    """Quantize real numbers to codes on a grid.
 
     code = clamp(round_half_even(x / scale) + zero_point)
 
     Args:
         x: floating, any shape.
         qparams: the grid.
-        rounding: the rule, see `quant.rounding`; by default that of `qparams`.
+        rounding: the rounding rule, see `quant.rounding`; by default the rule of
+            `qparams`.
 
     Returns:
-        The tensor of the grid's type. Numbers past the ends of the grid, infinities
-        included, saturate. The quotient is exact: it is rounded once.
+        A tensor of the grid's type. Numbers beyond the ends of the grid, and
+        infinities, saturate. The quotient is exact and rounded once.
 
     Raises:
-        CastError: `x` holds a NaN.
+        CastError: `x` contains a NaN.
 
     Example:
         >>> import mdtensor as md
@@ -60,15 +64,15 @@ def quantize(x: Any, /, qparams: Any, *, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=_real)
+@generic(deduce=_infer_dequantize)
 def dequantize(x: Any, /) -> Any:
-    """The real numbers that codes stand for: scale · (codes - zero_point).
+    """Return the real numbers that codes represent: scale · (codes - zero_point).
 
     Args:
         x: quantized, any shape.
 
     Returns:
-        Float32Tensor; the product rounds once.
+        Float32Tensor; the product is rounded once.
 
     Example:
         >>> from mdtensor.quant import QInt8Tensor, dequantize
@@ -79,14 +83,14 @@ def dequantize(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=_on_out)
+@generic(deduce=_infer_requantize)
 def requantize(x: Any, /, *, out: Any, rounding: Any = None) -> Any:
-    """The same real numbers on another grid; rounds once, half to even; saturates.
+    """Round codes to another grid: once, half to even; saturates.
 
     Args:
         x: quantized, any shape.
         out: the new grid, of any granularity.
-        rounding: the rule, see `quant.rounding`; by default that of `out`.
+        rounding: the rounding rule, see `quant.rounding`; by default the rule of `out`.
 
     Example:
         >>> from mdtensor.quant import QInt32Tensor, QParams, requantize
@@ -94,5 +98,5 @@ def requantize(x: Any, /, *, out: Any, rounding: Any = None) -> Any:
         >>> requantize(acc, out=QParams(0.5)).codes.tolist()
         [2, 2]
 
-    Source: gemmlowp, "doc/quantization.md"; the rounding is exact, not fixed point.
+    Source: gemmlowp, "doc/quantization.md", which rounds in fixed point, not exactly.
     """

@@ -2,15 +2,15 @@
 
     real = scale · (code - zero_point)
 
-A grid is checked once, here, so that no kernel ever meets a scale that is zero,
-negative, infinite or subnormal, or a zero point that is no code. Scales of 8-bit types
-are float32 numbers, as in ONNX; the scale of an accumulator is the product of two of
-them, which float64 holds exactly.
+A grid is validated once, when it is made. So kernels never get a scale that is zero,
+negative, infinite or subnormal, or a zero point that is not a code. Scales are float32
+numbers, as in ONNX; only the scale of an accumulator is the product of two of them,
+which float64 represents exactly.
 
-    per tensor   scale has no axes
+    per tensor   one scale, without an axis
     per axis     one scale for each index of `axis`
-    per block    scale has the shape of the tensor, but for `axis`: there it has one
-                 for each `block_size` indices, of which the last may have fewer
+    per block    the scales have the shape of the tensor, except for `axis`: there is
+                 one for each `block_size` indices, and the last block may be shorter
 """
 
 from fractions import Fraction
@@ -31,22 +31,22 @@ class QParams:
     """The affine map from codes to real numbers; immutable.
 
     Args:
-        scale: the step, > 0; one number, one for each index of `axis`, or one for each
-            block. Rounded to float32 unless for `qint32`.
-        zero_point: the code of real 0; one, or as many as scales.
-        dtype: type of the codes, as `qint8`.
+        scale: the distance of neighbouring numbers, > 0: one number, one for each index
+            of `axis`, or one for each block. Rounded to float32, except for `qint32`.
+        zero_point: the code of real 0: one, or as many as scales.
+        dtype: the type of the codes, for example `qint8`.
         axis: the axis along which scales differ; None for one grid per tensor.
-        block_size: how many indices of `axis` share a scale; `scale` then has the shape
-            of the tensor with `ceil(size / block_size)` in place of that axis's size.
-        narrow_range: without the smallest code, so that codes of weights are symmetric:
-            int8 from -127 on.
-        rounding: the rule by which results are rounded to it, see `quant.rounding`;
-            None leaves that to the call. Grids are equal whatever their rule.
+        block_size: the number of indices of `axis` that share a scale. `scale` then has
+            the shape of the tensor, with `ceil(size / block_size)` along `axis`.
+        narrow_range: exclude the smallest code, so that codes of weights are symmetric:
+            int8 from -127.
+        rounding: the rule that rounds results to this grid, see `quant.rounding`; None
+            leaves the choice to the call. Grids compare equal whatever their rule.
 
     Raises:
-        GridError: a scale that is not finite, positive and normal; a zero point that
-            is not a code, or not 0 for a symmetric type; numbers that do not fit
-            `axis` and `block_size`.
+        GridError: a scale is not finite, positive and normal; a zero point is not a
+            code, or is not 0 for a symmetric type; the numbers do not fit `axis` and
+            `block_size`.
 
     Example:
         >>> grid = QParams(0.1, 3)
@@ -71,7 +71,8 @@ class QParams:
         "zero_point",
     )
 
-    #: What equal grids have in common, by value: bytes, numbers and names.
+    #: Bytes, numbers and names that are equal for equal grids. Made once, because each
+    #: quantized call looks itself up by it (decision 0048).
     key: tuple[Any, ...]
     scale: FloatArray
     zero_point: IntArray
@@ -83,8 +84,8 @@ class QParams:
 
     def __init__(
         self,
-        scale: Any,
-        zero_point: Any = 0,
+        scale: object,
+        zero_point: object = 0,
         *,
         dtype: DType = qint8,
         axis: int | None = None,
@@ -95,17 +96,19 @@ class QParams:
         dtype = qparams_checks.code_dtype(dtype)
         narrow = qparams_checks.check_narrow(narrow_range, dtype)
         least = int(dtype.minimum) + narrow
-        scales = qparams_checks.steps(
-            qparams_checks.numbers("scale", scale, np.float64), dtype
+        scales = qparams_checks.check_scales(
+            qparams_checks.as_numbers("scale", scale, np.float64), dtype
         )
-        zeros = qparams_checks.numbers("zero_point", zero_point)
-        zeros = qparams_checks.zero_points(zeros, dtype, least)
-        axis = qparams_checks.axis_of(axis)
-        size = qparams_checks.block_size_of(block_size, axis)
+        zeros = qparams_checks.as_numbers("zero_point", zero_point)
+        zeros = qparams_checks.check_zero_points(zeros, dtype, least)
+        axis = qparams_checks.check_axis(axis)
+        size = qparams_checks.check_block_size(block_size, axis)
         qparams_checks.check_granularity(scales, zeros, axis, size)
-        # Arrays over `bytes` cannot be made writeable, so that the key stays true.
+        # An array over `bytes` cannot be made writeable, so the key never goes stale.
         scale_bytes = scales.tobytes()
         zero_bytes = np.broadcast_to(zeros, scales.shape).tobytes()
+        key = scale_bytes, scales.shape, zero_bytes, dtype.name, axis, size, narrow
+        # `__setattr__` raises, so the fields are set this way.
         for name, value in {
             "scale": np.ndarray(scales.shape, scales.dtype, scale_bytes),
             "zero_point": np.ndarray(scales.shape, zeros.dtype, zero_bytes),
@@ -114,18 +117,17 @@ class QParams:
             "block_size": size,
             "narrow_range": narrow,
             "rounding": rounding if rounding is None else check_rule(rounding),
-            "key": (
-                *(scale_bytes, scales.shape, zero_bytes, dtype.name),
-                *(axis, size, narrow),
-            ),
+            "key": key,
         }.items():
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise GridError(f"a grid does not change, {name} neither", "Make a new QParams")
+        raise GridError(
+            f"{name} cannot be set: QParams is immutable", "Use replace(...)"
+        )
 
     def replace(self, **changes: Any) -> "QParams":
-        """The grid with other values for some arguments.
+        """Return a grid with other values for some arguments.
 
         Example:
             >>> QParams(0.5, narrow_range=True).replace(scale=0.25).range
@@ -139,27 +141,32 @@ class QParams:
 
     @property
     def minimum(self) -> int:
-        """The smallest code."""
+        """Return the smallest code."""
         return int(self.dtype.minimum) + self.narrow_range
 
     @property
     def maximum(self) -> int:
-        """The largest code."""
+        """Return the largest code."""
         return int(self.dtype.maximum)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether codes have signs and every zero point is 0."""
+        """Return whether codes are signed and every zero point is 0."""
         return self.minimum < 0 and not self.zero_point.any()
 
     @property
     def range(self) -> tuple[float, float]:
-        """The real numbers of the smallest and the largest code; one grid only."""
+        """Return the real numbers of the smallest and the largest code.
+
+        Raises:
+            GridError: scales differ along an axis.
+        """
         self.refuse_axis("range")
         return self._reach()
 
     def _reach(self) -> tuple[float, float]:
-        """The ends of the widest grid on either side."""
+        """Return the lowest and the highest real number that any scale reaches."""
+        # The scale of an accumulator may be near the end of float64.
         with np.errstate(over="ignore"):
             low = (self.minimum - self.zero_point) * self.scale
             high = (self.maximum - self.zero_point) * self.scale
@@ -167,36 +174,44 @@ class QParams:
 
     @property
     def fractions(self) -> list[Fraction]:
-        """The scales as exact rational numbers."""
+        """Return the scales as exact rational numbers."""
         return [Fraction(float(s)) for s in self.scale.reshape(-1)]
 
     @property
     def fraction(self) -> Fraction:
-        """The one scale as an exact rational number."""
+        """Return the scale of a grid per tensor as an exact rational number."""
         self.refuse_axis("scale")
         return self.fractions[0]
 
     @property
     def zero(self) -> int:
-        """The one zero point."""
+        """Return the zero point of a grid per tensor."""
         self.refuse_axis("zero point")
         return int(self.zero_point.reshape(-1)[0])
 
     def refuse_axis(self, what: str) -> None:
-        """Raise unless there is one grid for the whole tensor."""
+        """Raise `GridError` unless one scale applies to the whole tensor.
+
+        Args:
+            what: the name of the single value that the caller needs, for the error.
+        """
         if self.axis is not None:
             raise GridError(
-                f"QParams({self.describe()}, dtype={self.dtype}) has no single {what}",
-                "Use a grid per tensor here",
+                f"QParams({self.describe()}, dtype={self.dtype}) does not have a "
+                f"single {what}",
+                "Use a grid with one scale for the tensor",
             )
 
     def is_along(self, *axes: int | None) -> bool:
-        """Whether scales differ along one of `axes` only; None stands for nowhere."""
+        """Return whether scales differ only along one of `axes`, and not in blocks.
+
+        None among `axes` stands for one grid per tensor.
+        """
         return self.block_size is None and self.axis in axes
 
     def on_axis(self, axis: int | None) -> "QParams":
-        """The same scales along another axis; not for blocks."""
-        axis = qparams_checks.axis_of(axis)
+        """Return the same scales along another axis; not for grids of blocks."""
+        axis = qparams_checks.check_axis(axis)
         if axis == self.axis or self.axis is None:
             return self
         return self.replace(axis=axis)
@@ -204,10 +219,10 @@ class QParams:
     # Grids are equal whatever their rule, so that a rule does not separate equal scales
     # (decision 0019).
     def rounded(self, rule: str | None) -> "QParams":
-        """The same grid, to which results are rounded by `rule`.
+        """Return the same grid, with the rule that rounds results to it.
 
         Raises:
-            OptionError: no rule has this name.
+            OptionError: a rule of this name does not exist.
 
         Example:
             >>> QParams(0.5).rounded("tflite_ref").rounding
@@ -217,17 +232,18 @@ class QParams:
         return self if rule == self.rounding else self.replace(rounding=rule)
 
     def scales_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of scales that a tensor of `shape` needs on such a grid."""
+        """Return the shape of the scales that a tensor of `shape` needs."""
         if self.axis is None:
             return ()
         size = shape[self.axis]
         if self.block_size is None:
             return (size,)
+        # The last block may be shorter, so the number of blocks is rounded up.
         blocks = DYNAMIC if size == DYNAMIC else -(-size // self.block_size)
         return (*shape[: self.axis], blocks, *shape[self.axis + 1 :])
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor of `shape` has a scale for each element, and none is left.
+        """Return whether the scales fit a tensor of `shape`, without one too many.
 
         Example:
             >>> grid = QParams([[0.5, 0.25]], axis=1, block_size=4)
@@ -238,7 +254,7 @@ class QParams:
         return has_axis and are_like(self.scales_of(shape), self.scale.shape)
 
     def check_fit(self, shape: tuple[int, ...], what: str, where: str = "") -> None:
-        """Raise unless it `fits` the shape of `what`."""
+        """Raise `ShapeError` unless the grid `fits` the shape of `what`."""
         if not self.fits(shape):
             each = "index" if self.block_size is None else "block"
             raise ShapeError(
@@ -250,13 +266,14 @@ class QParams:
     def along(
         self, values: npt.NDArray[Any], shape: tuple[int, ...]
     ) -> npt.NDArray[Any]:
-        """Per-grid `values` so that they broadcast against a tensor of `shape`."""
+        """Return `values`, one for each scale, so that they broadcast with `shape`."""
         if self.axis is None:
             return values
         if self.block_size is None:
             return values.reshape(
                 [-1 if i == self.axis else 1 for i in range(len(shape))]
             )
+        # A copy: blocks repeat along an axis, which no broadcast expresses.
         block = np.arange(shape[self.axis]) // self.block_size
         return np.take(values, block, self.axis)
 
@@ -266,7 +283,8 @@ class QParams:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: a pickle from elsewhere is validated like any argument.
         return _rebuild, (self._arguments(),)
 
     def __repr__(self) -> str:
@@ -274,7 +292,7 @@ class QParams:
         return f"QParams({self.describe_range()}, dtype={self.dtype}{rule})"
 
     def describe(self) -> str:
-        """`scale=0.1, zero_point=3`, or the span of scales along an axis."""
+        """Return `scale=0.1, zero_point=3`, or the span of scales along an axis."""
         scales, zeros = self.scale.reshape(-1), self.zero_point.reshape(-1)
         narrow = ", narrow_range=True" if self.narrow_range else ""
         if self.axis is None:
@@ -286,7 +304,7 @@ class QParams:
         return f"{scales.size} scales{span}, {where}{narrow}"
 
     def describe_range(self) -> str:
-        """What `describe` says, and the real numbers from the smallest code on."""
+        """Return the text of `describe` with the range of real numbers."""
         if not self.scale.size:
             return self.describe()
         low, high = self._reach()
@@ -298,7 +316,10 @@ def _rebuild(arguments: dict[str, Any]) -> QParams:
 
 
 def _short(scale: float) -> str:
-    """The shortest decimal that reads back as the same float32, if it is one."""
+    """Return the shortest decimal that reads back as the same scale.
+
+    If the scale is a float32, it reads back as that: 0.1 instead of 0.10000000149.
+    """
     with np.errstate(over="ignore", under="ignore"):
         narrow = np.float32(scale)
     if scale == narrow:
@@ -309,20 +330,21 @@ def _short(scale: float) -> str:
 def grid_of(
     low: float, high: float, *, dtype: DType, symmetric: bool = False
 ) -> QParams:
-    """The grid that covers [low, high] and has a code for real 0.
+    """Return the grid that covers [low, high] and has a code for real 0.
 
     Args:
-        low, high: the range; widened to hold 0. An empty range gives a scale of 1.
-        dtype: type of the codes.
-        symmetric: zero point 0 (`qint8`), and codes from -127 on; so it is for types
-            that have no other zero point, as `qint16`.
+        low, high: the range, which is extended to contain 0. An empty range gives a
+            scale of 1.
+        dtype: the type of the codes.
+        symmetric: use zero point 0 and the codes from -127 to 127 (`qint8`). Types
+            whose zero point is always 0, for example `qint16`, are always symmetric.
 
     Returns:
-        The smallest scale that covers the range, rounded up to float32, with the
-        zero point that covers it best.
+        A grid with the smallest scale that covers the range, rounded up to float32, and
+        with the zero point that covers it best.
 
     Raises:
-        GridError: ends that are no finite numbers, or the higher one first.
+        GridError: an end is not a finite number, or the higher end comes first.
 
     Example:
         >>> from mdtensor.quant.dtypes import quint8
@@ -332,47 +354,52 @@ def grid_of(
     Source: Jacob et al. 2018, section 3; ONNX Runtime, `compute_scale_zp`.
     """
     dtype = qparams_checks.code_dtype(dtype)
-    low, high = qparams_checks.ends(low, high)
+    low, high = qparams_checks.check_range(low, high)
     qparams_checks.check_flag("symmetric", symmetric)
     if symmetric or dtype in SYMMETRIC:
         bound = max(-low, high)
-        return QParams(_up(bound / int(dtype.maximum)), dtype=dtype)
+        return QParams(_round_up(bound / int(dtype.maximum)), dtype=dtype)
     codes = int(dtype.maximum) - int(dtype.minimum)
-    scale = _up((high - low) / codes)
+    scale = _round_up((high - low) / codes)
     zero = int(dtype.minimum) + round(-low / scale)
     return QParams(scale, min(zero, int(dtype.maximum)), dtype=dtype)
 
 
-def _up(step: float) -> float:
-    """`step` as the nearest float32 not below it; 1 for a step that is not normal."""
-    if step < float(np.finfo(np.float32).tiny):
+def _round_up(scale: float) -> float:
+    """Return the smallest float32 that is not below `scale`; 1 if it is not normal."""
+    if scale < float(np.finfo(np.float32).tiny):
         return 1.0
-    with np.errstate(over="ignore"):  # to infinity, which makes no grid
-        nearest = float(np.float32(step))
-    if nearest >= step:
+    # An overflow gives infinity, for which `QParams` raises.
+    with np.errstate(over="ignore"):
+        nearest = float(np.float32(scale))
+    # To the nearest would be too small for the ends of the range.
+    if nearest >= scale:
         return nearest
-    return float(np.nextafter(np.float32(step), np.float32(np.inf)))
+    return float(np.nextafter(np.float32(scale), np.float32(np.inf)))
 
 
-def given_grid(
+def grid_from_arguments(
     dtype: DType,
     qparams: QParams | None,
-    scale: Any,
-    zero_point: Any,
+    scale: object,
+    zero_point: object,
     axis: int | None,
     block_size: int | None,
 ) -> QParams:
-    """The grid of codes that are given with one, or with the parts of one.
+    """Return `qparams`, or else the grid with the other arguments.
 
     Raises:
-        GridError: neither is given, or both are.
+        GridError: a caller passed neither `qparams` nor `scale`, or `qparams` together
+            with another argument.
     """
     if qparams is None and scale is None:
-        raise GridError("codes mean nothing without a grid", "Give qparams or scale")
+        raise GridError("codes mean nothing without a grid", "Pass qparams or scale")
     if qparams is None:
         where: dict[str, Any] = {"axis": axis, "block_size": block_size}
         return QParams(scale, zero_point, dtype=dtype, **where)
+    # The default of zero_point; an array or tensor does not compare to one bool.
     zero = isinstance(zero_point, int) and zero_point == 0
     if not zero or (scale, axis, block_size) != (None, None, None):
-        raise GridError("a grid is given, and parts of one", "Give qparams or scale")
+        problem = "got qparams together with parts of another grid"
+        raise GridError(problem, "Pass qparams alone, or scale and zero_point")
     return qparams

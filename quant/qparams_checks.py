@@ -1,10 +1,10 @@
-"""What makes no grid: types that are no codes, numbers that are no steps or zeros.
+"""Validation of the arguments of `QParams`, and of codes.
 
-Each function gives what it was given in the form that a grid keeps, or refuses it.
+Each function converts an argument to the form that a grid stores, or raises.
 """
 
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,45 +20,67 @@ from mdtensor import (
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint8, qint32, quint8
 
-#: What NumPy counts stays below.
+#: NumPy sizes and axes are below this.
 MOST = 2**63
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-def code_dtype(given: Any) -> DType:
-    """Return the type of codes `given`, an element type or its name."""
+# A protocol, because `QParams` imports this module.
+class Grid(Protocol):
+    """The parts of `QParams` that `check_codes` reads."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def minimum(self) -> int: ...
+
+    @property
+    def maximum(self) -> int: ...
+
+    def describe(self) -> str: ...
+
+
+def code_dtype(given: object) -> DType:
+    """Return the quantized element type `given`, a `DType` or its name."""
     dtype = given if type(given) is DType else find_dtype(given)
     if dtype.kind != "quantized":
         fix = f"Use {codes_like(dtype) or 'qint8 or quint8'}"
-        raise GridError(f"{dtype} is no type of codes", fix, "QParams")
+        raise GridError(f"{dtype} is not a quantized type", fix, "QParams")
     return dtype
 
 
-def numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
-    """`given` as an array of real numbers."""
+def as_numbers(
+    name: str, given: object, dtype: npt.DTypeLike | None = None
+) -> npt.NDArray[Any]:
+    """Return `given`, the argument `name`, as an array of real numbers."""
     try:
         found = np.asarray(given)
         is_odd = found.dtype.kind == "O" and any(x is None for x in found.flat)
         if is_odd or found.dtype.kind == "b":
-            raise TypeError  # of which NumPy would make NaN, and 0 or 1
-        if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
+            # NumPy would turn None into NaN, and a bool into 0 or 1.
+            raise TypeError
+        # NumPy would drop the imaginary part of a complex number with a warning.
+        if found.dtype.kind != "c":
             found = np.asarray(given, dtype)
     except (TypeError, ValueError, OverflowError, MdtensorError):
+        # An array of a type that the next test rejects.
         found = np.asarray(None)
     if found.dtype.kind not in "iuf":
         raise GridError(
-            f"{name} is a {type(given).__name__} that holds no numbers",
+            f"{name} is a {type(given).__name__} that does not hold numbers",
             "Give a number, or one for each index of axis",
             "QParams",
         )
     return found
 
 
-def axis_of(given: Any) -> int | None:
-    """The axis along which scales differ."""
+def check_axis(given: object) -> int | None:
+    """Return the axis along which scales differ; raise if it is not an axis."""
     if given is None:
         return None
+    # A grid does not know the rank of its tensor, so an axis cannot count from the end.
     if not isinstance(given, Integral) or not 0 <= int(given) < MOST:
         raise GridError(
             f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
@@ -66,19 +88,23 @@ def axis_of(given: Any) -> int | None:
     return int(given)
 
 
-def block_size_of(given: Any, axis: int | None) -> int | None:
-    """How many indices of `axis` share a scale, if they do."""
+def check_block_size(given: object, axis: int | None) -> int | None:
+    """Return the number of indices of `axis` that share a scale; raise if invalid."""
     if given is None:
         return None
-    is_size = isinstance(given, Integral) and not isinstance(given, bool)
-    if not is_size or not 1 <= int(given) < MOST:
+    # True is an integer in Python, but not a size.
+    if (
+        not isinstance(given, Integral)
+        or isinstance(given, bool)
+        or not 1 <= int(given) < MOST
+    ):
         raise GridError(
             f"block_size is {shown(given)}", "Use an integer from 1", "QParams"
         )
     if axis is None:
         raise GridError(
             f"block_size={given} without an axis",
-            "Name the axis that is cut into blocks",
+            "Pass the axis that is divided into blocks",
             "QParams",
         )
     return int(given)
@@ -87,7 +113,11 @@ def block_size_of(given: Any, axis: int | None) -> int | None:
 def check_granularity(
     scales: FloatArray, zeros: IntArray, axis: int | None, block_size: int | None
 ) -> None:
-    """Refuse scales of another shape than one grid a tensor, index or block has."""
+    """Raise unless the shape of the scales fits `axis` and `block_size`.
+
+    There is one scale for the tensor, for each index of `axis`, or for each block; and
+    one zero point, or as many as scales.
+    """
     if block_size is None and scales.ndim != (axis is not None):
         raise GridError(
             f"{scales.size} scales with axis={shown(axis)}",
@@ -108,24 +138,34 @@ def check_granularity(
         )
 
 
-def check_flag(name: str, given: Any, where: str = "grid_of") -> None:
-    """Refuse what is neither True nor False."""
+def check_flag(name: str, given: object, where: str = "grid_of") -> None:
+    """Raise unless `given` is True or False."""
     if not isinstance(given, bool):
         raise GridError(f"{name} is {shown(given)}", "Use True or False", where)
 
 
-def check_narrow(narrow_range: Any, dtype: DType) -> bool:
-    """Whether the smallest code is left out."""
+def check_narrow(narrow_range: object, dtype: DType) -> bool:
+    """Return whether the smallest code is excluded; raise if `dtype` does not allow it.
+
+    Accumulators and 8-bit floats do not: narrow codes are for symmetric weights.
+    """
     check_flag("narrow_range", narrow_range, "QParams")
     if narrow_range and (dtype is qint32 or dtype.storage.kind not in "iu"):
         raise GridError(
-            f"{dtype} has no narrow range", "It is for integers to 16 bits", "QParams"
+            f"{dtype} does not have a narrow range",
+            "Use narrow_range=True with integers of at most 16 bits",
+            "QParams",
         )
     return bool(narrow_range)
 
 
-def steps(exact: FloatArray, dtype: DType) -> FloatArray:
-    """The scales, rounded to float32 unless those of accumulators."""
+def check_scales(exact: FloatArray, dtype: DType) -> FloatArray:
+    """Return the scales, rounded to float32 except for accumulators; raise if invalid.
+
+    A scale is finite, positive and normal: kernels divide by it.
+    """
+    # ONNX stores float32 scales. An accumulator's scale is a product of two of them,
+    # which only float64 represents.
     narrow = dtype is not qint32
     with np.errstate(over="ignore", under="ignore"):
         rounded = exact.astype(np.float32).astype(np.float64) if narrow else exact
@@ -141,9 +181,9 @@ def steps(exact: FloatArray, dtype: DType) -> FloatArray:
     return rounded
 
 
-def ends(low: Any, high: Any) -> tuple[float, float]:
-    """A range, widened to hold 0."""
-    given = numbers("a range", [low, high], np.float64)
+def check_range(low: object, high: object) -> tuple[float, float]:
+    """Return the range [low, high], extended to contain 0; raise if it is invalid."""
+    given = as_numbers("a range", [low, high], np.float64)
     if given.shape != (2,) or not np.isfinite(given).all() or given[0] > given[1]:
         raise GridError(
             f"a range is {shown(low)} to {shown(high)}",
@@ -153,22 +193,25 @@ def ends(low: Any, high: Any) -> tuple[float, float]:
     return min(float(given[0]), 0.0), max(float(given[1]), 0.0)
 
 
-def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray:
-    """The zero points: codes from `minimum` on, 0 for symmetric types."""
+def check_zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray:
+    """Return the zero points; raise unless they are codes of `dtype` from `minimum`.
+
+    For symmetric types they must be 0.
+    """
     low, high = (0, 0) if dtype in SYMMETRIC else (minimum, int(dtype.maximum))
     whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
     if not whole or (given < low).any() or (given > high).any():
         fix = f"integers from {low} to {high}" if low < high else "0"
         raise GridError(
-            f"a zero point is no code of {dtype}: given {_span(given)}",
-            f"Use {fix}{_signed_otherwise(dtype, given) if whole else ''}",
+            f"a zero point is not a code of {dtype}: given {_span(given)}",
+            f"Use {fix}{_suggest_other_sign(dtype, given) if whole else ''}",
             "QParams",
         )
     return given.astype(np.int64)
 
 
-def _signed_otherwise(dtype: DType, given: npt.NDArray[Any]) -> str:
-    """The other type of 8 bits, if it has these codes."""
+def _suggest_other_sign(dtype: DType, given: npt.NDArray[Any]) -> str:
+    """Return a hint to the other 8-bit type if all of `given` are codes of it."""
     other = {qint8: quint8, quint8: qint8}.get(dtype)
     if other is None or given.min() < other.minimum or given.max() > other.maximum:
         return ""
@@ -180,8 +223,8 @@ def _span(values: npt.NDArray[Any]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def bytes_of(codes: Any, dtype: DType) -> Any:
-    """The bytes of 8-bit floats; integers are taken as they are."""
+def as_float_bytes(codes: object, dtype: DType) -> object:
+    """Return the bytes of an array of 8-bit floats; return integers unchanged."""
     try:
         found = np.asarray(codes)
     except ValueError:
@@ -195,17 +238,22 @@ def bytes_of(codes: Any, dtype: DType) -> Any:
             f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for numbers, "
             f"an array of {dtype.storage} for such floats",
         )
+    # NumPy makes an empty list an array of float64.
     return codes if found.size else found.astype(np.uint8)
 
 
-def _counted(codes: Any, dtype: DType) -> Any:
-    """Lists of integers as arrays; numbers that are no integers are refused."""
+def _as_integers(codes: object, dtype: DType) -> object:
+    """Return lists and arrays of integers as arrays; raise for floats.
+
+    All else is returned unchanged: the constructor of a plain tensor raises for it.
+    """
     if not isinstance(codes, (list, tuple, int, float, np.ndarray)):
         return codes
     try:
         found = np.asarray(codes)
     except (ValueError, TypeError, OverflowError, MdtensorError):
         return codes
+    # Floats are probably real numbers that should be quantized, even if they are whole.
     if found.size and found.dtype.kind == "f":
         raise CastError(
             f"codes are integers, given {found.dtype} values {_span(found)}",
@@ -214,15 +262,20 @@ def _counted(codes: Any, dtype: DType) -> Any:
     return found if found.dtype.kind in "iu" else codes
 
 
-def as_stored(codes: Any, dtype: DType, stored: np.dtype[Any]) -> Any:
-    """Arrays and lists of integers as arrays that hold codes; all else as it is.
+def as_storage(codes: object, dtype: DType, stored: np.dtype[Any]) -> object:
+    """Return arrays and lists of integers as arrays of the type `stored`.
+
+    All else is returned unchanged.
 
     Raises:
-        CastError: integers that are no codes, or numbers, which want a grid.
+        CastError: an integer is not a code, or `codes` are real numbers, which must be
+            quantized first.
     """
-    codes = bytes_of(codes, dtype) if dtype in FLOATS else _counted(codes, dtype)
-    is_array = isinstance(codes, np.ndarray) and codes.dtype.kind in "iu"
-    if not is_array or codes.dtype == stored:
+    is_float = dtype in FLOATS
+    codes = as_float_bytes(codes, dtype) if is_float else _as_integers(codes, dtype)
+    if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu":
+        return codes
+    if codes.dtype == stored:
         return codes
     ends = np.iinfo(stored)
     if codes.size and not ends.min <= codes.min() <= codes.max() <= ends.max:
@@ -233,8 +286,9 @@ def as_stored(codes: Any, dtype: DType, stored: np.dtype[Any]) -> Any:
     return codes.astype(stored)
 
 
-def check_codes(codes: npt.NDArray[Any], grid: Any) -> None:
-    """Refuse codes that the type of a grid, or its narrow range, has not."""
+def check_codes(codes: npt.NDArray[Any], grid: Grid) -> None:
+    """Raise unless all `codes` are in the range of `grid`, which may be narrow."""
+    # Every byte is a code of an 8-bit float.
     if grid.dtype in FLOATS or not codes.size:
         return
     low, high = codes.min(), codes.max()

@@ -1,17 +1,17 @@
-"""Rules of rounding: which of a library's answers a result is to equal, bit for bit.
+"""Rounding rules: each reproduces the results of one library, bit for bit.
 
-There is no single int8 result. `exact` is the rational result rounded once, half to
-even; each other name is what one library computes:
+Libraries round the same int8 sum in different ways. `exact` is the rational result,
+rounded once, half to even. Every other name stands for the results of one library:
 
-    onnx         dequantize, operate and quantize in float32, as ONNX writes it
+    onnx         dequantize, operate and quantize in float32, as ONNX specifies it
     ort_cpu      ONNX Runtime's operators of quantized tensors on x86
     tflite_ref   LiteRT's reference kernels
     tflite_opt   LiteRT's optimized kernels, without a delegate
-    xnnpack_x86  XNNPACK on x86, which LiteRT delegates to by default
+    xnnpack_x86  XNNPACK on x86, to which LiteRT delegates by default
     xnnpack_arm  XNNPACK on Arm
 
-The rule of a call is that of its `rounding=`, else the one its `out=` carries, else
-that of the context, `with quant.rounding(...)`, else `exact`.
+A call uses the rule of its `rounding=`; else the rule of the grid `out=`; else the rule
+of the context, `with quant.rounding(...)`; else `exact`.
 """
 
 import difflib
@@ -21,19 +21,16 @@ from typing import Generic, TypeVar
 from mdtensor import OptionError
 from mdtensor.errors import shown, written
 
-# Values that hold in a block, for this thread or this asynchronous task.
-
 T = TypeVar("T")
 
 
 class Scope(Generic[T]):
-    """A context variable that blocks set, and put back when they are left.
+    """A context variable that `with` blocks set at their start and reset at their end.
 
-    What to put back belongs to the context, not to the block: one block may be entered
-    by several threads or tasks at a time, and again inside of itself.
+    A value applies to one thread, or one asynchronous task.
 
     Args:
-        variable: what the blocks set.
+        variable: the variable that the blocks set.
 
     Example:
         >>> scope = Scope(ContextVar("size", default=1))
@@ -47,15 +44,17 @@ class Scope(Generic[T]):
 
     def __init__(self, variable: ContextVar[T]) -> None:
         self.variable = variable
+        # The outer values belong to the context instead of the block: several threads
+        # or tasks can enter one block at a time, and a block can be nested in itself.
         self._outer: ContextVar[tuple[T, ...]] = ContextVar("outer", default=())
 
     def enter(self, value: T) -> None:
-        """Set the value."""
+        """Set the value until `leave`."""
         self._outer.set((*self._outer.get(), self.variable.get()))
         self.variable.set(value)
 
     def leave(self) -> None:
-        """Put back what was there; nothing in a context that did not enter."""
+        """Reset the value to the outer one; do nothing in a context without one."""
         if outer := self._outer.get():
             self._outer.set(outer[:-1])
             self.variable.set(outer[-1])
@@ -71,19 +70,20 @@ NAMES = (
     "xnnpack_x86",
     "xnnpack_arm",
 )
-#: The rule of this context; a part of the key of bound calls.
+#: The rule of this context; it is a part of the key of bound calls.
 CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
 _BLOCKS = Scope(CURRENT)
 
 
 def check_rule(name: object) -> str:
-    """`name`, if it is that of a rule.
+    """Return `name` if it is the name of a rounding rule.
 
     Raises:
-        OptionError: it is not; the error lists the names.
+        OptionError: a rule of this name does not exist; the error lists the names.
     """
     if isinstance(name, str) and name in NAMES:
         return name
+    # A name may have any length, and a comparison takes quadratic time.
     near = difflib.get_close_matches(str(name)[:99], NAMES, n=1)
     hint = f"Did you mean {near[0]!r}? There are" if near else "Use one of"
     problem = f"{written('rounding')} is {shown(name)}"
@@ -91,23 +91,23 @@ def check_rule(name: object) -> str:
 
 
 def current() -> str:
-    """The rule of this context, for results whose call names none."""
+    """Return the rule of this context, which applies to calls without a rule."""
     return CURRENT.get()
 
 
 # A rule is chosen by name and travels in the grid, so that no method needs a parameter
 # for it (decision 0019).
 class rounding:
-    """A context whose quantized results are rounded by a rule.
+    """A context that rounds quantized results by a rounding rule.
 
-    It holds for this thread, or this asynchronous task, and what is called from it; a
-    rule that a call or a model names stands above it.
+    It applies to this thread, or asynchronous task, and to the code that it calls. The
+    rule of a call or of a model takes precedence over it.
 
     Args:
-        rule: its name.
+        rule: the name of the rule.
 
     Raises:
-        OptionError: no rule has this name.
+        OptionError: a rule of this name does not exist.
 
     Example:
         >>> from mdtensor import quant

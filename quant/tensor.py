@@ -3,14 +3,14 @@
     x ≈ scale · (codes - zero_point)
     shape(x) = shape(codes)
 
-A quantized tensor is not a tensor of integers: arithmetic on it is arithmetic on the
-real numbers its codes stand for. The codes are at `.codes`.
+A quantized tensor is not a tensor of integers: operations compute with the real numbers
+that its codes represent. The codes themselves are at `.codes`.
 """
 
 from collections.abc import Iterable, Mapping
 from math import prod
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,82 +40,93 @@ from mdtensor.quant.dtypes import (
     qint32,
     quint4,
     quint8,
-    stored_as,
+    storage_dtype,
 )
-from mdtensor.quant.qparams import QParams, given_grid
-from mdtensor.quant.qparams_checks import as_stored, check_codes
+from mdtensor.quant.qparams import QParams, grid_from_arguments
+from mdtensor.quant.qparams_checks import as_storage, check_codes
 
-# Codes and their grid as what a file keeps: arrays by endings of names, and facts.
+# A file stores a quantized tensor as arrays, by endings of names, and facts.
 #
 #     ""             the codes: integers, packed bytes, or 8-bit floats
 #     "_scale"       the scales, float32; float64 for `qint32`
-#     "_zero_point"  as many zero points, in the type of a code; unless all are 0
+#     "_zero_point"  as many zero points, in the type of a code; omitted if all are 0
 #
-# Facts are those of `QParams` that are not its defaults: `axis`, `block_size`,
-# `narrow_range`; the rule of `rounding`; and the `shape` of packed codes, where that of
-# their bytes is another.
+# Facts are the fields of `QParams` that differ from their defaults: `axis`,
+# `block_size`, `narrow_range`; the rule of `rounding`; and the `shape` of packed codes,
+# if the array of bytes has another one.
 
 Array = npt.NDArray[Any]
+Parts = dict[str, Array]
+Quantized = TypeVar("Quantized", bound="QuantizedTensor")
 SCALE, ZERO_POINT = "_scale", "_zero_point"
 _FACTS = {"axis": int, "block_size": int, "narrow_range": bool, "rounding": str}
 
 
-def parts_of(x: Any) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the facts of a tensor of codes."""
+def parts_of(x: "QuantizedTensor") -> tuple[Parts, dict[str, Any]]:
+    """Return the arrays and the facts of a tensor."""
     grid, codes = x.qparams, x.device.to_host(x.buffer)
-    parts = {"": codes, SCALE: grid.scale.astype(_scale_type(grid.dtype))}
+    parts = {"": codes, SCALE: grid.scale.astype(_scale_dtype(grid.dtype))}
     if grid.zero_point.any():
         parts[ZERO_POINT] = grid.zero_point.astype(grid.dtype.storage)
-    told = {name: getattr(grid, name) for name in _FACTS} | {"rounding": x.rounding}
-    facts = {n: v for n, v in told.items() if v is not None and v is not False}
+    # The grid of a tensor does not carry a rule; the tensor does.
+    fields = {name: getattr(grid, name) for name in _FACTS} | {"rounding": x.rounding}
+    facts = {n: v for n, v in fields.items() if v is not None and v is not False}
     return parts, facts if x.shape == codes.shape else facts | {"shape": [*x.shape]}
 
 
-def tensor_of(leaf: Any, parts: dict[str, Array], facts: dict[str, Any]) -> Any:
-    """The tensor that `parts_of` took apart.
+def tensor_of(
+    tensor_type: type[Quantized], parts: Parts, facts: dict[str, Any]
+) -> Quantized:
+    """Return the tensor with these `parts_of`.
 
     Raises:
-        StorageError: other parts, facts or element types than it gives.
-        GridError, ShapeError, OptionError, CastError: they make no grid, or it does not
-            fit the codes.
+        StorageError: the parts, facts or element types are not as `parts_of` returns.
+        GridError, ShapeError, OptionError, CastError: the grid is invalid, or it does
+            not fit the codes.
     """
     for name, given in (("parts", parts), ("facts", facts)):
         if not isinstance(given, Mapping):
-            raise StorageError(f"{name} is {shown(given)}", "Pass what to_parts gave")
+            raise StorageError(f"{name} is {shown(given)}", "Pass a result of to_parts")
+    # A copy, because the shape is removed from it.
     facts = dict(facts)
     shape = facts.pop("shape", None)
-    grid = _grid(leaf.dtype, parts, facts)
-    if leaf.dtype.bits < 8:
-        x = _unpacked(leaf, _typed(parts, "", np.dtype(np.uint8)), grid, shape)
+    grid = _grid(tensor_type.dtype, parts, facts)
+    if tensor_type.dtype.bits < 8:
+        packed = _require_dtype(parts, "", np.dtype(np.uint8))
+        x: Quantized = _wrap_bytes(tensor_type, packed, grid, shape)
     elif shape is None:
-        x = leaf.wrap(_typed(parts, "", leaf.dtype.storage), grid)
+        codes = _require_dtype(parts, "", tensor_type.dtype.storage)
+        x = tensor_type.wrap(codes, grid)
     else:
-        raise StorageError(f"{leaf.dtype} has the shape of its array, and no other")
+        problem = f"{tensor_type.dtype} takes its shape from its array"
+        raise StorageError(problem, "Omit the fact shape")
+    # Only a narrow range excludes a code that the array can store.
     if grid.narrow_range:
         check_codes(x.codes.buffer, grid)
     return x
 
 
-def _grid(dtype: DType, parts: dict[str, Array], facts: dict[str, Any]) -> QParams:
+def _grid(dtype: DType, parts: Parts, facts: dict[str, Any]) -> QParams:
     odd = sorted({*parts} - {"", SCALE, ZERO_POINT} | {*facts} - {*_FACTS})
-    if odd or not {"", SCALE} <= {*parts}:
-        what = f"not {shown(odd[0])}" if odd else "here one is missing"
-        raise StorageError(f"{dtype} is codes on scales, and {what}")
+    if odd:
+        raise StorageError(f"{dtype} does not have the part or fact {shown(odd[0])}")
+    if not {"", SCALE} <= {*parts}:
+        raise StorageError(f"{dtype} needs codes and scales, and one is missing")
     for name, given in facts.items():
         if type(given) is not _FACTS[name]:
             raise StorageError(f"{name} is {shown(given)}")
-    scale = _typed(parts, SCALE, _scale_type(dtype))
+    scale = _require_dtype(parts, SCALE, _scale_dtype(dtype))
     zeros = np.zeros(scale.shape, np.int64)
     if ZERO_POINT in parts:
-        zeros = _typed(parts, ZERO_POINT, dtype.storage)
+        zeros = _require_dtype(parts, ZERO_POINT, dtype.storage)
     return QParams(scale, zeros, dtype=dtype, **facts)
 
 
-def _scale_type(dtype: DType) -> np.dtype[Any]:
+def _scale_dtype(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.float64 if dtype is qint32 else np.float32)
 
 
-def _typed(parts: dict[str, Array], ending: str, stored: np.dtype[Any]) -> Array:
+def _require_dtype(parts: Parts, ending: str, stored: np.dtype[Any]) -> Array:
     found = parts[ending]
     if found.dtype != stored:
         what = ending[1:] or "codes"
@@ -123,19 +134,18 @@ def _typed(parts: dict[str, Array], ending: str, stored: np.dtype[Any]) -> Array
     return found
 
 
-def _unpacked(leaf: Any, packed: Array, grid: QParams, shape: Any) -> Any:
-    """The tensor of `shape` whose bytes these are, with a nibble of 0 behind the last
-    code of an odd number."""
+def _wrap_bytes(tensor_type: Any, packed: Array, grid: QParams, shape: object) -> Any:
+    """Return the tensor of `shape` around packed bytes, if they are valid."""
     sizes = [*packed.shape] if shape is None else shape
-    is_shape = isinstance(sizes, list) and all(
+    if not isinstance(sizes, list) or not all(
         type(size) is int and size >= 0 for size in sizes
-    )
-    if not is_shape:
+    ):
         raise StorageError(f"the shape of codes is {shown(shape)}")
-    x = leaf.wrap(packed, grid, tuple(sizes))
+    x = tensor_type.wrap(packed, grid, tuple(sizes))
+    # After an odd number of codes, the last nibble of a row is padding and must be 0.
     is_odd = prod(sizes[-1:]) % 2
     if is_odd and (packed[..., -1:] if sizes else packed).max(initial=0) > 15:
-        raise StorageError("there are bits behind the last code")
+        raise StorageError("there are bits after the last code")
     return x
 
 
@@ -145,43 +155,46 @@ _new = object.__new__
 class QuantizedTensor(Tensor):
     """The root of quantized tensors.
 
-    Args of a leaf:
-        codes: integers of the leaf's range, or an array of its storage type.
-        qparams: the grid; or `scale`, `zero_point`, `axis`, `block_size` of it.
+    Args of a concrete type:
+        codes: integers in the range of the type, or an array of its storage type.
+        qparams: the grid; or pass its `scale`, `zero_point`, `axis`, `block_size`.
 
     Raises:
-        GridError: no grid, a grid and parts of one, one for another type of codes.
+        GridError: the grid is missing, comes twice, or is for another type of codes.
         ShapeError: the scales do not fit the codes.
-        CastError: a code outside the range.
+        CastError: a code is outside the range.
     """
 
     __slots__ = ("_qparams", "kept", "rounding")
-    #: How errors call kinds whose names say nothing to a user.
+    #: The name of a kind in errors, because users do not know the class.
     in_words = ""
-    #: What a call that wants one of these suggests for anything else.
+    #: The fix in errors of calls that expect a quantized tensor and get another type.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "
         "quantize(asarray(x), qparams) for numbers"
     )
 
     _qparams: QParams
-    #: The rule, other than `exact`, by which an operation rounded to these codes.
+    #: The rule, other than `exact`, by which an operation rounded to these codes. It is
+    #: not in the grid, so `out=y.qparams` does not pass it on (decision 0019).
     rounding: str | None
-    kept: tuple[Any, ...]  # the weight cache of `ops/kernels.py`
+    #: The weight cache of `ops/kernels.py`.
+    kept: tuple[Any, ...]
 
     def __init__(
         self,
-        codes: Any,
+        codes: object,
         qparams: QParams | None = None,
         *,
-        scale: Any = None,
-        zero_point: Any = 0,
+        scale: object = None,
+        zero_point: object = 0,
         axis: int | None = None,
         block_size: int | None = None,
     ) -> None:
         own = self._leaf().dtype
-        grid = given_grid(own, qparams, scale, zero_point, axis, block_size)
-        found = leaf(stored_as(own), self.device)(_plain(codes, own)).buffer
+        grid = grid_from_arguments(own, qparams, scale, zero_point, axis, block_size)
+        # A plain tensor of the codes validates Python numbers, arrays and their shape.
+        found = leaf(storage_dtype(own), self.device)(_plain(codes, own)).buffer
         self._become(type(self).from_codes(found, grid))
         check_codes(self.device.to_host(found), grid)
 
@@ -191,53 +204,54 @@ class QuantizedTensor(Tensor):
 
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
-        """A tensor around codes that fit, on a grid that is checked to fit."""
+        """Return a tensor around unchecked codes, on a grid that is checked to fit."""
         return cls._on(qparams, buffer, buffer.shape)
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
-        """The tensor whose `.codes` these are, which are trusted to fit."""
+        """Return the tensor whose `.codes` these are, without a check of them."""
         return cls.wrap(codes, qparams)
 
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
-        qparams = cls._fitting(qparams, shape)
-        # NumPy makes a scalar of an array without axes.
+        qparams = cls._check_grid(qparams, shape)
+        # NumPy functions return a scalar for an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new._take(qparams)
+        new._store_grid(qparams)
         return new
 
     @classmethod
-    def _fitting(cls, qparams: Any, shape: tuple[int, ...]) -> QParams:
-        """Return a grid that is one for codes of this type and `shape`."""
+    def _check_grid(cls, qparams: object, shape: tuple[int, ...]) -> QParams:
+        """Return `qparams` if it is a grid for codes of this type and `shape`."""
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
-            raise cls._gridless(f", got {qparams}")
+            raise cls._grid_error(f", got {qparams}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
         return qparams
 
-    def _take(self, qparams: QParams) -> None:
+    def _store_grid(self, qparams: QParams) -> None:
+        """Store the grid without its rule, and the rule apart from it."""
         self._qparams, self.rounding, self.kept = qparams, qparams.rounding, ()
         if qparams.rounding is not None:
             self._qparams = qparams.rounded(None)
 
-    def _set_qparams(self, qparams: Any) -> None:
-        self._take(self._fitting(qparams, self.shape))
+    def _set_qparams(self, qparams: object) -> None:
+        self._store_grid(self._check_grid(qparams, self.shape))
 
-    # The getter runs in C: every call of a quantized operation reads the grid.
+    # `attrgetter` runs in C: every call of a quantized operation reads the grid.
     qparams: QParams = property(  # type: ignore[assignment]
         attrgetter("_qparams"), _set_qparams, doc="The grid that the codes lie on."
     )
 
     @classmethod
     def ways(cls) -> tuple[tuple[str, type], ...]:
-        """Return what to write for `x` in a call, and the type that it has then."""
+        """Return fixes for errors: a text to write instead of `x`, and its type."""
         return (
             ("dequantize(x)", Float32Tensor),
-            ("x.codes", leaf(stored_as(cls.dtype), cls.device)),
+            ("x.codes", leaf(storage_dtype(cls.dtype), cls.device)),
         )
 
     @classmethod
-    def _gridless(cls, given: str = "") -> GridError:
+    def _grid_error(cls, given: str = "") -> GridError:
         return GridError(
             f"{cls.__name__} needs a grid of {cls.dtype}{given}",
             f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for numbers, "
@@ -246,47 +260,48 @@ class QuantizedTensor(Tensor):
 
     @classmethod
     def of_numbers(cls) -> type[Self]:
-        raise cls._gridless()
+        raise cls._grid_error()
 
     def with_qparams(self, qparams: QParams) -> Self:
-        """The same codes on another grid; shares the buffer."""
-        return self._rewrapped(self.buffer, qparams)
+        """Return the same codes on another grid; shares the buffer."""
+        return self._rewrap(self.buffer, qparams)
 
-    def _rewrapped(self, buffer: Any, qparams: QParams) -> Self:
+    def _rewrap(self, buffer: Any, qparams: QParams) -> Self:
         return type(self).wrap(buffer, qparams)
 
     @classmethod
     def spec(cls, shape: Iterable[int], qparams: QParams | None = None) -> TensorSpec:
-        """A tensor of this leaf without its codes, on a grid of steps of 1."""
+        """Return the spec of a tensor of this type, by default on a grid of scale 1."""
         grid = QParams(1, dtype=cls.dtype) if qparams is None else qparams
         return TensorSpec(cls, shape, grid)  # type: ignore[arg-type]
 
     @property
     def code_array(self) -> Any:
-        """Return the codes as an array; of 4-bit codes a copy, a byte each."""
+        """Return the codes as an array: the buffer, or a copy of 4-bit codes."""
         return self.buffer
 
     @property
-    def codes(self) -> Any:
-        """The codes as a tensor of plain integers; shares the buffer."""
-        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
+    def codes(self) -> Tensor:
+        """Return the codes as a tensor of plain integers; shares the buffer."""
+        return leaf(storage_dtype(self.dtype), self.device).wrap(self.code_array)
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Array:
         return self.qparams.scale
 
     @property
-    def zero_point(self) -> Any:
+    def zero_point(self) -> Array:
         return self.qparams.zero_point
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the codes and of the scales (4 each; 8 for accumulators)."""
+        """Return the number of bytes of codes and scales (4 each; accumulators 8)."""
+        # A grid stores float64 scales, but a scale has the bits of a float32 number.
         grid, width = self.qparams, 8 if self.dtype is qint32 else 4
         return super().nbytes + width * grid.scale.size
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a file keeps: see `quant.storing`."""
+        """Return what a file stores of the tensor, see `parts_of`."""
         return parts_of(self)
 
     @classmethod
@@ -295,7 +310,7 @@ class QuantizedTensor(Tensor):
         return made
 
     def __repr__(self) -> str:
-        """Return the numbers that the codes stand for, the codes and their grid."""
+        """Return the numbers that the codes represent, the codes and their grid."""
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
         if self.device is not cpu:
             rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
@@ -310,65 +325,69 @@ class QuantizedTensor(Tensor):
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else str(self)
 
-    def _described(self) -> str:
+    def _description(self) -> str:
         """Return type, shape and grid, as errors name a tensor: without elements."""
         return f"{type_and_shape(self)}({self.qparams.describe_range()})"
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.device.to_host(self.buffer), self._ruled())
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the weight cache: packed weights are large and can be made again.
+        return type(self), (self.device.to_host(self.buffer), self._grid_with_rule())
 
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self._rewrapped(self.device.copy(self.buffer), self._ruled())
+    def __deepcopy__(self, memo: object) -> Self:
+        return self._rewrap(self.device.copy(self.buffer), self._grid_with_rule())
 
-    def _ruled(self) -> QParams:
-        """The grid, from which a new tensor has its rule."""
+    def _grid_with_rule(self) -> QParams:
+        """Return the grid with the rule of this tensor, for a new tensor."""
         return self.qparams.rounded(self.rounding)
 
-    def _numbers(self, at: tuple[Any, ...] | None = None) -> Any:
-        """Return the numbers that the codes stand for, all or those at `at`."""
+    def _numbers(self, at: tuple[Any, ...] | None = None) -> Array:
+        """Return the real numbers of all codes, or of the codes at the indices `at`."""
         grid, host = self.qparams, self.device.to_host(self._elements())
         zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
-        if at is not None:  # a summary does not compute what it leaves out
+        # The summary of a large tensor does not compute the numbers that it omits.
+        if at is not None:
             zero, scale, host = (
                 np.broadcast_to(part, self.shape)[np.ix_(*at)]
                 for part in (zero, scale, host)
             )
         with np.errstate(over="ignore", under="ignore"):
-            return ((host.astype(np.float64) - zero) * scale).astype(np.float32)
+            numbers: Array = (host.astype(np.float64) - zero) * scale
+            return numbers.astype(np.float32)
 
     def _elements(self) -> Any:
-        """What the scale multiplies, but for the zero point."""
+        """Return the elements from which the zero point is subtracted."""
         return self.codes.buffer
 
-    def tolist(self) -> Any:
-        raise self._no_numbers()
+    def tolist(self) -> NoReturn:
+        raise self._numbers_error()
 
-    def _scalar(self, kind: str) -> Any:
-        raise self._no_numbers()
+    def _scalar(self, kind: str) -> NoReturn:
+        raise self._numbers_error()
 
-    def _no_numbers(self) -> GridError:
+    def _numbers_error(self) -> GridError:
         return GridError(
-            f"{self._described()} holds codes, not numbers",
+            f"{self._description()} holds codes, not numbers",
             "Use x.codes or quant.dequantize(x)",
         )
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    # NumPy would take the codes for numbers, silently.
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         raise GridError(
-            f"{self._described()} is no array of numbers",
+            f"{self._description()} is not an array of numbers",
             "Use numpy.asarray(x.codes) or numpy.asarray(quant.dequantize(x))",
         )
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> NoReturn:
         raise ExchangeError(
-            f"{self._described()} has a grid, which DLPack cannot hand over",
+            f"{self._description()} has a grid, which DLPack cannot represent",
             "Export x.codes or quant.dequantize(x)",
         )
 
 
-def _plain(codes: Any, quantized: DType) -> Any:
-    """Codes as what plain tensors are made of; arrays of 8-bit floats as bytes."""
+def _plain(codes: object, quantized: DType) -> object:
+    """Return codes in a form that a plain tensor takes; 8-bit floats as bytes."""
     found = np.asarray(codes) if isinstance(codes, Tensor) else codes
-    return as_stored(found, quantized, stored_as(quantized).storage)
+    return as_storage(found, quantized, storage_dtype(quantized).storage)
 
 
 class AffineTensor(QuantizedTensor):
@@ -381,7 +400,7 @@ class AffineTensor(QuantizedTensor):
 # 16-bit codes share the methods of 8-bit codes; only the compiled steps need 8 bits
 # (decision 0045).
 class ShortTensor(AffineTensor):
-    """Codes of at most 16 bits: what products and functions of one code take."""
+    """Codes of at most 16 bits, which products and lookup tables take."""
 
     __slots__ = ()
     in_words = "a quantized tensor of at most 16 bits"
@@ -390,7 +409,7 @@ class ShortTensor(AffineTensor):
 # A kind instead of a union, so that a new narrow type does not edit every signature
 # (decision 0006).
 class NarrowTensor(ShortTensor):
-    """Codes of at most 8 bits: what compiled kernels take."""
+    """Codes of at most 8 bits, which compiled kernels take."""
 
     __slots__ = ()
     in_words = "a quantized tensor of at most 8 bits"
@@ -399,12 +418,11 @@ class NarrowTensor(ShortTensor):
 # The buffer stays plain bytes, so that devices, pickle and kernels need not know about
 # nibbles (decision 0018).
 class PackedTensor(NarrowTensor):
-    """Codes of 4 bits, two a byte, low nibble first along the last axis.
+    """4-bit codes, two in a byte, low nibble first along the last axis.
 
         buffer.shape = (*shape[:-1], ceil(shape[-1] / 2))
 
-    Behind an odd number of codes stands a nibble of 0. `.codes` are unpacked, in new
-    memory.
+    A nibble of 0 follows an odd number of codes. `.codes` are unpacked into new memory.
 
     Source: ONNX, INT4 and UINT4.
     """
@@ -413,7 +431,9 @@ class PackedTensor(NarrowTensor):
     in_words = "a 4-bit quantized tensor"
 
     shape: tuple[int, ...]
-    is_part: bool  # copied, where codes of whole bytes would share memory
+    #: Whether an index made a copy, where codes of whole bytes would share memory. A
+    #: write into such a part would be lost, so it raises.
+    is_part: bool
 
     @classmethod
     def wrap(
@@ -422,9 +442,9 @@ class PackedTensor(NarrowTensor):
         qparams: QParams | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> Self:
-        """A tensor of `shape` around packed bytes, which are trusted to be codes."""
+        """Return a tensor of `shape` around packed bytes of unchecked codes."""
         if qparams is None:
-            raise cls._gridless()
+            raise cls._grid_error()
         if shape is None or _packed_shape(shape) != buffer.shape:
             raise ShapeError(
                 f"bytes of shape {buffer.shape} do not hold codes of shape {shape}",
@@ -437,37 +457,37 @@ class PackedTensor(NarrowTensor):
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
-        """The tensor whose `.codes` these are, which are trusted to fit."""
+        """Return the tensor whose `.codes` these are, without a check of them."""
         return cls.wrap(int4.pack(codes), qparams, codes.shape)
 
     def _become(self, made: Self) -> None:
         super()._become(made)
         self.shape, self.is_part = made.shape, False
 
-    def _rewrapped(self, buffer: Any, qparams: QParams) -> Self:
+    def _rewrap(self, buffer: Any, qparams: QParams) -> Self:
         return type(self).wrap(buffer, qparams, self.shape)
 
     @property
     def size(self) -> int:
-        """The number of codes."""
+        """Return the number of codes."""
         return prod(self.shape)
 
     @property
     def code_array(self) -> Any:
-        """Return a copy of the codes, a byte each."""
+        """Return a copy of the codes, one in a byte."""
         return int4.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
 
     @property
-    def codes(self) -> Any:
-        """Return the codes as plain integers, a byte each: a read-only copy."""
+    def codes(self) -> Tensor:
+        """Return the codes as plain integers, one in a byte: a read-only copy."""
         unpacked = self.code_array
-        # Two codes share a byte: writing into the copy would change nothing here.
+        # Two codes share a byte: a write into the copy would not change this tensor.
         unpacked.flags.writeable = False
-        return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
+        return leaf(storage_dtype(self.dtype), self.device).wrap(unpacked)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         host = self.device.to_host(self.buffer)
-        return type(self).wrap, (host, self._ruled(), self.shape)
+        return type(self).wrap, (host, self._grid_with_rule(), self.shape)
 
 
 def _packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -475,13 +495,13 @@ def _packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class QInt4Tensor(PackedTensor, dtype=qint4):
-    """Codes from -8 to 7, two a byte."""
+    """Codes from -8 to 7, two in a byte."""
 
     __slots__ = ()
 
 
 class QUInt4Tensor(PackedTensor, dtype=quint4):
-    """Codes from 0 to 15, two a byte."""
+    """Codes from 0 to 15, two in a byte."""
 
     __slots__ = ()
 
@@ -499,13 +519,13 @@ class QUInt8Tensor(NarrowTensor, dtype=quint8):
 
 
 class QInt16Tensor(ShortTensor, dtype=qint16):
-    """Codes from -2**15 to 2**15 - 1: activations of high precision, zero point 0."""
+    """Codes from -2**15 to 2**15 - 1, zero point 0: activations of high precision."""
 
     __slots__ = ()
 
 
 class QInt32Tensor(AffineTensor, dtype=qint32):
-    """An exact accumulator or bias: zero point 0, scale often a product of two."""
+    """An exact accumulator or bias: zero point 0, and often a product of two scales."""
 
     __slots__ = ()
 
@@ -517,9 +537,9 @@ class ScaledFloatTensor(QuantizedTensor):
 
         x ≈ scale · float8
 
-    Its codes are the bytes of the floats. The scale keeps numbers in their range: what
-    is quantized saturates at the largest finite one, and a NaN is refused. Codes may
-    hold a NaN or an infinity nevertheless, and then stand for them.
+    The codes are the bytes of the floats. Quantizing saturates at the largest finite
+    float, and raises for NaN. Codes that you pass may be NaN or infinite, and then
+    represent NaN or an infinity.
     """
 
     __slots__ = ()
@@ -527,12 +547,12 @@ class ScaledFloatTensor(QuantizedTensor):
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
-        """The tensor whose `.codes` these are."""
+        """Return the tensor whose `.codes` these are."""
         return cls.wrap(codes.view(cls.dtype.storage), qparams)
 
     @property
-    def codes(self) -> Any:
-        """The bytes of the floats; shares the buffer."""
+    def codes(self) -> Tensor:
+        """Return the bytes of the floats; shares the buffer."""
         return UInt8Tensor.wrap(self.code_array)
 
     @property
@@ -545,40 +565,35 @@ class ScaledFloatTensor(QuantizedTensor):
 
 
 class QFloat8E4M3Tensor(ScaledFloatTensor, dtype=qfloat8_e4m3):
-    """4 bits of exponent, 3 of fraction: to 448, no infinity."""
+    """4 exponent bits, 3 fraction bits: up to 448, without infinities."""
 
     __slots__ = ()
 
 
 class QFloat8E5M2Tensor(ScaledFloatTensor, dtype=qfloat8_e5m2):
-    """5 bits of exponent, 2 of fraction: to 57344, and infinities."""
+    """5 exponent bits, 2 fraction bits: up to 57344, with infinities."""
 
     __slots__ = ()
 
 
-def spec_of(x: Any) -> TensorSpec:
-    """Type, shape and grid of a tensor."""
+def spec_of(x: Tensor) -> TensorSpec:
+    """Return the type, shape and grid of a tensor as a spec."""
     return TensorSpec(type(x), x.shape, getattr(x, "qparams", None))
 
 
-def quantized(codes: Any, grid: QParams) -> QuantizedTensor:
-    """The tensor of codes on `grid`."""
+def quantized(codes: npt.ArrayLike, grid: QParams) -> QuantizedTensor:
+    """Return the tensor of `codes` on `grid`, without a check of the codes."""
     kind: Any = leaf(grid.dtype)
     found: QuantizedTensor = kind.from_codes(np.asarray(codes), grid)
     return found
 
 
-def trusted(
+# Bound calls have checked type, shape and grid once, so their results are made without
+# another check (decision 0048).
+def wrap_codes(
     kind: Any, codes: Any, qparams: QParams, rounding: str | None
 ) -> QuantizedTensor:
-    """Return the tensor of codes that fit a grid, without a check.
-
-    Args:
-        kind: the type of the tensor.
-        codes: a byte or more each.
-        qparams: of that type, without a rule.
-        rounding: the rule by which the codes are rounded.
-    """
+    """Return a tensor of type `kind` of unchecked codes, one in each element."""
     new: Any = _new(kind)
     new._qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):

@@ -203,7 +203,7 @@ def test_dlpack_of_a_grid() -> None:
     q = quant.QInt8Tensor([1], scale=0.5)
     assert text(ExchangeError, lambda: np.from_dlpack(q)) == (
         "QInt8Tensor[1](scale=0.5, zero_point=0, range=-64..63.5) has a grid, which "
-        "DLPack cannot hand over. Export x.codes or quant.dequantize(x)."
+        "DLPack cannot represent. Export x.codes or quant.dequantize(x)."
     )
     assert np.from_dlpack(q.codes).tolist() == [1]
 

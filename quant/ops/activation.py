@@ -40,7 +40,7 @@ from mdtensor.generics.activation import bounded
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
-from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
+from mdtensor.quant.deduction import RoundingAware, curve, on_grid, on_input_grid
 from mdtensor.quant.dtypes import qint16
 from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup import build, functions, int16
@@ -62,7 +62,7 @@ from mdtensor.quant.tensor import (
     ShortTensor,
     quantized,
     spec_of,
-    trusted,
+    wrap_codes,
 )
 from mdtensor.spec.elementwise import same
 from mdtensor.spec.options import number
@@ -290,7 +290,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(build.relu, x, out or x.qparams)
 
 
-@method(relu, deduce=kept_same, prepare=relu_step)
+@method(relu, deduce=on_input_grid, prepare=relu_step)
 @bind_once
 def relu(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
     return _bind_clip(relu, x, 0, None, out)
@@ -309,7 +309,7 @@ def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
     return infer_clip(x, min=0, max=6, out=out)
 
 
-@method(relu6, deduce=Ruled(_relu6_spec), prepare=relu6_step)
+@method(relu6, deduce=RoundingAware(_relu6_spec), prepare=relu6_step)
 @bind_once
 def relu6(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
     return bind_clip(relu6, x, 0, 6, out)
@@ -328,14 +328,14 @@ def infer_clip(
     x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
 ) -> TensorSpec:
     """Infer clip on the grid `out`, or on the grid of `x` if it holds the bounds."""
-    found = kept_same.rule(x, out=out)
+    found = on_input_grid.rule(x, out=out)
     low, high = _read_bounds(min, max)
     if out is None:
         _require_exact_bounds(x.qparams, low, high)
     return found
 
 
-@method(clip, deduce=Ruled(infer_clip), prepare=clip_step)
+@method(clip, deduce=RoundingAware(infer_clip), prepare=clip_step)
 @bind_once
 def clip(
     x: ShortTensor, /, *, min: object, max: object, out: QParams | None = None
@@ -424,7 +424,7 @@ def neg(x: NarrowTensor, /) -> Run:
     def run(x: QuantizedTensor) -> QuantizedTensor:
         codes = ends - x.code_array.astype(np.int16)
         # Arithmetic on a 0-d array returns a NumPy scalar, not an array.
-        return trusted(type(x), np.asarray(codes, stored), grid, None)
+        return wrap_codes(type(x), np.asarray(codes, stored), grid, None)
 
     return run
 
@@ -505,7 +505,7 @@ def _leaky_relu_spec(
     return curve.rule(x, **options)
 
 
-@method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
+@method(leaky_relu, deduce=RoundingAware(_leaky_relu_spec), prepare=leaky_relu_step)
 @bind_once
 def leaky_relu(
     x: ShortTensor, /, *, negative_slope: float, out: QParams | None = None
@@ -529,7 +529,7 @@ def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     return curve.rule(x, **options)
 
 
-@method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
+@method(elu, deduce=RoundingAware(_elu_spec), prepare=elu_step)
 @bind_once
 def elu(x: ShortTensor, /, *, alpha: float, out: QParams | None = None) -> Run:
     function = checked("elu", (x,), lambda: _elu(alpha))
@@ -554,7 +554,7 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
     return curve.rule(x, **options)
 
 
-@method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
+@method(gelu, deduce=RoundingAware(_gelu_spec), prepare=gelu_step)
 @bind_once
 def gelu(x: ShortTensor, /, *, approximate: str, out: QParams | None = None) -> Run:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
@@ -582,7 +582,7 @@ def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     return curve.rule(x, **options)
 
 
-@method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
+@method(celu, deduce=RoundingAware(_celu_spec), prepare=celu_step)
 @bind_once
 def celu(x: NarrowTensor, /, *, alpha: float, out: QParams | None = None) -> Run:
     return bind_lookup(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
@@ -608,7 +608,7 @@ def _softplus_spec(
     return curve.rule(x, **options)
 
 
-@method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
+@method(softplus, deduce=RoundingAware(_softplus_spec), prepare=softplus_step)
 @bind_once
 def softplus(
     x: NarrowTensor, /, *, beta: float, threshold: float, out: QParams | None = None
@@ -630,7 +630,7 @@ def _hardtanh_spec(
     return infer_clip(x, min=min_val, max=max_val, **options)
 
 
-@method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
+@method(hardtanh, deduce=RoundingAware(_hardtanh_spec), prepare=hardtanh_step)
 @bind_once
 def hardtanh(
     x: NarrowTensor, /, *, min_val: float, max_val: float, out: QParams | None = None

@@ -28,7 +28,7 @@ from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
-    kept_broadcast,
+    on_common_grid,
     rounded_product,
     rounded_quotient,
     rounded_sum,
@@ -331,7 +331,7 @@ def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
     return np.array(values, np.int64)[index.ravel()]
 
 
-@method(minimum, deduce=kept_broadcast)
+@method(minimum, deduce=on_common_grid)
 @bind_once
 def minimum(
     x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None
@@ -339,7 +339,7 @@ def minimum(
     return _extreme("minimum", np.minimum, x1, x2, out)
 
 
-@method(maximum, deduce=kept_broadcast)
+@method(maximum, deduce=on_common_grid)
 @bind_once
 def maximum(
     x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None
@@ -365,7 +365,7 @@ def _extreme(
 
     # Rounding is monotone, so it may come before the choice.
     def run(*xs: QuantizedTensor) -> QuantizedTensor:
-        steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]
+        steps = [exact.rescale_steps(exact.steps_of(x), x.qparams, out) for x in xs]
         return quantized(exact.to_codes(choose(*steps), out), out)
 
     return run

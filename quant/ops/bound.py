@@ -26,7 +26,7 @@ from mdtensor.quant.codes import FLIP, OFFSETS, Reader
 from mdtensor.quant.ops.kernels import reuse_or_pack
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
-from mdtensor.quant.tensor import QuantizedTensor, trusted
+from mdtensor.quant.tensor import QuantizedTensor, wrap_codes
 
 Run = Callable[..., Any]
 #: The largest number of cached calls; a new one replaces the oldest.
@@ -193,7 +193,7 @@ class Result:
             codes = codes.view(np.int8)
         if self.is_image:
             codes = codes.transpose(0, 3, 1, 2)
-        return trusted(self.kind, codes, self.grid, self.rule)
+        return wrap_codes(self.kind, codes, self.grid, self.rule)
 
 
 def bind_step(

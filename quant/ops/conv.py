@@ -21,7 +21,7 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import (
-    by_rows,
+    check_row_scales,
     rounded_conv,
     type_of_floats,
     weight_only,
@@ -251,7 +251,7 @@ def check_grids(
     require_per_tensor(name, x, others=given[1:])
     if out is not None:
         check_out(name, out, *given)
-    checked(name, given, lambda: by_rows(x, w, b, is_rounded=out is not None))
+    checked(name, given, lambda: check_row_scales(x, w, b, is_rounded=out is not None))
 
 
 def _by_integers(

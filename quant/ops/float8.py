@@ -28,8 +28,8 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.quant.deduction import (
-    kept_broadcast,
-    kept_extreme,
+    infer_extreme,
+    on_common_grid,
     on_one_grid,
     reduced_grid,
 )
@@ -89,14 +89,14 @@ def _choose(
     return _wrap_on(grid, x1, operation(_as_floats(x1), _as_floats(x2)))
 
 
-@method(maximum, deduce=kept_broadcast)
+@method(maximum, deduce=on_common_grid)
 def maximum(
     x1: ScaledFloatTensor, x2: ScaledFloatTensor, /, *, out: QParams | None = None
 ) -> QuantizedTensor:
     return _choose(maximum, x1, x2, out)
 
 
-@method(minimum, deduce=kept_broadcast)
+@method(minimum, deduce=on_common_grid)
 def minimum(
     x1: ScaledFloatTensor, x2: ScaledFloatTensor, /, *, out: QParams | None = None
 ) -> QuantizedTensor:
@@ -115,13 +115,13 @@ def _apply_along(
     return operation(_as_floats(x), **options), grid
 
 
-@method(max, deduce=kept_extreme)
+@method(max, deduce=infer_extreme)
 def max(x: ScaledFloatTensor, /, *, axis: Axes, keepdims: bool) -> ScaledFloatTensor:
     found, grid = _apply_along(max, x, axis=axis, keepdims=keepdims)
     return _wrap_on(grid, x, found)
 
 
-@method(min, deduce=kept_extreme)
+@method(min, deduce=infer_extreme)
 def min(x: ScaledFloatTensor, /, *, axis: Axes, keepdims: bool) -> ScaledFloatTensor:
     found, grid = _apply_along(min, x, axis=axis, keepdims=keepdims)
     return _wrap_on(grid, x, found)

@@ -37,7 +37,7 @@ from mdtensor.errors import checked, describe
 from mdtensor.generics import indexing, linalg, manipulation as rule, resize
 from mdtensor.kernels.cpu.program.steps import Concat, Move, Take
 from mdtensor.quant.codes import channels_first
-from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
+from mdtensor.quant.deduction import RoundingAware, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
@@ -413,7 +413,7 @@ def _differing_pair(xs: Sequence[QuantizedTensor]) -> tuple[QuantizedTensor, ...
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
-@method(concat, deduce=Ruled(_infer_concat), prepare=concat_step)
+@method(concat, deduce=RoundingAware(_infer_concat), prepare=concat_step)
 def concat(
     *arrays: QuantizedTensor, axis: int | None, out: QParams | None = None
 ) -> QuantizedTensor:

@@ -34,7 +34,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.quant import exact
-from mdtensor.quant.deduction import Grid, Ruled, curve, rounded
+from mdtensor.quant.deduction import GridRule, RoundingAware, curve, out_grid_rule
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.lookup import build, functions, functions as elementary
@@ -69,9 +69,9 @@ def _infer_square(x: TensorSpec, _: int) -> QParams:
     return combine.of_product(x, x)
 
 
-def _on_grid_or_out(exact: Grid) -> Ruled:
+def _on_grid_or_out(exact: GridRule) -> RoundingAware:
     """Return the shape rule of a result on `out`, or else on the grid `exact`."""
-    return Ruled(rounded(same, exact))
+    return RoundingAware(out_grid_rule(same, exact))
 
 
 @method(abs, deduce=_on_grid_or_out(_infer_magnitude), prepare=step_of(build.magnitude))

@@ -20,8 +20,8 @@ from mdtensor.generics.matmul import affine, matrix_product
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
-    by_columns,
-    leaves_sum,
+    check_column_scales,
+    has_column_scales,
     rounded_linear,
     rounded_matmul,
     type_of_floats,
@@ -154,7 +154,11 @@ def _check_matmul(
     require_per_tensor("matmul", x1, others=(x2,))
     if out is not None:
         check_out("matmul", out, x1, x2)
-    checked("matmul", (x1, x2), lambda: by_columns(x1, x2, is_rounded=out is not None))
+    checked(
+        "matmul",
+        (x1, x2),
+        lambda: check_column_scales(x1, x2, is_rounded=out is not None),
+    )
 
 
 def _by_integers(
@@ -178,7 +182,7 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -
     _check_matmul(x1, x2, out)
     if rounding_rule("matmul", out):
         return lambda x1, x2: rounding_rule("matmul", out)(x1, x2, out)
-    if out is not None and not leaves_sum(x2):
+    if out is not None and not has_column_scales(x2):
         return lambda x1, x2: quantized(blockwise.matmul_codes(x1, x2, out), out)
     by_integers = partial(_matmul_by_integers, out=out)
     if _is_weights(x2) and x1.ndim > 1:

@@ -11,10 +11,10 @@ from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, s
 from mdtensor.errors import checked, describe
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
-    kept_extreme,
+    infer_extreme,
     reduced_grid,
     rounded_mean,
-    rounded_share,
+    rounded_softmax,
     rounded_total,
 )
 from mdtensor.quant.grids import combine
@@ -114,13 +114,13 @@ def mean(
     return lambda x: _round_total(_total(x, axes, keepdims), count, source, grid)
 
 
-@method(max, deduce=kept_extreme)
+@method(max, deduce=infer_extreme)
 @bind_once
 def max(x: AffineTensor, /, *, axis: Axes, keepdims: bool) -> Run:
     return _extreme("max", x, axis, keepdims)
 
 
-@method(min, deduce=kept_extreme)
+@method(min, deduce=infer_extreme)
 @bind_once
 def min(x: AffineTensor, /, *, axis: Axes, keepdims: bool) -> Run:
     return _extreme("min", x, axis, keepdims)
@@ -133,7 +133,7 @@ def _extreme(name: str, x: QuantizedTensor, axis: Axes, keepdims: bool) -> Run:
     return lambda x: quantized(choose(x.code_array, axis=axes, keepdims=keepdims), grid)
 
 
-@method(softmax, deduce=rounded_share)
+@method(softmax, deduce=rounded_softmax)
 @bind_once
 def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))

@@ -275,7 +275,7 @@ def test_threads_give_the_same(call: Call, files: Path, threads: str) -> None:
 
 def test_no_threads_are_refused(call: Call, files: Path) -> None:
     ended = call("run", "net.onnx", "x.npy", "--threads", "0")
-    assert ended.code and "0 is no number of threads. Use an integer from 1 to" in (
+    assert ended.code and "the number of threads is 0. Use an integer from 1 to" in (
         ended.err
     )
 

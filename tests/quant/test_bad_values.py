@@ -224,7 +224,7 @@ def test_the_sweep_reaches_what_is_public():
         ),
         (
             lambda: QInt8Tensor.from_parts(3, {}),
-            "parts is 3. Pass what to_parts gave.",
+            "parts is 3. Pass a result of to_parts.",
         ),
         (
             lambda: quant.grid_of(0, 1, dtype="qint8", symmetric=1),

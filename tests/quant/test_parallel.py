@@ -47,7 +47,7 @@ def test_the_environment_chooses_the_default(monkeypatch, value, n):
 
 @pytest.mark.parametrize("n", [0, -1, 65, 2.0, True, "2", None])
 def test_other_numbers_are_refused(n):
-    with pytest.raises(OptionError, match="is no number of threads"):
+    with pytest.raises(OptionError, match="the number of threads is"):
         quant.threads(n)
 
 

@@ -48,7 +48,7 @@ def test_a_zero_point_that_is_no_code_is_refused(zero_point, dtype, shown, fix):
     with pytest.raises(GridError) as raised:
         QParams(0.1, zero_point, dtype=dtype)
     assert str(raised.value) == (
-        f"QParams: a zero point is no code of {dtype}: given {shown}. Use {fix}."
+        f"QParams: a zero point is not a code of {dtype}: given {shown}. Use {fix}."
     )
 
 
@@ -61,7 +61,7 @@ def test_scales_and_axis_come_together():
 
 def test_a_grid_does_not_change():
     grid = QParams(0.5, 1)
-    with pytest.raises(GridError, match="does not change"):
+    with pytest.raises(GridError, match="is immutable"):
         grid.scale = 1.0
     with pytest.raises(ValueError, match="read-only"):
         grid.scale[...] = 1.0
@@ -129,18 +129,26 @@ def test_repr_is_one_short_line():
 @pytest.mark.parametrize(
     ("arguments", "options", "text"),
     [
-        ((None,), {}, "QParams: scale is a NoneType that holds no numbers"),
-        ((True,), {}, "QParams: scale is a bool that holds no numbers"),
-        ((1.0, True), {}, "QParams: zero_point is a bool that holds no numbers"),
-        (([None, 1.0],), {"axis": 0}, "QParams: scale is a list that holds no numbers"),
-        (("wide",), {}, "QParams: scale is a str that holds no numbers. Give a number"),
+        ((None,), {}, "QParams: scale is a NoneType that does not hold numbers"),
+        ((True,), {}, "QParams: scale is a bool that does not hold numbers"),
+        ((1.0, True), {}, "QParams: zero_point is a bool that does not hold numbers"),
+        (
+            ([None, 1.0],),
+            {"axis": 0},
+            "QParams: scale is a list that does not hold numbers",
+        ),
+        (
+            ("wide",),
+            {},
+            "QParams: scale is a str that does not hold numbers. Give a number",
+        ),
         (
             ([[1], [1, 2]],),
             {"axis": 0},
-            "QParams: scale is a list that holds no numbers",
+            "QParams: scale is a list that does not hold numbers",
         ),
-        ((1, "x"), {}, "QParams: zero_point is a str that holds no numbers"),
-        ((1, None), {}, "QParams: zero_point is a NoneType that holds no numbers"),
+        ((1, "x"), {}, "QParams: zero_point is a str that does not hold numbers"),
+        ((1, None), {}, "QParams: zero_point is a NoneType that does not hold numbers"),
         ((1, [1, 2]), {}, "QParams: 2 zero points for 1 scales. Give one, or as many"),
         (([1, 2], [1, 2, 3]), {"axis": 0}, "QParams: 3 zero points for 2 scales"),
         (
@@ -153,7 +161,7 @@ def test_repr_is_one_short_line():
             {"axis": 1.5},
             "QParams: axis is 1.5. Count it from the front, from 0.",
         ),
-        ((1,), {"dtype": "int8"}, "QParams: int8 is no type of codes. Use qint8."),
+        ((1,), {"dtype": "int8"}, "QParams: int8 is not a quantized type. Use qint8."),
     ],
 )
 def test_what_makes_no_grid_is_refused(arguments, options, text):

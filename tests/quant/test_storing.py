@@ -123,12 +123,12 @@ def noted(arrays: dict[str, np.ndarray], note: dict[str, object]) -> bytes:
 CODES = np.array([1, -2, 3], np.int8)
 ONE = np.array(0.5, np.float32)
 HOSTILE = {
-    "qint8 is codes on scales, and here one is missing": ({"": CODES}, {}),
-    "qint8 is codes on scales, and not '_more'": (
+    "qint8 needs codes and scales, and one is missing": ({"": CODES}, {}),
+    "qint8 does not have the part or fact '_more'": (
         {"": CODES, "_scale": ONE, "_more": ONE},
         {},
     ),
-    "qint8 is codes on scales, and not 'axes'": (
+    "qint8 does not have the part or fact 'axes'": (
         {"": CODES, "_scale": ONE},
         {"axes": 0},
     ),
@@ -145,7 +145,7 @@ HOSTILE = {
         {"": CODES, "_scale": ONE, "_zero_point": np.zeros((), np.int32)},
         {},
     ),
-    "qint8 has the shape of its array, and no other": (
+    "qint8 takes its shape from its array. Omit the fact shape": (
         {"": CODES, "_scale": ONE},
         {"shape": [3]},
     ),
@@ -182,7 +182,7 @@ HOSTILE_4 = {
     "the shape of codes is [-3]": {"shape": [-3]},
     "the shape of codes is 'ab'": {"shape": "ab"},
     "QInt4Tensor: bytes of shape (2,) do not hold codes of shape (5,)": {"shape": [5]},
-    "there are bits behind the last code": {"shape": [3]},
+    "there are bits after the last code": {"shape": [3]},
     "(scale=0.5, zero_point=0, narrow_range=True) has codes from -7 to 7, given -8": {
         "shape": [4],
         "narrow_range": True,

@@ -33,7 +33,7 @@ def test_a_grid_is_needed_and_must_be_of_the_type():
     with pytest.raises(md.GridError) as raised:
         QInt8Tensor([1])
     assert str(raised.value) == (
-        "codes mean nothing without a grid. Give qparams or scale."
+        "codes mean nothing without a grid. Pass qparams or scale."
     )
     with pytest.raises(md.GridError, match=r"needs a grid of qint8, got 0\.5"):
         QInt8Tensor([1], 0.5)
@@ -84,7 +84,7 @@ def test_pickle_and_deepcopy_keep_codes_and_grid():
 
 def test_no_way_leads_to_bare_numbers_silently():
     x = QInt8Tensor([1], scale=0.5)
-    with pytest.raises(md.GridError, match="is no array of numbers"):
+    with pytest.raises(md.GridError, match="is not an array of numbers"):
         np.asarray(x)
     with pytest.raises(BufferError, match=r"Export x\.codes"):
         np.from_dlpack(x)

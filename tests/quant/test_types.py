@@ -225,7 +225,7 @@ def test_no_method_and_no_silent_numbers(leaf):
     x = leaf([1], scale=0.5)
     with pytest.raises(md.DispatchError, match=r"Use dequantize\(x\)"):
         md.cumulative_sum(x)
-    with pytest.raises(md.GridError, match="is no array of numbers"):
+    with pytest.raises(md.GridError, match="is not an array of numbers"):
         np.asarray(x)
     with pytest.raises(md.GridError, match="holds codes, not numbers"):
         float(x)
@@ -281,7 +281,7 @@ def test_a_type_of_storage_leads_to_its_codes(name):
         with pytest.raises(md.GridError) as caught:
             make()
         assert str(caught.value) == (
-            f"QParams: {name} is no type of codes. Use q{name}."
+            f"QParams: {name} is not a quantized type. Use q{name}."
         )
 
 
@@ -350,5 +350,6 @@ def test_a_grid_and_parts_of_one_are_refused():
         with pytest.raises(md.GridError) as raised:
             quant.QInt8Tensor([1], QParams(0.1), **part)
         assert str(raised.value) == (
-            "a grid is given, and parts of one. Give qparams or scale."
+            "got qparams together with parts of another grid. Pass qparams alone, or "
+            "scale and zero_point."
         )

@@ -116,7 +116,7 @@ def test_scales_inside_the_sum_are_refused(shape, random_codes):
         md.matmul(random_codes((3, 3), ROWS), b)
     assert str(raised.value) == (
         f"matmul(QInt8Tensor[3,3], {md.quant.tensor.spec_of(b)}): scales along axis 0 "
-        "cannot leave the sum. Pass out=QParams(...), or give one scale for each "
+        "differ inside a sum. Pass out=QParams(...), or give one scale for each "
         "output column."
     )
 

@@ -139,7 +139,7 @@ def test_any_types_become_one():
         (
             lambda x: md.concat([x, x], out=0.5),
             (
-                "concat(QInt8Tensor[1], QInt8Tensor[1]): the grid is a float. Pass "
+                "concat(QInt8Tensor[1], QInt8Tensor[1]): out is a float. Pass "
                 "out=QParams(...)."
             ),
         ),
