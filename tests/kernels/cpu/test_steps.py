@@ -104,9 +104,9 @@ def test_bad_arrays_are_refused():
         lookup()
     with pytest.raises(AssertionError, match="channels"):
         Conv2d(np.ones((2, 3, 1, 1), np.int8))(np.zeros((1, 2, 2, 4), np.uint8))
-    with pytest.raises(AssertionError, match="does not fit"):
+    with pytest.raises(AssertionError, match="window is larger"):
         Conv2d(np.ones((2, 4, 3, 3), np.int8))(np.zeros((1, 2, 2, 4), np.uint8))
-    with pytest.raises(AssertionError, match="neither"):
+    with pytest.raises(AssertionError, match="expected b like a"):
         Mul(Fraction(1), (0, 0)).output_shape((1, 2, 2, 4), (1, 2, 1, 4))
     with pytest.raises(AssertionError, match="leaves int32"):
         Linear(np.ones((1, 1), np.int8), np.array([2**31 - 1]), x_zero_point=-1)
