@@ -145,7 +145,8 @@ class Model:
     def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             # Names of inputs in files are often no identifiers of Python.
-            inputs, named = (), {**inputs[0], **named}
+            named = {**inputs[0], **named}
+            inputs = ()
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
