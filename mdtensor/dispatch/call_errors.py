@@ -193,7 +193,7 @@ def _way_out(
     operation: Any, types: tuple[type, ...], culprit: type | None, name: str
 ) -> str:
     """Return the advice for the argument; it names only types that have a method."""
-    if not hasattr(culprit, "ways"):
+    if culprit is None or not hasattr(culprit, "ways"):
         return _remedy(culprit, name)
     found = []
     # Suggest only what works: each way is tried on the types before it is shown.

@@ -37,7 +37,11 @@ from mdtensor.tensor import Tensor, element, leaf
 
 @explain_wrong_calls
 def full(
-    shape: object, fill_value: object, *, dtype: object = None, device: object = None
+    shape: object,
+    fill_value: object,
+    *,
+    dtype: object = None,
+    device: Device | str | None = None,
 ) -> Any:
     """Return a tensor of `shape` with all elements equal to `fill_value`.
 
@@ -93,7 +97,9 @@ def _sizes(name: str, shape: object) -> tuple[int, ...]:
 
 
 @explain_wrong_calls
-def zeros(shape: object, *, dtype: object = None, device: object = None) -> Any:
+def zeros(
+    shape: object, *, dtype: object = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of zeros, by default float32.
 
     Example:
@@ -110,7 +116,9 @@ def zeros(shape: object, *, dtype: object = None, device: object = None) -> Any:
 
 
 @explain_wrong_calls
-def ones(shape: object, *, dtype: object = None, device: object = None) -> Any:
+def ones(
+    shape: object, *, dtype: object = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of ones, by default float32.
 
     Example:
@@ -126,7 +134,9 @@ def ones(shape: object, *, dtype: object = None, device: object = None) -> Any:
 
 
 @explain_wrong_calls
-def empty(shape: object, *, dtype: object = None, device: object = None) -> Any:
+def empty(
+    shape: object, *, dtype: object = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor with undefined elements, by default float32.
 
     Example:
@@ -152,7 +162,7 @@ def eye(
     *,
     k: int = 0,
     dtype: object = None,
-    device: object = None,
+    device: Device | str | None = None,
 ) -> Any:
     """Return a matrix with ones on diagonal `k` and zeros elsewhere.
 
@@ -178,29 +188,31 @@ def eye(
 
 # These methods read shape and type only, so x may be on any device.
 @method(empty_like, anywhere=True)
-def empty_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
+def empty_like(x: Dense, /, *, dtype: object, device: Device | str | None) -> Tensor:
     return empty(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(full_like, anywhere=True)
 def full_like(
-    x: Dense, /, *, fill_value: object, dtype: object, device: object
+    x: Dense, /, *, fill_value: object, dtype: object, device: Device | str | None
 ) -> Tensor:
     made = full(x.shape, fill_value, **_like_options(x, dtype, device))
     return made  # type: ignore[no-any-return]
 
 
 @method(ones_like, anywhere=True)
-def ones_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
+def ones_like(x: Dense, /, *, dtype: object, device: Device | str | None) -> Tensor:
     return ones(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(zeros_like, anywhere=True)
-def zeros_like(x: Dense, /, *, dtype: object, device: object) -> Tensor:
+def zeros_like(x: Dense, /, *, dtype: object, device: Device | str | None) -> Tensor:
     return zeros(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
-def _like_options(x: Tensor, dtype: object, device: object) -> dict[str, Any]:
+def _like_options(
+    x: Tensor, dtype: object, device: Device | str | None
+) -> dict[str, Any]:
     return {
         "dtype": x.dtype if dtype is None else dtype,
         "device": x.device if device is None else device,
@@ -230,7 +242,7 @@ def arange(
     step: object = 1,
     *,
     dtype: object = None,
-    device: object = None,
+    device: Device | str | None = None,
 ) -> Any:
     """Return the numbers start + i · step, for all i from 0, that are before `stop`.
 
@@ -281,7 +293,7 @@ def linspace(
     num: int,
     *,
     dtype: object = None,
-    device: object = None,
+    device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`; both ends are exact.
@@ -324,7 +336,12 @@ def linspace(
 
 
 def _whole_between(
-    start: object, stop: object, num: int, parts: int, dtype: DType, device: object
+    start: object,
+    stop: object,
+    num: int,
+    parts: int,
+    dtype: DType,
+    device: Device | str | None,
 ) -> Any:
     """Return `linspace` between integers, rounded down to an integer type."""
     call = describe("linspace", start, stop, num)

@@ -51,13 +51,13 @@ class View:
             f"View[{','.join(map(str, self.shape))}] of {type_and_shape(self.tensor)}"
         )
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         try:
             return self._elements[index]
         except (IndexError, FunctionError) as error:
             raise self._refusal(index, error) from None
 
-    def __setitem__(self, index: object, value: object) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         try:
             self._elements[index] = value
         except (IndexError, FunctionError) as error:

@@ -17,7 +17,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import operators
 from mdtensor.dispatch.operation import Operation
-from mdtensor.operators import BY_AXIS, is_operation
+from mdtensor.operators import is_operation
 from mdtensor.stubs.overloads import (
     INDENT,
     Calls,
@@ -265,7 +265,7 @@ def _of_array(operation: Operation, overload: Overload) -> str:
 
 def _with_manners(name: str, text: str) -> str:
     """Return a signature with the parameters that only the method has."""
-    if name in BY_AXIS:  # the axis may come by position
+    if name in operators.BY_AXIS:  # the axis may come by position
         text = re.sub(r"/, \*, (axis: [^=]+ = [^,)]+)", r"/, \1, *", text)
         return text.replace(", *) ->", ") ->")
     return text.replace("axis: Any)", "axis: Any = ...)") if name == "squeeze" else text

@@ -238,7 +238,11 @@ def _check_shapes(
 
 
 def check_grids(
-    name: str, x: Tensor, w: Tensor, b: Tensor | None, out: QParams | None
+    name: str,
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    b: QuantizedTensor | None,
+    out: QParams | None,
 ) -> None:
     """Check the grids of a product: operands, bias and `out`.
 

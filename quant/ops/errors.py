@@ -273,7 +273,9 @@ def require_out(name: str, out: object, *arguments: object) -> QParams:
     return out
 
 
-def require_per_tensor(name: str, *xs: Tensor, others: Sequence[Tensor] = ()) -> None:
+def require_per_tensor(
+    name: str, *xs: QuantizedTensor, others: Sequence[QuantizedTensor] = ()
+) -> None:
     """Check that each of `xs` has one scale.
 
     Args:

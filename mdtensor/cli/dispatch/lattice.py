@@ -147,5 +147,5 @@ def _lines(nodes: list[Node]) -> Iterator[str]:
     for node in nodes:
         for above in node.above:
             start, bend = above.x + above.wide, bends[above.column]
-            end = f"V{node.y:.1f}H{node.x + 1:.0f}"
-            yield f"M{start:.0f} {above.y:.1f}H{bend:.0f}{end}"
+            bend_end = f"V{node.y:.1f}H{node.x + 1:.0f}"
+            yield f"M{start:.0f} {above.y:.1f}H{bend:.0f}{bend_end}"

@@ -30,7 +30,7 @@ from mdtensor.quant.codes import (
 )
 from mdtensor.quant.contexts import THREADS, VARIABLE
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.rules import CURRENT, EXACT
 from mdtensor.quant.tensor import NarrowTensor
 from mdtensor.types import Float32Tensor
@@ -200,7 +200,7 @@ class Kept:
 
     node: Node
     selection: Any
-    layer: KeptLayer
+    layer: PackedLayer
 
     @property
     def reads(self) -> tuple[str, ...]:

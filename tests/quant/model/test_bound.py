@@ -233,7 +233,7 @@ def test_each_call_reads_how_many_threads_run_it(
     assert contexts.VARIABLE not in os.environ
 
 
-@pytest.mark.skipif(isa.RUNWAY == "generic", reason="there is no other runway")
+@pytest.mark.skipif(isa.ISA == "generic", reason="there is no other runway")
 def test_a_method_between_steps_runs_on_the_isa_of_its_block(small: Model) -> None:
     def kernels(model: Model) -> Any:
         with observe.observed() as seen:
