@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import dtypes
-from mdtensor.device import cpu, device as find_device
+from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
