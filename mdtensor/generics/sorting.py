@@ -361,8 +361,8 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
 # Operations on the set of a tensor's elements, whatever its shape.
 #
 # Values are sorted, complex numbers by their real parts first. A NaN equals nothing, so
-# so each NaN is a value of its own, at the end. Zeros of both signs are equal; the first
-# one in `x` stands for both.
+# each NaN is a value of its own, at the end. Zeros of both signs are equal, and the
+# first one in `x` stands for both.
 
 
 @generic(deduce=distinct_all)

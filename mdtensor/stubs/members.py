@@ -131,14 +131,19 @@ def _parameter(p: inspect.Parameter, hint: str | None) -> str:
         annotation = _text(annotation)
     if p.default is p.empty or (p.name == "dtype" and hint != "None"):
         return f"{p.name}: {annotation}"
-    optional = (
-        " | None" if p.default is None and annotation not in ("Any", "None") else ""
-    )
+    optional = " | None" if p.default is None and not _takes_none(annotation) else ""
     return f"{p.name}: {annotation}{optional} = {p.default!r}"
 
 
-def _text(annotation: Any) -> str:
-    return inspect.formatannotation(annotation).replace("typing.", "")
+def _takes_none(annotation: str) -> bool:
+    return annotation in ("Any", "object") or annotation.split(" | ")[-1] == "None"
+
+
+def _text(annotation: object) -> str:
+    # The stubs import these names, so modules before them would not resolve.
+    return re.sub(
+        r"\b(typing|mdtensor\.\w+)\.", "", inspect.formatannotation(annotation)
+    )
 
 
 # Operators of tensors: calls of their operations, with `self` as one argument.
@@ -265,7 +270,7 @@ def _of_array(operation: Operation, overload: Overload) -> str:
 
 def _with_manners(name: str, text: str) -> str:
     """Return a signature with the parameters that only the method has."""
-    if name in operators.BY_AXIS:  # the axis may come by position
+    if name in vars(operators)["BY_AXIS"]:  # the axis may come by position
         text = re.sub(r"/, \*, (axis: [^=]+ = [^,)]+)", r"/, \1, *", text)
         return text.replace(", *) ->", ") ->")
     return text.replace("axis: Any)", "axis: Any = ...)") if name == "squeeze" else text

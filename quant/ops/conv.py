@@ -212,9 +212,9 @@ def conv2d(
 
 def _check(
     name: str,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None,
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    b: QuantizedTensor | None,
     out: QParams | None,
     *,
     stride: object,

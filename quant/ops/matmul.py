@@ -142,7 +142,12 @@ def _check_shapes(x: Tensor, w: Tensor, b: Tensor | None) -> None:
     checked("linear", given, lambda: linear_shape(x.shape, w.shape, bias))
 
 
-def _check_linear(x: Tensor, w: Tensor, b: Tensor | None, out: QParams | None) -> None:
+def _check_linear(
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    b: QuantizedTensor | None,
+    out: QParams | None,
+) -> None:
     _check_shapes(x, w, b)
     check_grids("linear", x, w, b, out)
 
