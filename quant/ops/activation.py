@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
-    CastError,
     GridError,
     OptionError,
     TensorSpec,
@@ -38,21 +37,16 @@ from mdtensor import (
 from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.activation import bounded
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import exact
-from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import RoundingAware, curve, on_grid, on_input_grid
-from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.grids.combine import by_pieces, singles
-from mdtensor.quant.lookup import build, functions, int16
-from mdtensor.quant.ops.bound import Run, bind_once, bind_step
-from mdtensor.quant.ops.errors import require_out
-from mdtensor.quant.ops.kernels import (
-    NotCompiled,
-    find_step,
-    require_one_grid,
-    require_output_grid,
+from mdtensor.quant.grids.combine import singles
+from mdtensor.quant.lookup import build, functions
+from mdtensor.quant.ops.bound import Run, bind_once
+from mdtensor.quant.ops.lookup_calls import (
+    bind_lookup,
+    bind_table,
+    lookup_step,
+    step_of,
 )
-from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -74,112 +68,6 @@ Array = npt.NDArray[Any]
 Bound = float | None
 
 
-def lookup_step(
-    function: build.Function, x: TensorSpec, out: QParams | None
-) -> steps.Lookup:
-    """Return the step that looks codes up in the table of `function`.
-
-    Raises:
-        NotCompiled: kernels cannot compute it, or a code does not have a value.
-    """
-    # A compiled step cannot raise for single codes, so each code needs a value.
-    is_partial = isinstance(function, build.Partial)
-    if is_partial and build.outside_domain(function, require_one_grid(x)).any():
-        raise NotCompiled("a compiled step has a value for every code")
-    return _lookup(function, x, out)
-
-
-def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
-    """Return the function that prepares the lookup step of `function`."""
-
-    def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-        return lookup_step(function, x, out)
-
-    return prepare
-
-
-def _lookup(
-    function: build.Function, x: TensorSpec, out: QParams | None
-) -> steps.Lookup:
-    source, target = (
-        unsigned_grid(require_one_grid(x)),
-        unsigned_grid(require_output_grid(out)),
-    )
-    return steps.Lookup(build.lookup_table(function, source, target))
-
-
-def bind_lookup(
-    operation: Callable[..., Any],
-    function: build.Function,
-    x: QuantizedTensor,
-    out: QParams | None,
-    **options: Any,
-) -> Run:
-    """Bind the call of a function of codes, rounded to `out` by its rule.
-
-    Args:
-        operation: the same function of floats, called with `options`.
-        function: of one rational number, exact.
-        x: the argument.
-        out: the grid of the result; required.
-    """
-    name = operation.__name__
-    grid = require_out(name, out, x)
-    if rounding_rule(name, grid):
-        return _bind_rule(name, function, grid)
-    by_table = _bind_table(operation, function, x, grid, options)
-    if not isinstance(function, build.Partial):
-        return by_table
-
-    def run(x: QuantizedTensor) -> Any:
-        # Elements are not part of the key, so this check runs at each call.
-        _require_defined(name, function, x)
-        return by_table(x)
-
-    return run
-
-
-def _bind_rule(name: str, function: build.Function, grid: QParams) -> Run:
-    """Bind the codes of `function` on `grid`, by the rounding rule in force."""
-
-    def run(x: QuantizedTensor) -> Any:
-        if isinstance(function, build.Partial):
-            _require_defined(name, function, x)
-        return rounding_rule(name, grid)(function, x, grid)
-
-    return run
-
-
-def _bind_table(
-    operation: Callable[..., Any],
-    function: build.Function,
-    x: QuantizedTensor,
-    grid: QParams,
-    options: dict[str, Any],
-) -> Run:
-    """Bind the codes of `function` on `grid`, rounded exactly, for any scales."""
-    step, dtype = find_step(_lookup, function, spec_of(x), out=grid), x.dtype
-    if step:
-        return bind_step(step, x, grid=grid)
-
-    def codes(given: Array, source: QParams) -> Array:
-        if dtype is qint16:
-            table = int16.steps(operation, function, source, grid, options)
-            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
-        # Blocks have few distinct codes, and each exact value is slow to compute.
-        distinct, which = np.unique(given, return_inverse=True)
-        steps = build.steps_of(function, distinct.tolist(), source, grid)
-        return exact.to_codes(
-            np.array(steps, np.int64)[which.reshape(given.shape)], grid
-        )
-
-    def run(x: QuantizedTensor) -> QuantizedTensor:
-        found = by_pieces(codes, grid.dtype.storage, (x.code_array, x.qparams))
-        return quantized(found, grid)
-
-    return run
-
-
 def _bind_clip(
     operation: Callable[..., Any],
     x: QuantizedTensor,
@@ -193,8 +81,9 @@ def _bind_clip(
     if out is not None:
         return bind_lookup(operation, function, x, out, **options)
     if x.qparams.axis is None:
-        return _bind_table(operation, function, x, x.qparams, options)
-    # Rounding is monotone, so clipping codes per channel equals a table per channel.
+        return bind_table(operation, function, x, x.qparams, options)
+    # The bounds are codes on each grid, or beyond it, so clipping codes clips numbers
+    # exactly, without one table for each scale.
     ends = (_codes_at(x.qparams, end) for end in (low, high))
     first, last = (x.qparams.along(end, x.shape) for end in ends)
 
@@ -212,6 +101,7 @@ def _bind_clip(
 def _codes_at(grid: QParams, bound: Bound) -> Array:
     """Return the code of `bound` on each grid, clipped to its range."""
     zeros = grid.zero_point.reshape(-1).tolist()
+    # Fractions: a quotient in float64 could round to a neighbouring code.
     number = build.exactly(0 if bound is None else bound)
     codes = [
         min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
@@ -220,32 +110,16 @@ def _codes_at(grid: QParams, bound: Bound) -> Array:
     return np.array(codes, np.int64).reshape(grid.scale.shape)
 
 
-def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> None:
-    """Raise CastError if a code stands for a number outside the domain."""
-
-    def which(codes: Array, grid: QParams) -> Array:
-        return build.outside_domain(function, grid)[codes.view(np.uint8)]
-
-    codes = x.codes.buffer
-    without = by_pieces(which, np.bool_, (codes, x.qparams))
-    if without.any():
-        number = float(exact.reals(x)[without][0])
-        raise CastError(
-            f"{name} is defined for numbers {function.where}; "
-            f"code {codes[without][0]} stands for {number:g}",
-            "Use clip, or mask these codes first",
-            describe(name, x),
-        )
-
-
 def _read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
     """Return both bounds, checked; None for a bound that is infinite or missing."""
     for end in (low, high):
+        # Only NaN differs from itself.
         if not isinstance(end, (Real, type(None))) or end != end:
             raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
     low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
+    # No finite number lies above +inf or below -inf, so nothing could be returned.
     if inf in (low, -high if high is not None else None):
         raise OptionError("all numbers are out of bounds", "Pass finite bounds")
     return None if low == -inf else low, None if high == inf else high
@@ -259,6 +133,7 @@ def _require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:
 
 def _require_codes(grid: QParams, low: Bound, high: Bound) -> None:
     first, last = grid.range
+    # A bound beyond the range does not change any code, so it need not be a code.
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
     for end in effective:
@@ -418,6 +293,7 @@ def _mirror_grid(grid: QParams) -> QParams:
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirror_grid(x.qparams)))
 @bind_once
 def neg(x: NarrowTensor, /) -> Run:
+    # The sum of both ends mirrors the range, so no code can overflow.
     ends = x.qparams.minimum + x.qparams.maximum
     grid, stored = _mirror_grid(x.qparams), x.dtype.storage
 
@@ -432,7 +308,7 @@ def neg(x: NarrowTensor, /) -> Run:
 @method(neg)
 def neg(x: Symmetric, /) -> QuantizedTensor:
     bits = x.dtype.bits
-    # These types keep their zero point of 0, so the lowest code has no counterpart.
+    # These types keep their zero point of 0, so the lowest code lacks a counterpart.
     if (x.buffer == -(1 << (bits - 1))).any():
         problem = f"-(-2**{bits - 1}) does not fit {bits} bits"
         raise GridError(problem, "Requantize first", describe("neg", x))

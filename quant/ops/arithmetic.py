@@ -36,7 +36,6 @@ from mdtensor.quant.deduction import (
 from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.lookup import build
-from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step
 from mdtensor.quant.ops.errors import (
     check_out,
@@ -49,6 +48,7 @@ from mdtensor.quant.ops.kernels import (
     require_one_grid,
     require_output_grid,
 )
+from mdtensor.quant.ops.lookup_calls import lookup_step
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -81,6 +81,7 @@ def add_step(
     """
     if (number := _number(a, b)) is not None:
         return lookup_step(build.affine(Fraction(1), number), a, out)
+    # A compiled program does not broadcast.
     if a.shape != b.shape:
         raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
     grids = [
@@ -155,6 +156,7 @@ def _by_kernel(
     prepare: Callable[..., Any], x1: QuantizedTensor, x2: QuantizedTensor, out: QParams
 ) -> Run | None:
     """Bind a call to the step of `prepare`; return None if no kernel can do it."""
+    # Kernels take one ratio per operand, so scales along an axis go to integers.
     if (x1.qparams.axis, x2.qparams.axis) != (None, None):
         return None
     specs, shape = [spec_of(x) for x in (x1, x2)], x1.shape
@@ -291,6 +293,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> R
 
     def run(x1: QuantizedTensor, x2: QuantizedTensor) -> Any:
         a, b = (exact.steps_of(x) for x in (x1, x2))
+        # Elements are not part of the key, so this check runs at each call.
         if ((a == 0) & (b == 0)).any():
             call = describe("div", x1, x2)
             raise CastError("0 / 0 is undefined", "Mask it first", call)
@@ -309,6 +312,7 @@ def quotient(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
     """
     if not 1 / exact.FINITE < ratio < exact.FINITE:
         return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
+    # Dividing by 0 is defined here: the quotient saturates.
     with np.errstate(divide="ignore"):
         found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
     nearest = np.rint(found)
@@ -320,6 +324,7 @@ def quotient(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
 
 
 def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
+    # Few distinct pairs are near a tie, and each rational number is slow.
     pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
     limit = int(exact.LARGE)
     values = [

@@ -62,6 +62,7 @@ class Sums:
 
     def round_to(self, step: float) -> IntArray:
         """Return the sums in multiples of `step`, rounded and clipped to ±2**40."""
+        # Overflow gives infinities, which the lines below clip, or decide exactly.
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             factors = self.scales / step
             total, size = self._near(factors)
@@ -123,6 +124,7 @@ def linear_codes(
     x: QuantizedTensor, w: QuantizedTensor, b: QuantizedTensor | None, out: QParams
 ) -> IntArray:
     """Return the codes of x · wᵀ + b on `out`; the bias may have any scales."""
+    # One scale per part is enough: the scales inside a part are equal.
     starts = _starts(w.qparams, 1, w.shape[1])
     scales = _scales(x, w).T[list(starts)]
     left = np.atleast_2d(exact.steps_of(x))

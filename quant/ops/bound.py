@@ -103,6 +103,7 @@ def _remember(key: Hashable, call: Run, *given: object) -> None:
     grids += [x.qparams for x in given if isinstance(x, QuantizedTensor)]
     if key is None or any(grid.scale.size > MOST_SCALES for grid in grids):
         return
+    # Two threads could delete the same oldest entry.
     with _LOCK:
         while len(_CALLS) >= MOST:
             del _CALLS[next(iter(_CALLS))]
@@ -183,12 +184,14 @@ class Result:
         is_image: bool,
         is_signed: bool,
     ):
+        # `trusted` takes a grid without a rule, and the rule for the tensor.
         self.kind, self.grid, self.rule = kind, grid.rounded(None), grid.rounding
         self.is_image, self.is_signed = is_image, is_signed
 
     def __call__(self, codes: npt.NDArray[Any]) -> QuantizedTensor:
         """Return the tensor of a new array, which is changed in place."""
         if self.is_signed:
+            # The array is fresh, so it can be changed in place.
             codes ^= FLIP
             codes = codes.view(np.int8)
         if self.is_image:

@@ -66,6 +66,7 @@ def _compare_scaled(ufunc: np.ufunc, a: Array, b: Array, ratio: Fraction) -> Arr
 
 def _compare_number(ufunc: np.ufunc, x: QuantizedTensor, number: float) -> BoolTensor:
     """Return ufunc(x, number) of real numbers, exactly; `number` may be infinite."""
+    # A Fraction cannot hold an infinity or NaN, and each integer is finite.
     if not (isinstance(number, int) or isfinite(number)):
         numbers = exact.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
         return BoolTensor.wrap(np.asarray(ufunc(numbers, float(number))))

@@ -110,6 +110,7 @@ def step_options(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, A
         target = unsigned_grid(require_output_grid(out))
         unit = source.fraction / target.fraction
         ratios = [unit * scale for scale in w.qparams.fractions]
+        # Kernels read one ratio per output channel.
         ratios = ratios if len(ratios) > 1 else ratios * w.shape[0]
         found |= {"ratios": ratios, "zero_point": target.zero}
     return found
@@ -151,6 +152,7 @@ def conv2d(
         "dilation": dilation,
         "groups": groups,
     }
+    # All checks come before the kernel is chosen: a hit of the cache skips them.
     _check("conv2d", x, w, b, out, **options)
     if rounding_rule("conv2d", out):
         return lambda x, w, b: rounding_rule("conv2d", out)(x, w, b, out, **options)
@@ -251,6 +253,7 @@ def check_grids(
             grid than the products.
         OptionError: `out` is not a QParams.
     """
+    # `x` has one scale, since each output adds over all its channels.
     given = tuple(t for t in (x, w, b) if t is not None)
     require_per_tensor(name, x, others=given[1:])
     if out is not None:

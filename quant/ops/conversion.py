@@ -125,6 +125,7 @@ class BoundQuantize:
 
     def __init__(self, grid: QParams, size: int) -> None:
         self.empty = _allocator(size)
+        # The kernel writes unsigned bytes; signed codes are these minus 128.
         offset = OFFSETS.get(grid.dtype, 0)
         ends = grid.minimum + offset, grid.maximum + offset
         self.kernel = kernel_set.CHOSEN.get().quantize_f32u8
@@ -143,6 +144,7 @@ class BoundQuantize:
         has_nan = self.kernel(numbers, *self.parameters, codes.reshape(-1))
         if observe.ACTIVE:
             observe.ran("quantize_f32u8", _isa("quantize_f32u8"))
+        # The kernel looks for NaN while it rounds, which saves a pass over the numbers.
         if has_nan:
             raise _nan_error(x)
         return self.result(codes)
@@ -169,6 +171,7 @@ def _with_rule(grid: QParams, rounding: str | None) -> QParams:
 def _steps(values: Array, grid: QParams, is_wide: bool) -> IntArray:
     """Return round_half_even(values / scale), exact, clipped to ±2**32."""
     scale = grid.along(grid.scale, values.shape)
+    # A quotient that overflows is clipped, so a warning would not help.
     with np.errstate(over="ignore"):
         quotient = np.clip(values / scale, -LIMIT, LIMIT)
     nearest = np.asarray(np.rint(quotient)).astype(np.int64)
@@ -421,6 +424,7 @@ def astype(
     options = {"copy": copy, "device": device, "casting": casting}
     rule = astype.select(type(x), type(dtype)).deduce
     grid = checked("astype", (x,), lambda: rule(spec_of(x), dtype, **options)).qparams
+    # The same grid cannot lose anything, so no policy applies.
     if grid == x.qparams:
         return x.__deepcopy__(None) if copy else x
     found: QuantizedTensor = requantize(x, out=grid)

@@ -47,6 +47,7 @@ from mdtensor.spec.shapes import broadcast_shapes
 Axes = int | tuple[int, ...] | None
 
 
+# Every 8-bit float is a float32, so the dense operations can select among them.
 def _as_floats(x: ScaledFloatTensor) -> Float32Tensor:
     """Return the 8-bit floats without their scale, as float32."""
     return Float32Tensor.wrap(np.asarray(x.buffer.astype(np.float32)))

@@ -92,6 +92,7 @@ def _write(x: QuantizedTensor, key: object, value: object) -> QuantizedTensor:
     codes = _copy_of_codes(x)
     if isinstance(value, QuantizedTensor):
         given = value.codes
+        # A tensor names a rule only if all its codes were rounded by it.
         x.rounding = combine.shared_rule([x, value])
     else:
         given = type(codes).wrap(

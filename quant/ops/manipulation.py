@@ -182,6 +182,7 @@ def _layout(x: object) -> tuple[int, ...]:
         raise NotCompiled("a compiled step moves codes of one grid")
     if x.ndim != 4:
         return x.shape
+    # Programs store images channels last.
     n, c, h, w = x.shape
     return n, h, w, c
 
@@ -425,6 +426,7 @@ def concat(
     if by_rule := rounding_rule("concat", out):
         by_preset: QuantizedTensor = by_rule(*arrays, out, axis=axis)
         return by_preset
+    # Joining does not compute, so rounding each part once rounds the result once.
     rounded = [requantize(x, out=out) for x in arrays]
     joined: QuantizedTensor = concat(rounded, axis=axis)
     return joined
@@ -479,6 +481,7 @@ def _infer_repeat(x: TensorSpec, repeats: Any, *, axis: int | None) -> TensorSpe
     is_number = isinstance(repeats, (int, TensorSpec))
     counts = repeats if is_number else spec_of(repeats)
     shape = shape_of(rule.repeated, x, counts, axis=axis)
+    # A spec does not have elements to check.
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
     grid, here, at = _flat_view(x, axis)

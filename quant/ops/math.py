@@ -38,8 +38,8 @@ from mdtensor.quant.deduction import GridRule, RoundingAware, curve, out_grid_ru
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.lookup import build, functions, functions as elementary
-from mdtensor.quant.ops.activation import bind_lookup, step_of
 from mdtensor.quant.ops.bound import Run, bind_once
+from mdtensor.quant.ops.lookup_calls import bind_lookup, step_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 from mdtensor.spec.elementwise import same

@@ -90,6 +90,7 @@ def linear(
     _check_linear(x, w, b, out)
     if rounding_rule("linear", out):
         return lambda x, w, b: rounding_rule("linear", out)(x, w, b, out)
+    # `check_grids` has raised for such scales without `out`.
     if out is not None and not w.qparams.is_along(None, 0):
         return lambda x, w, b: quantized(blockwise.linear_codes(x, w, b, out), out)
     by_integers = partial(_by_integers, out=out)
@@ -187,6 +188,7 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -
     _check_matmul(x1, x2, out)
     if rounding_rule("matmul", out):
         return lambda x1, x2: rounding_rule("matmul", out)(x1, x2, out)
+    # `by_columns` has raised for such scales without `out`.
     if out is not None and not has_column_scales(x2):
         return lambda x1, x2: quantized(blockwise.matmul_codes(x1, x2, out), out)
     by_integers = partial(_matmul_by_integers, out=out)
@@ -225,6 +227,7 @@ def _is_weights(x: QuantizedTensor) -> bool:
 def matmul(x1: FloatingTensor, x2: Weights, /) -> Tensor:
     """Compute with floats and quantized weights, which stay packed codes."""
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
+    # A layer packs one matrix, in float32: stacks and float64 are dequantized.
     if x2.ndim != 2 or not is_single(x1):
         return compute_on_numbers(matmul, x1, x2)
     dtype = x1.dtype

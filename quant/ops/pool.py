@@ -111,6 +111,7 @@ def max_pool2d(
     options |= {"padding": padding, "ceil_mode": ceil_mode}
     prepare = partial(attempt, max_pool2d_step, spec_of(x), **options)
     step = checked("max_pool2d", (x,), prepare)
+    # A maximum of codes is the maximum of their numbers, so integers can stand in.
     if step is None:
         return lambda x: quantized(max_pool2d(x.codes, **options).buffer, x.qparams)
     return bind_step(step, x, grid=x.qparams, is_image=True)

@@ -129,6 +129,7 @@ def min(x: AffineTensor, /, *, axis: Axes, keepdims: bool) -> Run:
 def _extreme(name: str, x: QuantizedTensor, axis: Axes, keepdims: bool) -> Run:
     axes, grid = _axes_and_grid(name, x, axis, keepdims)
     checked(name, (x,), lambda: check_nonempty(x.shape, axes))
+    # Codes have the order of their numbers, so an extreme needs no rounding.
     choose = getattr(np, name)
     return lambda x: quantized(choose(x.code_array, axis=axes, keepdims=keepdims), grid)
 

@@ -55,6 +55,7 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: object) -> Array:
     Raises:
         CastError: the number is between two codes, or outside the range.
     """
+    # One element is enough on one scale, and broadcasts.
     zeros = np.zeros((1,) * len(shape) if grid.axis is None else shape, np.int64)
     width = np.uint8 if grid.dtype in FLOATS else grid.dtype.storage
     found = by_pieces(
@@ -269,9 +270,12 @@ def _scale_grid(grid: QParams, factor: float) -> QParams:
             "Pass out=QParams(...), or use neg(x), or factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
+    # float() raises OverflowError for a larger fraction. With the limit, the comparison
+    # with `wanted` below raises our own error.
     limit = Fraction(float(np.finfo(np.float64).max))
     scales = np.array([float(min(w, limit)) for w in wanted]).reshape(grid.scale.shape)
     fix = "Pass out=QParams(...)"
+    # QParams checks the new scales; its problem is repeated with the factor.
     try:
         scaled = grid.replace(scale=scales)
     except GridError as error:

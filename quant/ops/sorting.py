@@ -107,6 +107,7 @@ def _place(
     spec = checked(name, (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims))
     checked(name, (x,), lambda: reduced_grid(x, axis=axis, keepdims=keepdims))
     one = axis if axis is None else int(axis)
+    # NumPy returns a scalar for axis=None, so the shape comes from the rule.
     found = np.asarray(getattr(x.codes.buffer, name)(axis=one))
     return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))
 

@@ -80,6 +80,7 @@ def linear_layer(w: Tensor, b: Tensor | None = None) -> layers.Layer:
     if w.dtype in FOUR_BITS and (size % 2 == 0 or size >= w.shape[1]):
         pairs = w.buffer ^ np.uint8(17 * offset)
         return layers.LinearU4(pairs, w.shape[1], scales, zeros, size, bias)
+    # Kernels read signed bytes, so unsigned codes are shifted by 128.
     codes = w.codes.buffer
     if w.dtype is quint8:
         codes = (codes ^ np.uint8(128)).view(np.int8)
@@ -113,6 +114,7 @@ def conv_layer(
         w: quantized on any grid.
         b: floats [n], or None.
     """
+    # A group is a matrix product of its own, with its own packed weights.
     rows, size = _rows_of_window(w), w.shape[0] // groups
     parts = [slice(at, at + size) for at in range(0, w.shape[0], size)]
     made = [linear_layer(rows[at], None if b is None else b[at]) for at in parts]

@@ -184,7 +184,7 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "requantize(acc, out=QParams(...)) first": of_all(accumulators_narrowed),
 }
 #: Ways that are another `out=`; the second wants other arguments, which are many.
-PASS, LEAVE = "out=QParams(...)", "them away"
+PASS, LEAVE = "out=QParams(...)", "them"
 
 
 NEAR = "a number on the grid, such as "
@@ -198,7 +198,7 @@ def near(way: str) -> Callable[[list[Any]], list[Any]]:
 
 def ways(fix: str) -> list[str]:
     """`Use a, or b` as [a, b]; one that has a comma of its own is one."""
-    for verb in ("Use ", "Pass ", "Leave ", "Give "):
+    for verb in ("Use ", "Pass ", "Omit "):
         fix = fix.removeprefix(verb)
     return [fix] if fix in WAYS else fix.split(", or ")
 

@@ -1,0 +1,157 @@
+"""Calls and steps of functions of one code: lookup tables, each entry rounded once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import CastError, TensorSpec
+from mdtensor.errors import describe
+from mdtensor.kernels.cpu.program import steps
+from mdtensor.quant import exact
+from mdtensor.quant.codes import unsigned_grid
+from mdtensor.quant.dtypes import qint16
+from mdtensor.quant.grids.combine import by_pieces
+from mdtensor.quant.lookup import build, int16
+from mdtensor.quant.ops.bound import Run, bind_step
+from mdtensor.quant.ops.errors import require_out
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    find_step,
+    require_one_grid,
+    require_output_grid,
+)
+from mdtensor.quant.presets import ruled
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QuantizedTensor, quantized, spec_of
+
+Array = npt.NDArray[Any]
+
+
+def lookup_step(
+    function: build.Function, x: TensorSpec, out: QParams | None
+) -> steps.Lookup:
+    """Return the step that looks codes up in the table of `function`.
+
+    Raises:
+        NotCompiled: kernels cannot compute it, or a code does not have a value.
+    """
+    # A compiled step cannot raise for single codes, so each code needs a value.
+    is_partial = isinstance(function, build.Partial)
+    if is_partial and build.undefined(function, require_one_grid(x)).any():
+        raise NotCompiled("a compiled step has a value for every code")
+    return _lookup(function, x, out)
+
+
+def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
+    """Return the function that prepares the lookup step of `function`."""
+
+    def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+        return lookup_step(function, x, out)
+
+    return prepare
+
+
+# Equal grids and functions share one table, since building 256 exact values is slow.
+def _lookup(
+    function: build.Function, x: TensorSpec, out: QParams | None
+) -> steps.Lookup:
+    source, target = (
+        unsigned_grid(require_one_grid(x)),
+        unsigned_grid(require_output_grid(out)),
+    )
+    return steps.Lookup(build.cached(function, source, target))
+
+
+def bind_lookup(
+    operation: Callable[..., Any],
+    function: build.Function,
+    x: QuantizedTensor,
+    out: QParams | None,
+    **options: Any,
+) -> Run:
+    """Bind the call of a function of codes, rounded to `out` by its rule.
+
+    Args:
+        operation: the same function of floats, called with `options`.
+        function: of one rational number, exact.
+        x: the argument.
+        out: the grid of the result; required.
+    """
+    name = operation.__name__
+    grid = require_out(name, out, x)
+    # A rounding rule computes by itself, so no exact table is built for it.
+    if ruled(name, grid):
+        return _bind_rule(name, function, grid)
+    by_table = bind_table(operation, function, x, grid, options)
+    if not isinstance(function, build.Partial):
+        return by_table
+
+    def run(x: QuantizedTensor) -> Any:
+        # Elements are not part of the key, so this check runs at each call.
+        _require_defined(name, function, x)
+        return by_table(x)
+
+    return run
+
+
+def _bind_rule(name: str, function: build.Function, grid: QParams) -> Run:
+    """Bind the codes of `function` on `grid`, by the rounding rule in force."""
+
+    def run(x: QuantizedTensor) -> Any:
+        if isinstance(function, build.Partial):
+            _require_defined(name, function, x)
+        return ruled(name, grid)(function, x, grid)
+
+    return run
+
+
+def bind_table(
+    operation: Callable[..., Any],
+    function: build.Function,
+    x: QuantizedTensor,
+    grid: QParams,
+    options: dict[str, Any],
+) -> Run:
+    """Bind the codes of `function` on `grid`, rounded exactly, for any scales."""
+    step, dtype = find_step(_lookup, function, spec_of(x), out=grid), x.dtype
+    if step:
+        return bind_step(step, x, grid=grid)
+
+    def codes(given: Array, source: QParams) -> Array:
+        # 65,536 exact values take seconds, so float64 decides most of them (decision
+        # 0045).
+        if dtype is qint16:
+            table = int16.steps(operation, function, source, grid, options)
+            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
+        # Blocks have few distinct codes, and each exact value is slow to compute.
+        distinct, which = np.unique(given, return_inverse=True)
+        steps = build.steps_of(function, distinct.tolist(), source, grid)
+        return exact.to_codes(
+            np.array(steps, np.int64)[which.reshape(given.shape)], grid
+        )
+
+    def run(x: QuantizedTensor) -> QuantizedTensor:
+        found = by_pieces(codes, grid.dtype.storage, (x.code_array, x.qparams))
+        return quantized(found, grid)
+
+    return run
+
+
+def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> None:
+    """Raise CastError if a code stands for a number outside the domain."""
+
+    def which(codes: Array, grid: QParams) -> Array:
+        return build.undefined(function, grid)[codes.view(np.uint8)]
+
+    codes = x.codes.buffer
+    without = by_pieces(which, np.bool_, (codes, x.qparams))
+    if without.any():
+        number = float(exact.reals(x)[without][0])
+        raise CastError(
+            f"{name} is defined for numbers {function.where}; "
+            f"code {codes[without][0]} stands for {number:g}",
+            "Use clip, or mask these codes first",
+            describe(name, x),
+        )
