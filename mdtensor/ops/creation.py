@@ -37,7 +37,7 @@ from mdtensor.tensor import Tensor, element, leaf
 
 @explain_wrong_calls
 def full(
-    shape: object, fill_value: object, *, dtype: object = None, device: object = None
+    shape: object, fill_value: object, *, dtype: object = None, device: Any = None
 ) -> Any:
     """Return a tensor of `shape` with all elements equal to `fill_value`.
 
