@@ -58,9 +58,9 @@ def checked(*, raises: bool = False) -> Checked:
     """Count the elements that calls in a `with` block wrap, saturate or round.
 
     Results of operations that have an audit (docs/how-to/checked.md) are compared
-    with the exact ones, element by element, and do not change. The block checks calls
-    of its own thread and of the tasks that it starts. Calls inside a call count as part
-    of it, and a loaded model runs call by call. Results on other devices than the host
+    with the exact ones, element by element, and do not change. The block checks the
+    calls of its own thread and of the tasks that it starts. Calls inside a call belong
+    to it, and a loaded model runs call by call. Results on other devices than the host
     are not checked.
 
     Args:

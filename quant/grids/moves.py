@@ -74,7 +74,7 @@ def squeeze(grid: QParams, gone: Sequence[int]) -> QParams:
 def _per_element(grid: QParams, move: Move) -> QParams:
     """Return the grid that `move` leaves after the axis of the scales is gone.
 
-    What is left has one scale, or one scale for each element.
+    The result has one scale, or one scale for each element.
     """
     # A grid has one axis; blocks of one element express scales along all axes.
     scale, zero = np.asarray(move(grid.scale)), np.asarray(move(grid.zero_point))

@@ -350,6 +350,7 @@ class PoolCall(Call):
             around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
             rest = [p - b for p, b in zip(window.padding, border, strict=True)]
             counted = _taps(around, window, rest)
+        # Means at an edge divide by fewer pixels, so each position has its own count.
         counts = counted.sum(axis=0)
         grids = kernel_grid(x.qparams), kernel_grid(out)
         return self.tensor(self.kernel(taps, inside == 1, counts, *grids), out)
@@ -407,6 +408,7 @@ class CurveCall(Call):
     ) -> QuantizedTensor:
         self.admit(x, out)
         table = _table(self.kernel, function, x.qparams, out)
+        # int64, because the smallest code subtracted in 8 bits would wrap.
         places = x.buffer.astype(np.int64) - x.qparams.minimum
         return self.tensor(table[places], out)
 
@@ -452,6 +454,7 @@ class SoftmaxCall(Call):
         # Kernels take a maximum, which an empty row does not have.
         if x.buffer.size == 0:
             return self.tensor(x.buffer, out)
+        # Kernels normalize along the last axis.
         codes = np.moveaxis(x.buffer, axis, -1)
         found = self.kernel(codes, kernel_grid(x.qparams), kernel_grid(out))
         return self.tensor(np.moveaxis(found, -1, axis), out)
