@@ -1,10 +1,10 @@
 """Shape inference for indexing by a key.
 
-A key is one index or a tuple of them. An integer removes an axis, a slice keeps it, None
-adds an axis of size 1, and one ellipsis stands for all axes that are left. Integer
-tensors pick along one axis each. A mask, a tensor of bools, stands for the indices where
-it is true; it covers as many axes as it has, with their sizes or 0. Picks and integers
-broadcast to one block of axes:
+A key is one index or a tuple of them. An integer removes an axis, a slice keeps it,
+None adds an axis of size 1, and one ellipsis stands for all axes that are left. Integer
+tensors pick along one axis each. A mask, a tensor of bools, stands for the indices
+where it is true; it covers as many axes as it has, with their sizes or 0. Picks and
+integers broadcast to one block of axes:
 
     the block replaces the picks if they are neighbours in the key, else it comes first
 
