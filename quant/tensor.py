@@ -149,9 +149,6 @@ def _wrap_bytes(tensor_type: Any, packed: Array, grid: QParams, shape: object) -
     return x
 
 
-_new = object.__new__
-
-
 class QuantizedTensor(Tensor):
     """The root of quantized tensors.
 
@@ -584,8 +581,7 @@ def spec_of(x: Tensor) -> TensorSpec:
 def quantized(codes: npt.ArrayLike, grid: QParams) -> QuantizedTensor:
     """Return the tensor of `codes` on `grid`, without a check of the codes."""
     kind: Any = leaf(grid.dtype)
-    found: QuantizedTensor = kind.from_codes(np.asarray(codes), grid)
-    return found
+    return kind.from_codes(np.asarray(codes), grid)  # type: ignore[no-any-return]
 
 
 # Bound calls have checked type, shape and grid once, so their results are made without
@@ -594,11 +590,10 @@ def wrap_codes(
     kind: Any, codes: Any, qparams: QParams, rounding: str | None
 ) -> QuantizedTensor:
     """Return a tensor of type `kind` of unchecked codes, one in each element."""
-    new: Any = _new(kind)
+    new: Any = object.__new__(kind)
     new._qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):
         new.shape, new.is_part = codes.shape, False
         codes = int4.pack(codes)
     new.buffer = codes
-    found: QuantizedTensor = new
-    return found
+    return new  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ from mdtensor.quant.ops.kernels import (
     require_one_grid,
     require_output_grid,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized, spec_of
 
@@ -39,7 +39,7 @@ def lookup_step(
     """
     # A compiled step cannot raise for single codes, so each code needs a value.
     is_partial = isinstance(function, build.Partial)
-    if is_partial and build.undefined(function, require_one_grid(x)).any():
+    if is_partial and build.outside_domain(function, require_one_grid(x)).any():
         raise NotCompiled("a compiled step has a value for every code")
     return _lookup(function, x, out)
 
@@ -61,7 +61,7 @@ def _lookup(
         unsigned_grid(require_one_grid(x)),
         unsigned_grid(require_output_grid(out)),
     )
-    return steps.Lookup(build.cached(function, source, target))
+    return steps.Lookup(build.lookup_table(function, source, target))
 
 
 def bind_lookup(
@@ -82,7 +82,7 @@ def bind_lookup(
     name = operation.__name__
     grid = require_out(name, out, x)
     # A rounding rule computes by itself, so no exact table is built for it.
-    if ruled(name, grid):
+    if rounding_rule(name, grid):
         return _bind_rule(name, function, grid)
     by_table = bind_table(operation, function, x, grid, options)
     if not isinstance(function, build.Partial):
@@ -102,7 +102,7 @@ def _bind_rule(name: str, function: build.Function, grid: QParams) -> Run:
     def run(x: QuantizedTensor) -> Any:
         if isinstance(function, build.Partial):
             _require_defined(name, function, x)
-        return ruled(name, grid)(function, x, grid)
+        return rounding_rule(name, grid)(function, x, grid)
 
     return run
 
@@ -143,7 +143,7 @@ def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> 
     """Raise CastError if a code stands for a number outside the domain."""
 
     def which(codes: Array, grid: QParams) -> Array:
-        return build.undefined(function, grid)[codes.view(np.uint8)]
+        return build.outside_domain(function, grid)[codes.view(np.uint8)]
 
     codes = x.codes.buffer
     without = by_pieces(which, np.bool_, (codes, x.qparams))
