@@ -1,6 +1,8 @@
 """Building blocks for operations of your own package; see `docs/how-to/extending.md`.
 
-There are types for annotations, shape rules for `generic`, and functions for methods:
+There are types for annotations, shape rules for `generic`, functions for methods, and
+the checks of shapes, windows and options that mdtensor uses itself. `mdtensor.quant` is
+such a package: it imports nothing else of mdtensor but its public names and errors.
 
     deduced(operation, *operands, **options)    # checks, then returns type and shape
     compute(operation, kernel, *operands)       # the same, then runs your kernel
@@ -12,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.checking import (
+    Case as Case,
+    Headroom as Headroom,
+    Lost as Lost,
+    audit as audit,
+    counting as counting,
+)
+from mdtensor.checking.checked import LOGS as LOGS
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
+from mdtensor.files import replacing as replacing
 from mdtensor.generics.reduction import reduction as reduction
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
@@ -23,10 +34,15 @@ from mdtensor.ops.operands import (
     Operand as Number,
     Real as Real,
     deduced,
-    number,
+    number as operand_array,
+)
+from mdtensor.printing import (
+    join_parts as join_parts,
+    summary_indices as summary_indices,
 )
 from mdtensor.promotion import result_type
 from mdtensor.spec.elementwise import (
+    along as along,
     arithmetic as arithmetic,
     broadcast as broadcast,
     comparison as comparison,
@@ -34,25 +50,85 @@ from mdtensor.spec.elementwise import (
     predicate as predicate,
     same as same,
 )
+from mdtensor.spec.indices import (
+    is_mask as is_mask,
+    is_pick as is_pick,
+    key_parts as key_parts,
+)
+from mdtensor.spec.options import (
+    file_path as file_path,
+    flag as flag,
+    number as number,
+)
+from mdtensor.spec.shapes import (
+    are_like as are_like,
+    broadcast_shapes as broadcast_shapes,
+    check_broadcast as check_broadcast,
+    check_nonempty as check_nonempty,
+    integers as integers,
+    linear_shape as linear_shape,
+    matmul_shape as matmul_shape,
+    moveaxis_order as moveaxis_order,
+    normalize_axes as normalize_axes,
+    normalize_axis as normalize_axis,
+    pad_widths as pad_widths,
+    permutation as permutation,
+    roll_steps as roll_steps,
+)
 from mdtensor.spec.spec import TensorSpec
+from mdtensor.spec.windows import (
+    Window as Window,
+    check_image as check_image,
+    conv_shape as conv_shape,
+    conv_window as conv_window,
+    padding4 as padding4,
+    pair as pair,
+    pool_window as pool_window,
+)
 from mdtensor.tensor import Tensor
 
-__all__ = [
-    "Dense",
-    "Inexact",
-    "Number",
-    "Real",
-    "arithmetic",
-    "broadcast",
-    "comparison",
-    "compute",
-    "deduced",
-    "describe",
-    "fractional",
-    "predicate",
-    "reduction",
-    "same",
-]
+# What an extension package needs besides the public names of `mdtensor`, by topic.
+#: Types for annotations of methods.
+__all__ = ["Dense", "Inexact", "Number", "Real"]
+#: Results of operations, and shape rules for `generic` and `method`.
+__all__ += ["compute", "deduced", "shape_rule"]
+__all__ += ["along", "arithmetic", "broadcast", "comparison", "fractional"]
+__all__ += ["predicate", "reduction", "same"]
+#: Shapes, axes and indices.
+__all__ += ["are_like", "broadcast_shapes", "check_broadcast", "check_nonempty"]
+__all__ += ["is_mask", "is_pick", "key_parts", "linear_shape", "matmul_shape"]
+__all__ += ["moveaxis_order", "normalize_axes", "normalize_axis", "pad_widths"]
+__all__ += ["permutation", "roll_steps"]
+#: Windows of convolutions and pools.
+__all__ += ["Window", "check_image", "conv_shape", "conv_window", "padding4", "pair"]
+__all__ += ["pool_window"]
+#: Options, and the text of a call for errors.
+__all__ += ["describe", "file_path", "flag", "integers", "number"]
+#: Counts of lossy results in `checked` blocks.
+__all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
+#: Reprs and files.
+__all__ += ["join_parts", "replacing", "summary_indices"]
+
+
+def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the shape rule that an operation declares.
+
+    Args:
+        operation: what `generic` declared.
+
+    Returns:
+        A function of specs, and of the options of the operation, that returns the spec
+        of the result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> rule = shape_rule(md.matmul)
+        >>> x = md.TensorSpec(md.Int8Tensor, (2, 3))
+        >>> rule(x, md.TensorSpec(md.Int8Tensor, (3, 4)))
+        Int8Tensor[2,4]
+    """
+    declared: Any = operation
+    return declared.operation.rule  # type: ignore[no-any-return]
 
 
 def compute(
@@ -91,7 +167,7 @@ def compute(
         raise OptionError(problem, "Give a function of arrays")
     result: TensorSpec = deduced(operation, *operands, **options)
     joint = result_type(*operands)
-    arrays = [widen(promote(number(x, joint), joint.storage)) for x in operands]
+    arrays = [widen(promote(operand_array(x, joint), joint.storage)) for x in operands]
 
     def run(*given: Any) -> Any:
         return kernel(*given, **options)

@@ -30,7 +30,7 @@ def elements(values: npt.NDArray[Any], prefix: str = "", is_part: bool = False) 
     Args:
         values: elements; of more than `MOST`, only the corners show.
         prefix: the text before the brackets.
-        is_part: `values` are `corners` of an array that is summarized.
+        is_part: `values` are `summary_indices` of an array that is summarized.
     """
     # Corners are summarized already: a threshold of 0 makes NumPy write the dots.
     most = 0 if is_part else _threshold()
@@ -42,7 +42,7 @@ def _threshold() -> int:
     return MOST if most == NUMPYS else most
 
 
-def corners(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] | None:
+def summary_indices(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] | None:
     """Return the indices along each axis that a summary needs; None if all are shown.
 
     One index more than the edges stays in each long axis, so that NumPy writes `...`.
@@ -58,14 +58,16 @@ def corners(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] | None:
     )
 
 
-def of_parts(head: str, arrays: Sequence[tuple[str, Any]], rest: str, cut: bool) -> str:
+def join_parts(
+    head: str, arrays: Sequence[tuple[str, Any]], rest: str, cut: bool
+) -> str:
     """Return `head(a, codes=b, rest)`, on one line if it is short.
 
     Args:
         head: type and shape.
         arrays: names, or nothing, and elements.
         rest: the text after the arrays.
-        cut: the elements are `corners`.
+        cut: the elements are `summary_indices`.
     """
     flat = [f"{name}{elements(values, '', cut)}" for name, values in arrays]
     line = f"{head}({', '.join([*flat, rest])})"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import mdtensor as md
 from mdtensor import (
     BoolTensor,
     DType,
@@ -24,16 +25,19 @@ from mdtensor import (
     result_type,
 )
 from mdtensor.errors import grids
-from mdtensor.generics.conv import convolution, global_pooling, pooling
-from mdtensor.generics.matmul import affine, matrix_product
-from mdtensor.generics.reduction import extreme, reduction
+from mdtensor.extend import (
+    along,
+    broadcast,
+    normalize_axes,
+    reduction,
+    same,
+    shape_rule,
+)
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
-from mdtensor.spec.elementwise import along, broadcast, same
-from mdtensor.spec.shapes import normalize_axes
 
 ShapeRule = Callable[..., TensorSpec]
 #: Returns the grid on which a result lies exactly, from the arguments and the number of
@@ -141,7 +145,7 @@ def check_fit(grid: object, shape: tuple[int, ...]) -> QParams:
 
 def infer_extreme(x: TensorSpec, **options: Any) -> TensorSpec:
     """Infer the largest or smallest element: it stays on the grid of the argument."""
-    shape = shape_of(extreme, x, **options)
+    shape = result_shape(md.max, x, **options)
     return on_grid(shape, reduced_grid(x, **options))
 
 
@@ -176,8 +180,8 @@ def check_one_scale(x: Operand, *_: Any, **__: Any) -> None:
 def require_elements(rule: ShapeRule) -> ShapeRule:
     """Return `rule` of a mean, extended to raise for a mean over an empty axis.
 
-    `axis` has a default because rules of pooling, which averages the last two axes of
-    an image, do not have this option.
+    `axis` has a default because the rule of pooling, which averages the last two axes
+    of an image, does not have this option.
     """
 
     def infer(x: TensorSpec, *, axis: Axes = (-2, -1), **options: Any) -> TensorSpec:
@@ -212,6 +216,13 @@ def _infer_sum(
 def shape_of(rule: ShapeRule, *specs: Any, **options: Any) -> tuple[int, ...]:
     """Return the shape that the declared `rule` infers, for operands of any type."""
     return rule(*map(_stand_in, specs), **options).shape
+
+
+def result_shape(
+    operation: Callable[..., Any], *specs: Any, **options: Any
+) -> tuple[int, ...]:
+    """Return the shape that `operation` declares, for operands of any type."""
+    return shape_of(shape_rule(operation), *specs, **options)
 
 
 def _stand_in(spec: object) -> object:
@@ -340,18 +351,24 @@ rounded_sum = RoundingAware(out_grid_rule(broadcast, _sum_grid))
 rounded_product = RoundingAware(out_grid_rule(broadcast, _product_grid))
 rounded_quotient = RoundingAware(out_grid_rule(broadcast))
 rounded_matmul = RoundingAware(
-    out_grid_rule(matrix_product, _matmul_grid, check_column_scales)
+    out_grid_rule(shape_rule(md.matmul), _matmul_grid, check_column_scales)
 )
-rounded_linear = RoundingAware(out_grid_rule(affine, _matmul_grid, check_row_scales))
-rounded_conv = RoundingAware(out_grid_rule(convolution, _conv_grid, check_row_scales))
+rounded_linear = RoundingAware(
+    out_grid_rule(shape_rule(md.linear), _matmul_grid, check_row_scales)
+)
+rounded_conv = RoundingAware(
+    out_grid_rule(shape_rule(md.conv2d), _conv_grid, check_row_scales)
+)
 rounded_total = RoundingAware(_infer_sum)
 rounded_mean = RoundingAware(require_elements(on_one_grid(out_grid_rule(reduction))))
 rounded_softmax = RoundingAware(on_one_grid(out_grid_rule(along)))
 rounded_window = RoundingAware(
-    require_elements(out_grid_rule(pooling, check=check_one_scale))
+    require_elements(out_grid_rule(shape_rule(md.max_pool2d), check=check_one_scale))
 )
 rounded_image = RoundingAware(
-    require_elements(out_grid_rule(global_pooling, check=check_one_scale))
+    require_elements(
+        out_grid_rule(shape_rule(md.global_avg_pool2d), check=check_one_scale)
+    )
 )
 on_input_grid = RoundingAware(input_grid_rule(same))
 on_common_grid = RoundingAware(input_grid_rule(broadcast))

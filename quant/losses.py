@@ -13,7 +13,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import MdtensorError, cpu
-from mdtensor.checking import Case, Headroom, Lost, audit
+from mdtensor.extend import Case, Headroom, Lost, audit
 from mdtensor.quant import exact
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import dequantize, quantize

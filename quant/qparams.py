@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DYNAMIC, DType, GridError, ShapeError
+from mdtensor.extend import are_like
 from mdtensor.quant import qparams_checks
 from mdtensor.quant.dtypes import SYMMETRIC, qint8
 from mdtensor.quant.qparams_checks import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
-from mdtensor.spec.shapes import are_like
 
 
 class QParams:

@@ -29,8 +29,8 @@ from mdtensor import (
     leaf,
 )
 from mdtensor.errors import shown, type_and_shape
+from mdtensor.extend import join_parts, summary_indices
 from mdtensor.kernels.numpy import int4
-from mdtensor.printing import corners, of_parts
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -312,12 +312,12 @@ class QuantizedTensor(Tensor):
         if self.device is not cpu:
             rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
             return f"{type_and_shape(self)}({rest})"
-        at = corners(self.shape)
+        at = summary_indices(self.shape)
         numbers, codes = self._numbers(at), self.codes.buffer
         codes = codes if at is None else codes[np.ix_(*at)]
         arrays = [("", numbers), ("codes=", codes)]
         rest = f"{self.qparams.describe()}{rule}"
-        return of_parts(type_and_shape(self), arrays, rest, at is not None)
+        return join_parts(type_and_shape(self), arrays, rest, at is not None)
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else str(self)

@@ -19,7 +19,7 @@ from mdtensor.generics.indexing import (
 from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak
-from mdtensor.spec.indices import entries, index_shape, is_mask, is_pick
+from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, from_numpy, leaves
 from mdtensor.types import IntegerTensor
@@ -156,7 +156,7 @@ def _shape(x: Tensor, indices: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
-    for index, sizes in entries(x.shape, indices):
+    for index, sizes in key_parts(x.shape, indices):
         if isinstance(index, Tensor) and is_pick(index):
             _check_range(index, sizes[0])
 

@@ -28,7 +28,7 @@ from mdtensor.safetensors.parts import (
     pop_notes,
     split_tensor,
 )
-from mdtensor.spec.options import place
+from mdtensor.spec.options import file_path
 from mdtensor.tensor import Tensor
 
 Bytes = npt.NDArray[np.uint8]
@@ -192,7 +192,7 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
 
     Source: safetensors, `safe_open`.
     """
-    return SafeTensors(place(filename, "filename"))
+    return SafeTensors(file_path(filename, "filename"))
 
 
 def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -333,7 +333,7 @@ def save_file(
 
     Source: safetensors, `safetensors.numpy.save_file`.
     """
-    path = place(filename, "filename")
+    path = file_path(filename, "filename")
     arrays, texts = _arrays(tensors, metadata)
     try:
         with _translate_write_errors(), replacement(path) as new:

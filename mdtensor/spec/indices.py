@@ -44,7 +44,7 @@ def index_shape(
         >>> index_shape((4, 5, 6), (0, ..., None, slice(1, 3)))
         (5, 1, 2)
     """
-    parts = [_part(index, sizes, count) for index, sizes in entries(shape, key)]
+    parts = [_part(index, sizes, count) for index, sizes in key_parts(shape, key)]
     places = [at for at, (_, picked) in enumerate(parts) if picked is not None]
     # An integer picks an empty shape, so it broadcasts with the other picks.
     block = broadcast_shapes(*(picked for _, picked in parts if picked is not None))
@@ -54,7 +54,7 @@ def index_shape(
     return check_rank((*before, *block, *after))
 
 
-def entries(shape: Shape, key: object) -> Iterator[tuple[Any, Shape]]:
+def key_parts(shape: Shape, key: object) -> Iterator[tuple[Any, Shape]]:
     """Return each index of a key with its axes; a missing ellipsis is added."""
     keys = list(key) if isinstance(key, tuple) else [key]
     counts = list(map(_axes, keys))

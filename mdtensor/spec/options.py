@@ -59,7 +59,7 @@ def flag(value: object, name: str) -> bool:
     return value
 
 
-def place(value: Any, name: str) -> Path:
+def file_path(value: Any, name: str) -> Path:
     """Return `value` as the path of a file, which need not exist.
 
     Raises:

@@ -22,9 +22,8 @@ import numpy.typing as npt
 
 from mdtensor import StorageError, Tensor
 from mdtensor.errors import shown
-from mdtensor.files import replacing
+from mdtensor.extend import file_path, replacing
 from mdtensor.quant.gguf.blocks import Blocks, block_type, gguf_package
-from mdtensor.spec.options import place
 
 VERSION: Final = 3
 ALIGNMENT: Final = "general.alignment"
@@ -85,7 +84,7 @@ def write_gguf(
     if not isinstance(metadata, Mapping | None):
         problem = f"metadata is {shown(metadata)}"
         raise StorageError(problem, 'Pass {"key": value}')
-    keys, target = dict(metadata or {}), place(path, "path")
+    keys, target = dict(metadata or {}), file_path(path, "path")
     alignment = _require_alignment(keys.get(ALIGNMENT, 32))
     blocks = {name: _to_blocks(name, x) for name, x in tensors.items()}
     # All of it before the file is opened: an error must not replace the file.
@@ -225,7 +224,7 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
 
     Source: ggml, `docs/gguf.md`.
     """
-    package, path = gguf_package(), place(path, "path")
+    package, path = gguf_package(), file_path(path, "path")
     try:
         # An empty file cannot be mapped.
         if not path.stat().st_size:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from mdtensor import DType, GridError
 from mdtensor.errors import grids
+from mdtensor.extend import broadcast_shapes
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.grids.moves import broadcast, expand_dims, reshape
 from mdtensor.quant.qparams import QParams
-from mdtensor.spec.shapes import broadcast_shapes
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DYNAMIC, BoundsError, GridError, ShapeError
+from mdtensor.extend import is_mask, is_pick, key_parts
 from mdtensor.quant.qparams import QParams
-from mdtensor.spec.indices import entries, is_mask, is_pick
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -382,7 +382,7 @@ def getitem(grid: QParams, shape: Shape, key: object) -> QParams:
     """
     if grid.axis is None:
         return grid
-    parts = _expand_masks(grid, list(entries(shape, key)))
+    parts = _expand_masks(grid, list(key_parts(shape, key)))
     _check_picks(grid, [index for index, _ in parts])
     own, axis, keys, slot = _split_key(parts, grid.axis)
     try:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import CastError, GridError, OptionError
-from mdtensor.checking import Case, Lost, counting
 from mdtensor.errors import describe, shown
+from mdtensor.extend import Case, Lost, counting
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.dtypes import qint8, qint16, quint8

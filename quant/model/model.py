@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import DType, TensorSpec
-from mdtensor.checking.checked import LOGS
 from mdtensor.errors import DataError, written
+from mdtensor.extend import LOGS
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.graph import Graph

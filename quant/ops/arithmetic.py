@@ -24,6 +24,7 @@ from mdtensor import (
     sub,
 )
 from mdtensor.errors import checked, describe
+from mdtensor.extend import broadcast_shapes
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
@@ -60,7 +61,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.shapes import broadcast_shapes
 
 Array = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]

@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import Int64Tensor, matmul as product
+from mdtensor.extend import Window, matmul_shape
 from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
-from mdtensor.spec.shapes import matmul_shape
-from mdtensor.spec.windows import Window
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.conv import convolution
+from mdtensor.extend import conv_shape, conv_window, shape_rule
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
@@ -61,7 +61,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.windows import conv_shape, conv_window
 
 #: Signed weights of 8 or 4 bits; kernels store both as 8 bits.
 SignedWeights = Union[QInt8Tensor, QInt4Tensor]
@@ -171,7 +170,7 @@ def conv2d(
     )
 
 
-@method(conv2d, deduce=weight_only(convolution), prepare=float_conv2d_step)
+@method(conv2d, deduce=weight_only(shape_rule(conv2d)), prepare=float_conv2d_step)
 def conv2d(
     x: FloatingTensor,
     w: Union[ShortTensor, ScaledFloatTensor],
@@ -200,7 +199,7 @@ def conv2d(
     return layer(x)
 
 
-@method(conv2d, deduce=weight_only(convolution))
+@method(conv2d, deduce=weight_only(shape_rule(conv2d)))
 def conv2d(
     x: ScaledFloatTensor,
     w: ScaledFloatTensor,

@@ -13,6 +13,7 @@ from mdtensor import (
     Device,
     DeviceError,
     DType,
+    Float32Tensor,
     FloatingTensor,
     GridError,
     OptionError,
@@ -26,6 +27,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe, shown
+from mdtensor.extend import flag
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import steps
@@ -56,8 +58,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.options import flag
-from mdtensor.types import Float32Tensor
 
 #: Larger steps saturate on every grid.
 LIMIT = 2.0**32

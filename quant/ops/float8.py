@@ -27,6 +27,7 @@ from mdtensor import (
     sort,
 )
 from mdtensor.errors import checked
+from mdtensor.extend import broadcast_shapes, same
 from mdtensor.quant.deduction import (
     infer_extreme,
     on_common_grid,
@@ -40,8 +41,6 @@ from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, ScaledFloatTensor
-from mdtensor.spec.elementwise import same
-from mdtensor.spec.shapes import broadcast_shapes
 
 #: The `axis` option of a reduction.
 Axes = int | tuple[int, ...] | None

@@ -15,13 +15,13 @@ from mdtensor import (
     setitem,
 )
 from mdtensor.errors import describe, grids
+from mdtensor.extend import check_broadcast
 from mdtensor.kernels.numpy import int4
 from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import singles
 from mdtensor.quant.ops.manipulation import name_errors
 from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
-from mdtensor.spec.shapes import check_broadcast
 
 
 def _infer_setitem(x: TensorSpec, *, key: object, value: object) -> TensorSpec:

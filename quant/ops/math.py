@@ -33,6 +33,7 @@ from mdtensor import (
     trunc,
 )
 from mdtensor.errors import checked
+from mdtensor.extend import same
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import GridRule, RoundingAware, curve, out_grid_rule
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
@@ -42,7 +43,6 @@ from mdtensor.quant.ops.bound import Run, bind_once
 from mdtensor.quant.ops.lookup_calls import bind_lookup, step_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
-from mdtensor.spec.elementwise import same
 
 
 def _magnitude_grid(grid: QParams) -> QParams:

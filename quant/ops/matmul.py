@@ -16,7 +16,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.matmul import affine, matrix_product
+from mdtensor.extend import linear_shape, matmul_shape, shape_rule
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
@@ -60,7 +60,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.shapes import linear_shape, matmul_shape
 
 #: Quantized operands that a product with floats dequantizes.
 Weights = Union[ShortTensor, ScaledFloatTensor]
@@ -115,7 +114,7 @@ def _with_weights(
     )
 
 
-@method(linear, deduce=weight_only(affine), prepare=float_linear_step)
+@method(linear, deduce=weight_only(shape_rule(linear)), prepare=float_linear_step)
 def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Tensor:
     """Compute with floats and quantized weights, which stay packed codes."""
     _check_shapes(x, w, b)
@@ -129,7 +128,7 @@ def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> 
     return layer(x)
 
 
-@method(linear, deduce=weight_only(affine))
+@method(linear, deduce=weight_only(shape_rule(linear)))
 def linear(
     x: ScaledFloatTensor, w: ScaledFloatTensor, b: Union[FloatingTensor, None], /
 ) -> Tensor:
@@ -223,7 +222,7 @@ def _is_weights(x: QuantizedTensor) -> bool:
     return is_signed and not x.qparams.zero_point.any()
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(shape_rule(matmul)))
 def matmul(x1: FloatingTensor, x2: Weights, /) -> Tensor:
     """Compute with floats and quantized weights, which stay packed codes."""
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
@@ -236,13 +235,13 @@ def matmul(x1: FloatingTensor, x2: Weights, /) -> Tensor:
     return layer(x1)
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(shape_rule(matmul)))
 def matmul(x1: Weights, x2: FloatingTensor, /) -> Tensor:
     """Compute with dequantized weights on the left, for which no layer is packed."""
     return compute_on_numbers(matmul, x1, x2)
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(shape_rule(matmul)))
 def matmul(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(matmul, x1, x2)

@@ -19,7 +19,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.conv import pooling
+from mdtensor.extend import Window, check_image, padding4, pool_window, shape_rule
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
@@ -40,7 +40,6 @@ from mdtensor.quant.ops.kernels import (
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, ShortTensor, quantized, spec_of
-from mdtensor.spec.windows import Window, check_image, padding4, pool_window
 
 #: The largest number of 8-bit codes whose sum fits 32 bits.
 MOST_PIXELS = (2**31 - 1) // 255
@@ -92,7 +91,7 @@ def max_pool2d_step(
 def _infer_max_pool(x: TensorSpec, **options: Any) -> TensorSpec:
     if not x.qparams.is_along(None, 0, 1):
         x.qparams.refuse_axis("grid")
-    return pooling(x, **options)
+    return shape_rule(max_pool2d)(x, **options)
 
 
 @method(max_pool2d, deduce=_infer_max_pool, prepare=max_pool2d_step)

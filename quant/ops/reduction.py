@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
+from mdtensor.extend import check_nonempty, flag, normalize_axes, normalize_axis
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
     infer_extreme,
@@ -26,8 +27,6 @@ from mdtensor.quant.ops.errors import check_out, require_out
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, ShortTensor, quantized
-from mdtensor.spec.options import flag
-from mdtensor.spec.shapes import check_nonempty, normalize_axes, normalize_axis
 
 #: Bound of the relative error of softmax in float64.
 ERROR = 2.0**-40

@@ -24,15 +24,14 @@ from mdtensor import (
     where,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.indexing import taken_along
-from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
+from mdtensor.extend import broadcast_shapes, normalize_axis
+from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, result_shape
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
 from mdtensor.quant.ops.manipulation import move_codes
 from mdtensor.quant.ops.scalars import PythonNumber, codes_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, spec_of
-from mdtensor.spec.shapes import broadcast_shapes, normalize_axis
 
 
 def _sort_codes(
@@ -69,7 +68,7 @@ def argsort(
 
 def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpec:
     """Infer take_along_axis: one grid along the axis, as in the argument."""
-    shape = shape_of(taken_along, x, indices, axis=axis)
+    shape = result_shape(take_along_axis, x, indices, axis=axis)
     at = normalize_axis(axis, x.ndim)
     grid = moves.reduce(x.qparams, [at], keepdims=True)
     one = (*x.shape[:at], 1, *x.shape[at + 1 :])

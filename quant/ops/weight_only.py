@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType, Float32Tensor, Tensor, TensorSpec, astype, leaf
+from mdtensor.extend import Window, conv_window
 from mdtensor.kernels.cpu.program import layers
 from mdtensor.kernels.numpy.float16 import round_to, widen
 from mdtensor.quant.deduction import type_of_floats
@@ -26,7 +27,6 @@ from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.kernels import NotCompiled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
-from mdtensor.spec.windows import Window, conv_window
 
 #: Added to codes and zero points: kernels read 0 to 15, or -128 to 127 of 8 bits.
 OFFSETS = {qint4: 8, quint4: 0, qint8: 0, quint8: -128}

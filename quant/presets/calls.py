@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mdtensor import DType, OptionError, Tensor
 from mdtensor.errors import checked, written
+from mdtensor.extend import Window
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
@@ -23,7 +24,6 @@ from mdtensor.quant.grids.combine import Operand, check_one_scale
 from mdtensor.quant.lookup.build import Function
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
-from mdtensor.spec.windows import Window
 
 # The libraries fix these grids, because the range of the function is known.
 #: Scale and zero point of a qint8 result, by operation; for quint8 add 128.

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from mdtensor import DataError, OptionError, ShapeError, Tensor
 from mdtensor.errors import shown
+from mdtensor.extend import Window, padding4, pair
 from mdtensor.quant.observers.minmax import numbers
-from mdtensor.spec.windows import Window, padding4, pair
 
 FloatArray = npt.NDArray[np.float64]
 #: The moments with one number for each input.

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import ModelError, OptionError
-from mdtensor.files import replacing
+from mdtensor.extend import file_path, replacing
 from mdtensor.quant.model.onnx.build import element_type
 from mdtensor.quant.model.onnx.elements import ELEMENTS
 from mdtensor.quant.rules import EXACT, check_rule
-from mdtensor.spec.options import place
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +46,7 @@ def read_model(path: str | os.PathLike[str]) -> Any:
         ModelError: the file does not exist, or does not contain a model.
     """
     onnx = onnx_package()
-    data = _read_file(place(path, "path"))
+    data = _read_file(file_path(path, "path"))
     try:
         model = onnx.load_model_from_string(data)
     # The parser raises DecodeError of protobuf, which is not a dependency of ours.
@@ -172,7 +171,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     Raises:
         ModelError: the path cannot be written.
     """
-    target = place(path, "path")
+    target = file_path(path, "path")
     try:
         with replacing(target) as file:
             file.write(data)
@@ -186,7 +185,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         ModelError: the path cannot be written.
     """
-    target = place(path, "path")
+    target = file_path(path, "path")
     try:
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")

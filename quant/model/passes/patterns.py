@@ -14,10 +14,9 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
+from mdtensor.extend import normalize_axes, padding4, pair
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS
-from mdtensor.spec.shapes import normalize_axes
-from mdtensor.spec.windows import padding4, pair
 
 
 # A layer norm runs in floats as one operation, because its squares would need a grid of

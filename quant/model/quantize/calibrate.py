@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError, OptionError, shown
+from mdtensor.extend import file_path
 from mdtensor.quant.model.graph import Graph, Node, Observe
 from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
@@ -21,7 +22,6 @@ from mdtensor.quant.model.run.inputs import each, fed
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments, patches
-from mdtensor.spec.options import place
 
 #: Observers by the class name that a calibration file stores.
 KINDS = {kind.__name__: kind for kind in OBSERVERS.values()}
@@ -107,7 +107,7 @@ class Calibration:
         Raises:
             ModelError: the file does not exist, or is not a calibration.
         """
-        found = place(path, "path")
+        found = file_path(path, "path")
         try:
             content = json.loads(found.read_bytes())
             observers = {

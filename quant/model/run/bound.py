@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import Tensor, TensorSpec
+from mdtensor import Float32Tensor, Tensor, TensorSpec
 from mdtensor.errors import CastError
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
 from mdtensor.quant import contexts
@@ -33,7 +33,6 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.rules import CURRENT, EXACT
 from mdtensor.quant.tensor import NarrowTensor
-from mdtensor.types import Float32Tensor
 
 Values = dict[str, Any]
 _new = object.__new__
