@@ -125,7 +125,7 @@ def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:
         >>> rule = shape_rule(md.matmul)
         >>> x = md.TensorSpec(md.Int8Tensor, (2, 3))
         >>> rule(x, md.TensorSpec(md.Int8Tensor, (3, 4)))
-        Int8Tensor[2,4]
+        TensorSpec(Int8Tensor[2,4])
     """
     declared: Any = operation
     return declared.operation.rule  # type: ignore[no-any-return]
