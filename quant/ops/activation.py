@@ -1,21 +1,18 @@
 """Functions of one quantized argument: lookup tables, each entry rounded once."""
 
-from collections.abc import Callable
-from math import inf, isnan
-from numbers import Real
-from typing import Any, Union
+from functools import reduce
+from math import isnan
+from operator import add
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
-    GridError,
     OptionError,
     TensorSpec,
     celu,
-    clip,
     elu,
-    exp,
     gelu,
     hardsigmoid,
     hardswish,
@@ -24,139 +21,54 @@ from mdtensor import (
     logsigmoid,
     method,
     mish,
-    neg,
     relu,
     relu6,
     selu,
     sigmoid,
     silu,
+    softmax,
     softplus,
     softsign,
-    tanh,
 )
-from mdtensor.errors import checked, describe, shown
-from mdtensor.extend import number, same, shape_rule
+from mdtensor.errors import checked, shown
+from mdtensor.extend import normalize_axis, number, same, shape_rule
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant.deduction import RoundingAware, curve, on_grid, on_input_grid
-from mdtensor.quant.grids.combine import singles
+from mdtensor.quant import exact
+from mdtensor.quant.deduction import (
+    RoundingAware,
+    curve,
+    on_input_grid,
+    reduced_grid,
+    rounded_softmax,
+)
+from mdtensor.quant.grids.combine import pieces
 from mdtensor.quant.lookup import build, functions
 from mdtensor.quant.ops.bound import Run, bind_once
+from mdtensor.quant.ops.errors import require_out
 from mdtensor.quant.ops.lookup_calls import (
+    bind_clip,
+    bind_clip_between,
     bind_lookup,
-    bind_table,
+    clip_step,
+    infer_clip,
     lookup_step,
     step_of,
 )
+from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
-    QInt16Tensor,
     QInt32Tensor,
     QuantizedTensor,
     ShortTensor,
     quantized,
     spec_of,
-    wrap_codes,
 )
 
-#: Types whose zero point is always 0.
-Symmetric = Union[QInt16Tensor, QInt32Tensor]
 Array = npt.NDArray[Any]
-#: A bound of clip; None does not bound.
-Bound = float | None
-
-
-def _bind_clip(
-    operation: Callable[..., Any],
-    x: QuantizedTensor,
-    low: Bound,
-    high: Bound,
-    out: QParams | None,
-    **options: Any,
-) -> Run:
-    """Bind relu or clip like `bind_lookup`; without `out` on the grid of `x`."""
-    function = build.relu if operation is relu else build.clip(low, high)
-    if out is not None:
-        return bind_lookup(operation, function, x, out, **options)
-    if x.qparams.axis is None:
-        return bind_table(operation, function, x, x.qparams, options)
-    # The bounds are codes on each grid, or beyond it, so clipping codes clips numbers
-    # exactly, without one table for each scale.
-    ends = (_codes_at(x.qparams, end) for end in (low, high))
-    first, last = (x.qparams.along(end, x.shape) for end in ends)
-
-    def run(x: QuantizedTensor) -> QuantizedTensor:
-        given = codes = x.code_array
-        if low is not None:
-            codes = np.maximum(codes, first)
-        if high is not None:
-            codes = np.minimum(codes, last)
-        return quantized(codes.astype(given.dtype), x.qparams)
-
-    return run
-
-
-def _codes_at(grid: QParams, bound: Bound) -> Array:
-    """Return the code of `bound` on each grid, clipped to its range."""
-    zeros = grid.zero_point.reshape(-1).tolist()
-    # Fractions: a quotient in float64 could round to a neighbouring code.
-    number = build.exactly(0 if bound is None else bound)
-    codes = [
-        min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
-        for scale, zero in zip(grid.fractions, zeros, strict=True)
-    ]
-    return np.array(codes, np.int64).reshape(grid.scale.shape)
-
-
-def _read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
-    """Return both bounds, checked; None for a bound that is infinite or missing."""
-    for end in (low, high):
-        # Only NaN differs from itself.
-        if not isinstance(end, (Real, type(None))) or end != end:
-            raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
-    low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
-    if None not in (low, high) and low > high:
-        raise OptionError(f"min {low} is above max {high}", "Swap them")
-    # No finite number lies above +inf or below -inf, so nothing could be returned.
-    if inf in (low, -high if high is not None else None):
-        raise OptionError("all numbers are out of bounds", "Pass finite bounds")
-    return None if low == -inf else low, None if high == inf else high
-
-
-def _require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:
-    """Raise GridError if a bound that has an effect is not a code of `grid`."""
-    for single in singles(grid):
-        _require_codes(single, low, high)
-
-
-def _require_codes(grid: QParams, low: Bound, high: Bound) -> None:
-    first, last = grid.range
-    # A bound beyond the range does not change any code, so it need not be a code.
-    effective = [low] if low is not None and low > first else []
-    effective += [high] if high is not None and high < last else []
-    for end in effective:
-        is_code = (build.exactly(end) / grid.fraction).denominator == 1
-        if not (is_code and first <= end <= last):
-            where = "between two codes" if first <= end <= last else "past the codes"
-            raise GridError(
-                f"{end} is {where} of ({grid.describe()})", "Pass out=QParams(...)"
-            )
-
-
-def bind_clip(
-    operation: Callable[..., Any],
-    x: QuantizedTensor,
-    low: object,
-    high: object,
-    out: QParams | None,
-) -> Run:
-    """Bind min(max(x, low), high), on the grid of `x` or on `out`."""
-    name = operation.__name__
-    low, high = checked(name, (x,), lambda: _read_bounds(low, high))
-    if out is None:
-        checked(name, (x,), lambda: _require_exact_bounds(x.qparams, low, high))
-    options = {"min": low, "max": high} if operation is clip else {}
-    return _bind_clip(operation, x, low, high, out, **options)
+IntArray = npt.NDArray[np.int64]
+#: Bound of the relative error of softmax in float64.
+ERROR = 2.0**-40
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -166,7 +78,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 @method(relu, deduce=on_input_grid, prepare=relu_step)
 @bind_once
 def relu(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
-    return _bind_clip(relu, x, 0, None, out)
+    return bind_clip_between(relu, x, 0, None, out)
 
 
 @method(relu, deduce=same)
@@ -186,34 +98,6 @@ def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
 @bind_once
 def relu6(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
     return bind_clip(relu6, x, 0, 6, out)
-
-
-def clip_step(
-    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
-) -> steps.Lookup:
-    low, high = _read_bounds(min, max)
-    if out is None:
-        _require_exact_bounds(x.qparams, low, high)
-    return lookup_step(build.clip(low, high), x, out or x.qparams)
-
-
-def infer_clip(
-    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
-) -> TensorSpec:
-    """Infer clip on the grid `out`, or on the grid of `x` if it holds the bounds."""
-    found = on_input_grid.rule(x, out=out)
-    low, high = _read_bounds(min, max)
-    if out is None:
-        _require_exact_bounds(x.qparams, low, high)
-    return found
-
-
-@method(clip, deduce=RoundingAware(infer_clip), prepare=clip_step)
-@bind_once
-def clip(
-    x: ShortTensor, /, *, min: object, max: object, out: QParams | None = None
-) -> Run:
-    return bind_clip(clip, x, min, max, out)
 
 
 def hardsigmoid_step(
@@ -257,60 +141,6 @@ def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Looku
 @bind_once
 def sigmoid(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
     return bind_lookup(sigmoid, build.sigmoid, x, out)
-
-
-def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.tanh, x, out)
-
-
-@method(tanh, deduce=curve, prepare=tanh_step)
-@bind_once
-def tanh(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
-    return bind_lookup(tanh, build.tanh, x, out)
-
-
-def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.exp, x, out)
-
-
-@method(exp, deduce=curve, prepare=exp_step)
-@bind_once
-def exp(x: ShortTensor, /, *, out: QParams | None = None) -> Run:
-    return bind_lookup(exp, build.exp, x, out)
-
-
-def _mirror_grid(grid: QParams) -> QParams:
-    """Return the grid of the negated numbers, with codes counted from the other end.
-
-    -(code - zero point) = (ends - code) - (ends - zero point)
-    """
-    zeros = grid.minimum + grid.maximum - grid.zero_point
-    return grid.replace(zero_point=zeros)
-
-
-@method(neg, deduce=lambda x: on_grid(x.shape, _mirror_grid(x.qparams)))
-@bind_once
-def neg(x: NarrowTensor, /) -> Run:
-    # The sum of both ends mirrors the range, so no code can overflow.
-    ends = x.qparams.minimum + x.qparams.maximum
-    grid, stored = _mirror_grid(x.qparams), x.dtype.storage
-
-    def run(x: QuantizedTensor) -> QuantizedTensor:
-        codes = ends - x.code_array.astype(np.int16)
-        # Arithmetic on a 0-d array returns a NumPy scalar, not an array.
-        return wrap_codes(type(x), np.asarray(codes, stored), grid, None)
-
-    return run
-
-
-@method(neg)
-def neg(x: Symmetric, /) -> QuantizedTensor:
-    bits = x.dtype.bits
-    # These types keep their zero point of 0, so the lowest code lacks a counterpart.
-    if (x.buffer == -(1 << (bits - 1))).any():
-        problem = f"-(-2**{bits - 1}) does not fit {bits} bits"
-        raise GridError(problem, "Requantize first", describe("neg", x))
-    return x.wrap(np.negative(x.buffer), x.qparams)
 
 
 # Smooth activations: lookup tables of all codes, correctly rounded.
@@ -512,3 +342,48 @@ def hardtanh(
     options = {"min_val": min_val, "max_val": max_val}
     checked("hardtanh", (x,), lambda: shape_rule(hardtanh)(spec_of(x), **options))
     return bind_clip(hardtanh, x, min_val, max_val, out)
+
+
+@method(softmax, deduce=rounded_softmax)
+@bind_once
+def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
+    at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
+    source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
+    grid = require_out("softmax", out, x)
+    if rounding_rule("softmax", grid):
+        return lambda x: rounding_rule("softmax", grid)(x, at, grid)
+    return lambda x: _softmax(x, at, source, grid)
+
+
+def _softmax(
+    x: QuantizedTensor, at: int, source: QParams, grid: QParams
+) -> QuantizedTensor:
+    """Return softmax along the axis `at` on `grid`; `source` is the grid without it."""
+    codes = np.moveaxis(x.code_array.astype(np.int64), at, -1)
+    if codes.size == 0:
+        return quantized(np.empty(x.shape, grid.dtype.storage), grid)
+    # Distances to the largest code make every exponent negative: no overflow.
+    below = codes.max(axis=-1, keepdims=True) - codes
+    rows, steps = below.shape[:-1], np.empty(below.shape, np.int64)
+    flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
+    for places, (one,) in pieces(rows, source):
+        found[places] = _softmax_steps(flat[places], one, grid)
+    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
+
+
+def _softmax_steps(below: IntArray, source: QParams, grid: QParams) -> IntArray:
+    """Return round(w / sum(w) / step) with w = e**(-scale * below).
+
+    float64 decides all results except near ties, and decimals with 50 digits decide
+    these.
+    """
+    powers = np.exp(below * -float(source.scale))
+    quotients = powers / powers.sum(axis=-1, keepdims=True) / float(grid.scale)
+    nearest = np.rint(np.minimum(quotients, exact.LARGE))
+    doubt = np.abs(np.abs(quotients - nearest) - 0.5) <= quotients * ERROR
+    steps: IntArray = nearest.astype(np.int64)
+    for place in zip(*np.nonzero(doubt), strict=True):
+        weights = [build.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
+        part = weights[place[-1]] / reduce(add, weights)
+        steps[place] = round(part / grid.fraction)
+    return steps

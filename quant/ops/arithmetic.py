@@ -6,37 +6,53 @@ rounded once.
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
     CastError,
+    GridError,
     TensorSpec,
+    abs,
     add,
+    ceil,
+    clip,
     div,
+    floor,
     maximum,
     method,
     minimum,
     mul,
     neg,
+    reciprocal,
+    round,
+    sign,
+    square,
     sub,
+    trunc,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.extend import broadcast_shapes
+from mdtensor.extend import broadcast_shapes, same
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
+    GridRule,
+    RoundingAware,
+    curve,
     on_common_grid,
+    on_grid,
+    out_grid_rule,
     rounded_product,
     rounded_quotient,
     rounded_sum,
 )
+from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import by_pieces
-from mdtensor.quant.lookup import build
+from mdtensor.quant.lookup import build, functions as elementary
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step
 from mdtensor.quant.ops.errors import (
     check_out,
@@ -49,20 +65,31 @@ from mdtensor.quant.ops.kernels import (
     require_one_grid,
     require_output_grid,
 )
-from mdtensor.quant.ops.lookup_calls import lookup_step
+from mdtensor.quant.ops.lookup_calls import (
+    bind_clip,
+    bind_lookup,
+    clip_step,
+    infer_clip,
+    lookup_step,
+    step_of,
+)
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
     NarrowTensor,
+    QInt16Tensor,
     QInt32Tensor,
     QuantizedTensor,
     ShortTensor,
     quantized,
     spec_of,
+    wrap_codes,
 )
 
 Array = npt.NDArray[Any]
+#: Types whose zero point is always 0.
+Symmetric = Union[QInt16Tensor, QInt32Tensor]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -374,3 +401,131 @@ def _extreme(
         return quantized(exact.to_codes(choose(*steps), out), out)
 
     return run
+
+
+def _magnitude_grid(grid: QParams) -> QParams:
+    """Return the grid of magnitudes: the same scale, unsigned codes, zero point 0."""
+    # Magnitudes of n-bit codes are at most 2**n - 1 steps, so unsigned n bits hold all.
+    dtype = quint4 if grid.dtype.bits == 4 else quint8
+    return grid.replace(zero_point=0, dtype=dtype, narrow_range=False)
+
+
+def _sign_grid(grid: QParams) -> QParams:
+    """Return the grid of -1, 0 and 1, in signed codes of the same width."""
+    return QParams(1, dtype=qint4 if grid.dtype.bits == 4 else qint8)
+
+
+def _infer_magnitude(x: TensorSpec, _: int) -> QParams:
+    return _magnitude_grid(x.qparams)
+
+
+def _infer_sign(x: TensorSpec, _: int) -> QParams:
+    return _sign_grid(x.qparams)
+
+
+def _infer_square(x: TensorSpec, _: int) -> QParams:
+    return combine.of_product(x, x)
+
+
+def _on_grid_or_out(exact: GridRule) -> RoundingAware:
+    """Return the shape rule of a result on `out`, or else on the grid `exact`."""
+    return RoundingAware(out_grid_rule(same, exact))
+
+
+@method(abs, deduce=_on_grid_or_out(_infer_magnitude), prepare=step_of(build.magnitude))
+@bind_once
+def abs(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    if out is None:
+        grid = _magnitude_grid(x.qparams)
+        return lambda x: quantized(np.abs(exact.steps_of(x)), grid)
+    return bind_lookup(abs, build.magnitude, x, out)
+
+
+@method(sign, deduce=_on_grid_or_out(_infer_sign), prepare=step_of(build.sign))
+@bind_once
+def sign(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    if out is None:
+        grid = _sign_grid(x.qparams)
+        return lambda x: quantized(np.sign(exact.steps_of(x)), grid)
+    return bind_lookup(sign, build.sign, x, out)
+
+
+@method(square, deduce=_on_grid_or_out(_infer_square), prepare=step_of(build.square))
+@bind_once
+def square(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    if out is None:
+        grid = checked("square", (x,), lambda: combine.of_product(x, x))
+        return lambda x: quantized(exact.steps_of(x) ** 2, grid)
+    return bind_lookup(square, build.square, x, out)
+
+
+@method(reciprocal, deduce=curve, prepare=step_of(elementary.reciprocal))
+@bind_once
+def reciprocal(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(reciprocal, elementary.reciprocal, x, out)
+
+
+@method(floor, deduce=curve, prepare=step_of(build.floor))
+@bind_once
+def floor(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(floor, build.floor, x, out)
+
+
+@method(ceil, deduce=curve, prepare=step_of(build.ceil))
+@bind_once
+def ceil(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(ceil, build.ceil, x, out)
+
+
+@method(trunc, deduce=curve, prepare=step_of(build.trunc))
+@bind_once
+def trunc(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(trunc, build.trunc, x, out)
+
+
+@method(round, deduce=curve, prepare=step_of(build.nearest))
+@bind_once
+def round(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
+    return bind_lookup(round, build.nearest, x, out)
+
+
+@method(clip, deduce=RoundingAware(infer_clip), prepare=clip_step)
+@bind_once
+def clip(
+    x: ShortTensor, /, *, min: object, max: object, out: QParams | None = None
+) -> Run:
+    return bind_clip(clip, x, min, max, out)
+
+
+def _mirror_grid(grid: QParams) -> QParams:
+    """Return the grid of the negated numbers, with codes counted from the other end.
+
+    -(code - zero point) = (ends - code) - (ends - zero point)
+    """
+    zeros = grid.minimum + grid.maximum - grid.zero_point
+    return grid.replace(zero_point=zeros)
+
+
+@method(neg, deduce=lambda x: on_grid(x.shape, _mirror_grid(x.qparams)))
+@bind_once
+def neg(x: NarrowTensor, /) -> Run:
+    # The sum of both ends mirrors the range, so no code can overflow.
+    ends = x.qparams.minimum + x.qparams.maximum
+    grid, stored = _mirror_grid(x.qparams), x.dtype.storage
+
+    def run(x: QuantizedTensor) -> QuantizedTensor:
+        codes = ends - x.code_array.astype(np.int16)
+        # Arithmetic on a 0-d array returns a NumPy scalar, not an array.
+        return wrap_codes(type(x), np.asarray(codes, stored), grid, None)
+
+    return run
+
+
+@method(neg)
+def neg(x: Symmetric, /) -> QuantizedTensor:
+    bits = x.dtype.bits
+    # These types keep their zero point of 0, so the lowest code lacks a counterpart.
+    if (x.buffer == -(1 << (bits - 1))).any():
+        problem = f"-(-2**{bits - 1}) does not fit {bits} bits"
+        raise GridError(problem, "Requantize first", describe("neg", x))
+    return x.wrap(np.negative(x.buffer), x.qparams)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import (
+    IntegerTensor,
     OptionError,
     PromotionError,
     Tensor,
@@ -13,15 +14,36 @@ from mdtensor import (
     getitem,
     method,
     setitem,
+    take,
+    take_along_axis,
 )
 from mdtensor.errors import describe, grids
-from mdtensor.extend import check_broadcast
+from mdtensor.extend import (
+    check_broadcast,
+    normalize_axis,
+)
+from mdtensor.kernels.cpu.program.steps import Take
 from mdtensor.kernels.numpy import int4
-from mdtensor.quant.grids import combine
+from mdtensor.quant.deduction import (
+    on_grid,
+    result_shape,
+)
+from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.manipulation import name_errors
+from mdtensor.quant.ops.kernels import NotCompiled
+from mdtensor.quant.ops.manipulation import (
+    LAST,
+    Codes,
+    layout,
+    move_codes,
+    name_errors,
+    view_step,
+)
 from mdtensor.quant.ops.scalars import codes_of
-from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
+from mdtensor.quant.tensor import (
+    PackedTensor,
+    QuantizedTensor,
+)
 
 
 def _infer_setitem(x: TensorSpec, *, key: object, value: object) -> TensorSpec:
@@ -102,3 +124,65 @@ def _write(x: QuantizedTensor, key: object, value: object) -> QuantizedTensor:
     if isinstance(x, PackedTensor):
         x.buffer[...] = int4.pack(codes.buffer)
     return x
+
+
+def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpec:
+    """Infer take_along_axis: one grid along the axis, as in the argument."""
+    shape = result_shape(take_along_axis, x, indices, axis=axis)
+    at = normalize_axis(axis, x.ndim)
+    grid = moves.reduce(x.qparams, [at], keepdims=True)
+    one = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    return on_grid(shape, moves.broadcast(grid, one, shape))
+
+
+@method(take_along_axis, deduce=_infer_take_along)
+def take_along_axis(
+    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int
+) -> QuantizedTensor:
+    return move_codes("take_along_axis", take_along_axis, x, indices, axis=axis)
+
+
+def take_step(x: TensorSpec, indices: Any, /, *, axis: int) -> Take:
+    """Return the step that takes codes at constant indices along one axis.
+
+    Raises:
+        NotCompiled: the indices are not constant or not one row, or are out of bounds.
+    """
+    layout(x)
+    if isinstance(indices, TensorSpec) or indices.ndim != 1:
+        raise NotCompiled("a compiled take has constant indices along one axis")
+    at = 0 if axis is None else normalize_axis(axis, x.ndim)
+    places = indices.buffer
+    if ((places < -x.shape[at]) | (places >= x.shape[at])).any():
+        raise NotCompiled("a compiled take has indices inside the axis")
+    return Take(places, LAST[at] if x.ndim == 4 else at)
+
+
+def index_view(codes: Codes, *, key: Any) -> Codes:
+    view: Codes = codes[key]
+    return view
+
+
+def _infer_getitem(x: TensorSpec, *, key: object) -> TensorSpec:
+    shape = result_shape(getitem, x, key=key)
+    return on_grid(shape, moves.getitem(x.qparams, x.shape, key))
+
+
+@method(getitem, deduce=_infer_getitem, prepare=view_step(index_view))
+def getitem(x: QuantizedTensor, /, *, key: object) -> QuantizedTensor:
+    return move_codes("getitem", getitem, x, key=key)
+
+
+def _infer_take(x: TensorSpec, indices: Any, *, axis: int) -> TensorSpec:
+    shape, grid = result_shape(take, x, indices, axis=axis), x.qparams
+    # The rule has checked that only a vector may omit its axis.
+    at = normalize_axis(0 if axis is None else axis, x.ndim)
+    key = (*[slice(None)] * at, indices)
+    return on_grid(shape, moves.getitem(grid, x.shape, key))
+
+
+@method(take, deduce=_infer_take, prepare=take_step)
+def take(
+    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int | None
+) -> QuantizedTensor:
+    return move_codes("take", take, x, indices, axis=axis)

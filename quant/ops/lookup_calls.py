@@ -1,21 +1,36 @@
 """Calls and steps of functions of one code: lookup tables, each entry rounded once."""
 
 from collections.abc import Callable
+from math import inf
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import CastError, TensorSpec
-from mdtensor.errors import describe
+from mdtensor import (
+    CastError,
+    GridError,
+    OptionError,
+    TensorSpec,
+    clip,
+    relu,
+    round,
+)
+from mdtensor.errors import checked, describe, shown
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
+from mdtensor.quant.deduction import (
+    on_input_grid,
+)
 from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.grids.combine import by_pieces
+from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup import build, int16
 from mdtensor.quant.ops.bound import Run, bind_step
-from mdtensor.quant.ops.errors import require_out
+from mdtensor.quant.ops.errors import (
+    require_out,
+)
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
     find_step,
@@ -24,9 +39,15 @@ from mdtensor.quant.ops.kernels import (
 )
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QuantizedTensor, quantized, spec_of
+from mdtensor.quant.tensor import (
+    QuantizedTensor,
+    quantized,
+    spec_of,
+)
 
 Array = npt.NDArray[Any]
+#: A bound of clip; None does not bound.
+Bound = float | None
 
 
 def lookup_step(
@@ -155,3 +176,116 @@ def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> 
             "Use clip, or mask these codes first",
             describe(name, x),
         )
+
+
+def bind_clip_between(
+    operation: Callable[..., Any],
+    x: QuantizedTensor,
+    low: Bound,
+    high: Bound,
+    out: QParams | None,
+    **options: Any,
+) -> Run:
+    """Bind relu or clip like `bind_lookup`; without `out` on the grid of `x`."""
+    function = build.relu if operation is relu else build.clip(low, high)
+    if out is not None:
+        return bind_lookup(operation, function, x, out, **options)
+    if x.qparams.axis is None:
+        return bind_table(operation, function, x, x.qparams, options)
+    # The bounds are codes on each grid, or beyond it, so clipping codes clips numbers
+    # exactly, without one table for each scale.
+    ends = (_codes_at(x.qparams, end) for end in (low, high))
+    first, last = (x.qparams.along(end, x.shape) for end in ends)
+
+    def run(x: QuantizedTensor) -> QuantizedTensor:
+        given = codes = x.code_array
+        if low is not None:
+            codes = np.maximum(codes, first)
+        if high is not None:
+            codes = np.minimum(codes, last)
+        return quantized(codes.astype(given.dtype), x.qparams)
+
+    return run
+
+
+def _codes_at(grid: QParams, bound: Bound) -> Array:
+    """Return the code of `bound` on each grid, clipped to its range."""
+    zeros = grid.zero_point.reshape(-1).tolist()
+    # Fractions: a quotient in float64 could round to a neighbouring code.
+    number = build.exactly(0 if bound is None else bound)
+    codes = [
+        min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
+        for scale, zero in zip(grid.fractions, zeros, strict=True)
+    ]
+    return np.array(codes, np.int64).reshape(grid.scale.shape)
+
+
+def read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
+    """Return both bounds, checked; None for a bound that is infinite or missing."""
+    for end in (low, high):
+        # Only NaN differs from itself.
+        if not isinstance(end, (Real, type(None))) or end != end:
+            raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
+    low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
+    if None not in (low, high) and low > high:
+        raise OptionError(f"min {low} is above max {high}", "Swap them")
+    # No finite number lies above +inf or below -inf, so nothing could be returned.
+    if inf in (low, -high if high is not None else None):
+        raise OptionError("all numbers are out of bounds", "Pass finite bounds")
+    return None if low == -inf else low, None if high == inf else high
+
+
+def require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:
+    """Raise GridError if a bound that has an effect is not a code of `grid`."""
+    for single in singles(grid):
+        _require_codes(single, low, high)
+
+
+def _require_codes(grid: QParams, low: Bound, high: Bound) -> None:
+    first, last = grid.range
+    # A bound beyond the range does not change any code, so it need not be a code.
+    effective = [low] if low is not None and low > first else []
+    effective += [high] if high is not None and high < last else []
+    for end in effective:
+        is_code = (build.exactly(end) / grid.fraction).denominator == 1
+        if not (is_code and first <= end <= last):
+            where = "between two codes" if first <= end <= last else "past the codes"
+            raise GridError(
+                f"{end} is {where} of ({grid.describe()})", "Pass out=QParams(...)"
+            )
+
+
+def bind_clip(
+    operation: Callable[..., Any],
+    x: QuantizedTensor,
+    low: object,
+    high: object,
+    out: QParams | None,
+) -> Run:
+    """Bind min(max(x, low), high), on the grid of `x` or on `out`."""
+    name = operation.__name__
+    low, high = checked(name, (x,), lambda: read_bounds(low, high))
+    if out is None:
+        checked(name, (x,), lambda: require_exact_bounds(x.qparams, low, high))
+    options = {"min": low, "max": high} if operation is clip else {}
+    return bind_clip_between(operation, x, low, high, out, **options)
+
+
+def infer_clip(
+    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
+) -> TensorSpec:
+    """Infer clip on the grid `out`, or on the grid of `x` if it holds the bounds."""
+    found = on_input_grid.rule(x, out=out)
+    low, high = read_bounds(min, max)
+    if out is None:
+        require_exact_bounds(x.qparams, low, high)
+    return found
+
+
+def clip_step(
+    x: TensorSpec, /, *, min: object, max: object, out: QParams | None = None
+) -> steps.Lookup:
+    low, high = read_bounds(min, max)
+    if out is None:
+        require_exact_bounds(x.qparams, low, high)
+    return lookup_step(build.clip(low, high), x, out or x.qparams)

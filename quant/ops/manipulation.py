@@ -16,7 +16,6 @@ from mdtensor import (
     concat,
     expand_dims,
     flip,
-    getitem,
     matrix_transpose,
     method,
     moveaxis,
@@ -29,7 +28,6 @@ from mdtensor import (
     roll,
     squeeze,
     stack,
-    take,
     tile,
     unstack,
 )
@@ -44,7 +42,7 @@ from mdtensor.extend import (
     roll_steps,
     shape_rule,
 )
-from mdtensor.kernels.cpu.program.steps import Concat, Move, Take
+from mdtensor.kernels.cpu.program.steps import Concat, Move
 from mdtensor.quant.codes import channels_first
 from mdtensor.quant.deduction import (
     RoundingAware,
@@ -84,7 +82,7 @@ def view_step(look: Callable[..., Codes]) -> Callable[..., Move]:
     """
 
     def prepare(x: TensorSpec, /, *given: Any, **options: Any) -> Move:
-        shape = _layout(x)
+        shape = layout(x)
 
         def move(codes: Codes) -> Codes:
             view = look(
@@ -137,22 +135,6 @@ def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
     return Move(channels, join_axes)
 
 
-def take_step(x: TensorSpec, indices: Any, /, *, axis: int) -> Take:
-    """Return the step that takes codes at constant indices along one axis.
-
-    Raises:
-        NotCompiled: the indices are not constant or not one row, or are out of bounds.
-    """
-    _layout(x)
-    if isinstance(indices, TensorSpec) or indices.ndim != 1:
-        raise NotCompiled("a compiled take has constant indices along one axis")
-    at = 0 if axis is None else normalize_axis(axis, x.ndim)
-    places = indices.buffer
-    if ((places < -x.shape[at]) | (places >= x.shape[at])).any():
-        raise NotCompiled("a compiled take has indices inside the axis")
-    return Take(places, LAST[at] if x.ndim == 4 else at)
-
-
 def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Concat:
     """Return the step that concatenates two or more operands along an axis.
 
@@ -164,18 +146,18 @@ def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Conca
     if axis is None or len(xs) < 2:
         raise NotCompiled("a compiled concat joins two or more, along an axis")
     for x in xs:
-        _layout(x)
+        layout(x)
     at = normalize_axis(axis, xs[0].ndim)
     return Concat(LAST[at] if xs[0].ndim == 4 else at)
 
 
 def _check_image(x: TensorSpec) -> None:
-    _layout(x)
+    layout(x)
     if x.ndim != 4:
         raise NotCompiled("a compiled pixel shuffle takes [n, c, h, w]")
 
 
-def _layout(x: object) -> tuple[int, ...]:
+def layout(x: object) -> tuple[int, ...]:
     """Return the shape of the codes of `x` in memory, channels last for images.
 
     Raises:
@@ -204,11 +186,6 @@ def reshape_view(codes: Codes, *, shape: Any, copy: object) -> Codes:
 
 def squeeze_view(codes: Codes, *, axis: Axes) -> Codes:
     return np.squeeze(codes, normalize_axes(axis, codes.ndim))
-
-
-def index_view(codes: Codes, *, key: Any) -> Codes:
-    view: Codes = codes[key]
-    return view
 
 
 def move_codes(
@@ -290,11 +267,6 @@ def _infer_flip(x: TensorSpec, *, axis: Axes) -> TensorSpec:
     return on_grid(shape, moves.flip(x.qparams, x.shape, axes))
 
 
-def _infer_getitem(x: TensorSpec, *, key: object) -> TensorSpec:
-    shape = result_shape(getitem, x, key=key)
-    return on_grid(shape, moves.getitem(x.qparams, x.shape, key))
-
-
 def _infer_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     return _on_same_grid(
         x, result_shape(pixel_shuffle, x, upscale_factor=upscale_factor)
@@ -316,7 +288,8 @@ def _infer_unstack(x: TensorSpec, *, axis: int) -> tuple[TensorSpec, ...]:
     shape_rule(unstack)(x, axis=axis)
     at = normalize_axis(axis, x.ndim)
     keys = ((*[slice(None)] * at, i) for i in range(x.shape[at]))
-    return tuple(_infer_getitem(x, key=key) for key in keys)
+    row = (*x.shape[:at], *x.shape[at + 1 :])
+    return tuple(on_grid(row, moves.getitem(x.qparams, x.shape, key)) for key in keys)
 
 
 def _infer_concat(
@@ -377,11 +350,6 @@ def broadcast_to(x: QuantizedTensor, /, *, shape: object) -> QuantizedTensor:
 @method(flip, deduce=_infer_flip, prepare=view_step(np.flip))
 def flip(x: QuantizedTensor, /, *, axis: Axes) -> QuantizedTensor:
     return move_codes("flip", flip, x, axis=axis)
-
-
-@method(getitem, deduce=_infer_getitem, prepare=view_step(index_view))
-def getitem(x: QuantizedTensor, /, *, key: object) -> QuantizedTensor:
-    return move_codes("getitem", getitem, x, key=key)
 
 
 @method(pixel_shuffle, deduce=_infer_shuffle, prepare=pixel_shuffle_step)
@@ -445,21 +413,6 @@ def stack(*arrays: QuantizedTensor, axis: int) -> QuantizedTensor:
 
 
 # Codes in another order, repeated, or with a border.
-
-
-def _infer_take(x: TensorSpec, indices: Any, *, axis: int) -> TensorSpec:
-    shape, grid = result_shape(take, x, indices, axis=axis), x.qparams
-    # The rule has checked that only a vector may omit its axis.
-    at = normalize_axis(0 if axis is None else axis, x.ndim)
-    key = (*[slice(None)] * at, indices)
-    return on_grid(shape, moves.getitem(grid, x.shape, key))
-
-
-@method(take, deduce=_infer_take, prepare=take_step)
-def take(
-    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int | None
-) -> QuantizedTensor:
-    return move_codes("take", take, x, indices, axis=axis)
 
 
 def _flat_view(x: TensorSpec, axis: int | None) -> tuple[QParams, tuple[int, ...], int]:

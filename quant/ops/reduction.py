@@ -1,35 +1,29 @@
 """Sums, means, extremes and softmax of codes."""
 
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
+from mdtensor import OptionError, ShapeError, max, mean, method, min, sum
 from mdtensor.errors import checked, describe
-from mdtensor.extend import check_nonempty, flag, normalize_axes, normalize_axis
+from mdtensor.extend import check_nonempty, flag, normalize_axes
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
     infer_extreme,
     reduced_grid,
     rounded_mean,
-    rounded_softmax,
     rounded_total,
 )
 from mdtensor.quant.grids import combine
-from mdtensor.quant.grids.combine import by_pieces, pieces
-from mdtensor.quant.lookup import build
+from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.ops.bound import Run, bind_once
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.errors import check_out, require_out
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, ShortTensor, quantized
+from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, quantized
 
-#: Bound of the relative error of softmax in float64.
-ERROR = 2.0**-40
 #: The `axis` option of a reduction.
 Axes = int | tuple[int, ...] | None
 Array = npt.NDArray[Any]
@@ -131,48 +125,3 @@ def _extreme(name: str, x: QuantizedTensor, axis: Axes, keepdims: bool) -> Run:
     # Codes have the order of their numbers, so an extreme needs no rounding.
     choose = getattr(np, name)
     return lambda x: quantized(choose(x.code_array, axis=axes, keepdims=keepdims), grid)
-
-
-@method(softmax, deduce=rounded_softmax)
-@bind_once
-def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
-    at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
-    source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
-    grid = require_out("softmax", out, x)
-    if rounding_rule("softmax", grid):
-        return lambda x: rounding_rule("softmax", grid)(x, at, grid)
-    return lambda x: _softmax(x, at, source, grid)
-
-
-def _softmax(
-    x: QuantizedTensor, at: int, source: QParams, grid: QParams
-) -> QuantizedTensor:
-    """Return softmax along the axis `at` on `grid`; `source` is the grid without it."""
-    codes = np.moveaxis(x.code_array.astype(np.int64), at, -1)
-    if codes.size == 0:
-        return quantized(np.empty(x.shape, grid.dtype.storage), grid)
-    # Distances to the largest code make every exponent negative: no overflow.
-    below = codes.max(axis=-1, keepdims=True) - codes
-    rows, steps = below.shape[:-1], np.empty(below.shape, np.int64)
-    flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
-    for places, (one,) in pieces(rows, source):
-        found[places] = _softmax_steps(flat[places], one, grid)
-    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
-
-
-def _softmax_steps(below: IntArray, source: QParams, grid: QParams) -> IntArray:
-    """Return round(w / sum(w) / step) with w = e**(-scale * below).
-
-    float64 decides all results except near ties, and decimals with 50 digits decide
-    these.
-    """
-    powers = np.exp(below * -float(source.scale))
-    quotients = powers / powers.sum(axis=-1, keepdims=True) / float(grid.scale)
-    nearest = np.rint(np.minimum(quotients, exact.LARGE))
-    doubt = np.abs(np.abs(quotients - nearest) - 0.5) <= quotients * ERROR
-    steps: IntArray = nearest.astype(np.int64)
-    for place in zip(*np.nonzero(doubt), strict=True):
-        weights = [build.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
-        part = weights[place[-1]] / reduce(add, weights)
-        steps[place] = round(part / grid.fraction)
-    return steps

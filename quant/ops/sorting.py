@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from mdtensor import (
     Int64Tensor,
-    IntegerTensor,
     LogicalTensor,
     Tensor,
     TensorSpec,
@@ -20,15 +19,13 @@ from mdtensor import (
     argsort,
     method,
     sort,
-    take_along_axis,
     where,
 )
 from mdtensor.errors import checked
-from mdtensor.extend import broadcast_shapes, normalize_axis
-from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, result_shape
-from mdtensor.quant.grids import combine, moves
+from mdtensor.extend import broadcast_shapes
+from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid
+from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import singles
-from mdtensor.quant.ops.manipulation import move_codes
 from mdtensor.quant.ops.scalars import PythonNumber, codes_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, spec_of
@@ -64,22 +61,6 @@ def argsort(
     options = {"descending": descending, "stable": stable}
     found: Int64Tensor = _sort_codes(argsort, x, axis=axis, **options)
     return found
-
-
-def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpec:
-    """Infer take_along_axis: one grid along the axis, as in the argument."""
-    shape = result_shape(take_along_axis, x, indices, axis=axis)
-    at = normalize_axis(axis, x.ndim)
-    grid = moves.reduce(x.qparams, [at], keepdims=True)
-    one = (*x.shape[:at], 1, *x.shape[at + 1 :])
-    return on_grid(shape, moves.broadcast(grid, one, shape))
-
-
-@method(take_along_axis, deduce=_infer_take_along)
-def take_along_axis(
-    x: QuantizedTensor, indices: IntegerTensor, /, *, axis: int
-) -> QuantizedTensor:
-    return move_codes("take_along_axis", take_along_axis, x, indices, axis=axis)
 
 
 # Places of extremes, and selection by a condition.
