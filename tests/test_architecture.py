@@ -115,6 +115,14 @@ THIRD_PARTY = {
     "markupsafe": ("mdtensor.cli",),
 }
 BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base"}
+#: Words that the glossary of docs/style.md replaces; no name of ours contains them.
+RETIRED = {"account", "certain", "claim", "crew", "deduction", "ruled", "seeds", "team"}
+#: Files of methods for one kind of operand, whose operations come from many families.
+BY_KIND = {"float8", "refusals", "scalars", "weight_only"}
+#: Families without a file of their own in quant/ops, and the file that has them.
+WITHIN = {"linalg": "manipulation", "resize": "manipulation"}
+#: Test folders for what is not one folder of the source.
+ACROSS = {"bench", "extension", "requirements", "standard", "support", "typing"}
 FILE_LINES = 600
 FUNCTION_LINES = 40
 KERNEL_LINES = 60
@@ -411,6 +419,82 @@ def names_say_something(checkout: Checkout) -> Iterator[str]:
                 yield module.at(1, f"the name {part} says nothing")
 
 
+def retired_words_stay_away(checkout: Checkout) -> Iterator[str]:
+    """No module, class, function or variable has a retired word in its name."""
+    for module in checkout.values():
+        if RETIRED & set(re.split(r"[._]", module.name)) - {"deduction"}:
+            yield module.at(1, f"the module is named {module.name}")
+    for module, node in _walk(checkout):
+        for name in _new_names(node):
+            if RETIRED & set(name.lower().split("_")):
+                yield module.at(getattr(node, "lineno", 1), f"{name}: a retired word")
+
+
+def _new_names(node: ast.AST) -> Iterator[str]:
+    """The names that a node introduces."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+
+
+def families_have_one_name(checkout: Checkout) -> Iterator[str]:
+    """Methods are in a file of the name of the one that declares their operation."""
+    families = {
+        node.name: module.path.stem
+        for module, node in _walk(checkout)
+        if module.part == "generics" and isinstance(node, ast.FunctionDef)
+        if any(_is_generic(each) for each in node.decorator_list)
+    }
+    for module, function, _ in _methods(checkout):
+        if not is_inside(module.name, "mdtensor.ops") and not is_inside(
+            module.name, "mdtensor.quant.ops"
+        ):
+            continue
+        own, family = module.path.stem, families.get(function.name)
+        if family is None or own in BY_KIND or own == family:
+            continue
+        if module.part != "quant" or WITHIN.get(family) != own:
+            text = f"{function.name} belongs to {family}"
+            yield module.at(function.lineno, text)
+
+
+def _is_generic(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(called, ast.Name) and called.id == "generic"
+
+
+def each_folder_has_tests(checkout: Checkout) -> Iterator[str]:
+    """Folders of tests and folders of the source have the same names."""
+    root = checkout["mdtensor"].path.parents[1]
+    sources = {
+        module.path.parent.relative_to(root).as_posix() for module in checkout.values()
+    }
+    wanted = {name.removeprefix("mdtensor/") for name in sources} - {"mdtensor"}
+    tested = {
+        path.parent.relative_to(root / "tests").as_posix()
+        for path in (root / "tests").rglob("test_*.py")
+    }
+    for name in sorted(tested - wanted - {"."}):
+        if name.split("/")[0] not in ACROSS:
+            yield f"tests/{name}: no folder of the source has this name"
+    # Below these, a folder may be tested together with the one above it.
+    for name in sorted(wanted):
+        above = name.rpartition("/")[0]
+        if above in {"", "kernels", "quant"} and not _is_tested(name, tested):
+            yield f"{name}: tests/{name} does not exist"
+
+
+def _is_tested(name: str, tested: set[str]) -> bool:
+    return name == "kernels/reference" or any(
+        each == name or each.startswith(name + "/") for each in tested
+    )
+
+
 def files_are_short(checkout: Checkout) -> Iterator[str]:
     for module in checkout.values():
         lines = len(module.path.read_text().splitlines())
@@ -565,6 +649,9 @@ RULES: list[Rule] = [
     strangers_are_named_where_they_belong,
     no_cycles,
     names_say_something,
+    retired_words_stay_away,
+    families_have_one_name,
+    each_folder_has_tests,
     files_are_short,
     functions_are_short,
     no_star_imports,
@@ -605,7 +692,11 @@ CLEAN = {
     "mdtensor/device.py": "from .errors import MdtensorError",
     "mdtensor/dispatch/operation.py": "import plum\nimport mdtensor.errors",
     "mdtensor/generics/__init__.py": "from .elementwise import add as add",
-    "mdtensor/generics/elementwise.py": "import mdtensor.dispatch.operation",
+    "mdtensor/generics/elementwise.py": """
+        import mdtensor.dispatch.operation
+        @generic(deduce=None)
+        def add(x1, x2, /): pass
+    """,
     "mdtensor/coercion.py": "from mdtensor import dtypes",
     "mdtensor/operators.py": "from mdtensor.generics import add",
     "mdtensor/tensor.py": "from mdtensor.operators import Operators",
@@ -630,6 +721,14 @@ CLEAN = {
     "quant/qparams.py": "from mdtensor.errors import MdtensorError",
     "quant/ops/__init__.py": "import mdtensor as md\nfrom ..qparams import QParams",
     "quant/model/__init__.py": "import onnx\nfrom mdtensor.quant.ops import conv",
+    "tests/cli/test_commands.py": "",
+    "tests/dispatch/test_operation.py": "",
+    "tests/generics/test_elementwise.py": "",
+    "tests/kernels/cpu/test_isa.py": "",
+    "tests/ops/test_elementwise.py": "",
+    "tests/quant/model/test_model.py": "",
+    "tests/quant/ops/test_conv.py": "",
+    "tests/typing/test_checkers.py": "",
 }
 
 SINS: dict[Rule, list[tuple[str, str]]] = {
@@ -687,6 +786,20 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
     names_say_something: [
         ("quant/utils.py", ""),
         ("kernels/common/__init__.py", ""),
+    ],
+    retired_words_stay_away: [
+        ("kernels/cpu/crew.py", ""),
+        ("quant/qparams.py", "def ruled(grid): pass"),
+        ("quant/qparams.py", "def f(team): pass"),
+        ("quant/qparams.py", "certain_sum = 1"),
+    ],
+    families_have_one_name: [
+        ("mdtensor/ops/conv.py", "@method(add)\ndef add(x): pass"),
+        ("quant/ops/conv.py", "@method(add)\ndef add(x): pass"),
+    ],
+    each_folder_has_tests: [
+        ("tests/core/test_dtypes.py", ""),
+        ("quant/weights/quantize.py", ""),
     ],
     files_are_short: [
         ("mdtensor/ops/conv.py", "pass\n" * (FILE_LINES + 1)),

@@ -311,7 +311,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    is_ruled = rounding_rule("div", grid) is not None
+    has_rule = rounding_rule("div", grid) is not None
 
     def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
@@ -324,7 +324,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> R
         if ((a == 0) & (b == 0)).any():
             call = describe("div", x1, x2)
             raise CastError("0 / 0 is undefined", "Mask it first", call)
-        if is_ruled:
+        if has_rule:
             return rounding_rule("div", grid)(x1, x2, grid)
         return _round_to(codes, x1, x2, grid)
 

@@ -85,8 +85,8 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) ->
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     grid, is_wide = _with_rule(qparams, rounding), x.dtype is dtypes.float64
-    is_ruled = rounding_rule("quantize", grid) is not None
-    if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
+    has_rule = rounding_rule("quantize", grid) is not None
+    if not has_rule and x.dtype is dtypes.float32 and _is_plain(grid):
         return BoundQuantize(grid, x.size)
 
     def run(x: FloatingTensor) -> Any:
@@ -94,7 +94,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) ->
         with np.errstate(invalid="ignore"):
             if x.size and np.isnan(np.max(x.buffer)):
                 raise _nan_error(x)
-        if is_ruled:
+        if has_rule:
             return rounding_rule("quantize", grid)(x, grid)
         return round_to_grid(x.buffer.astype(np.float64), grid, is_wide)
 

@@ -67,7 +67,7 @@ def check(study: Study) -> Iterator[Finding]:
             alive.update(table.methods[m] for m in _reachable(table))
         lost = seen - alive
         dead = [
-            m for m in found.methods if m in lost and _is_certain(m, study.universe)
+            m for m in found.methods if m in lost and _is_always_dead(m, study.universe)
         ]
         calls = _calls(dead, tables.values())
         total = sum(table.total for table in tables.values())
@@ -75,7 +75,7 @@ def check(study: Study) -> Iterator[Finding]:
             yield _finding(found, method, calls[method], total)
 
 
-def _is_certain(method: Registered, universe: Universe) -> bool:
+def _is_always_dead(method: Registered, universe: Universe) -> bool:
     """Return whether the universe holds all classes that fit a method."""
     # An unfaithful annotation (MDT006) may match by value, so classes prove nothing.
     members = (cls for kind in method.hints for cls in kind.members)
