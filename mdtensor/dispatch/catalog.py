@@ -7,6 +7,7 @@ You can write a short name (`add`), a prefix (`tensor.add`, `tile.add`), a categ
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any, overload
 
@@ -72,6 +73,22 @@ def is_op_registered(name: str | Generic) -> bool:
     return any(call is found for call in operations().values())
 
 
+#: Categories of version 0.1, and the ones that their operations have now.
+RENAMED = {
+    "exponential": "math",
+    "floating": "math",
+    "logic": "comparison",
+    "parts": "arithmetic",
+    "rounding": "arithmetic",
+    "scan": "reduction",
+    "searching": "sorting",
+    "sets": "sorting",
+    "shares": "activation",
+    "special": "math",
+    "trigonometry": "math",
+}
+
+
 def ops(category: str | None = None) -> tuple[str, ...]:
     """Return the names of all operations, or of one category, sorted.
 
@@ -80,13 +97,20 @@ def ops(category: str | None = None) -> tuple[str, ...]:
 
     Example:
         >>> import mdtensor as md
-        >>> md.ops("sorting")
-        ('argsort', 'sort')
+        >>> md.ops("attention")
+        ('embedding', 'one_hot', 'scaled_dot_product_attention')
     """
     known = [call.operation for call in _all().values()]
     if category is None:
         return tuple(sorted({operation.name for operation in known}))
     listed = sorted({operation.category for operation in known})
+    if category in RENAMED and category not in listed:
+        warnings.warn(
+            f"the category {category!r} is now {RENAMED[category]!r}",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        category = RENAMED[category]
     if not isinstance(category, str) or category not in listed:
         problem = f"category is {shown(category)}"
         raise OptionError(problem, f"Use one of {', '.join(listed)}")
@@ -196,7 +220,8 @@ def _find_all(name: str) -> dict[str, Generic]:
     found = {
         qualified: call
         for qualified, call in known.items()
-        if call.operation.name == short and family in ("", call.operation.category)
+        if call.operation.name == short
+        and (not family or call.operation.category in (family, RENAMED.get(family)))
     }
     # Importing another package must not make our own names ambiguous.
     ours = {q: call for q, call in found.items() if q.startswith("mdtensor.generics.")}

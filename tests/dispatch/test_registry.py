@@ -297,3 +297,9 @@ def test_everything_is_as_before() -> None:
     assert (registry.entries(), md.devices(), md.leaves(), md.operations()) == before
     for call in md.operations().values():
         assert call.operation.methods or call.__name__ not in vars(md)
+
+
+def test_old_categories_lead_to_new_ones() -> None:
+    with pytest.warns(DeprecationWarning, match="'trigonometry' is now 'math'"):
+        assert "sin" in md.ops("trigonometry")
+    assert md.get_op("trigonometry.sin") is md.get_op("math.sin") is md.sin
