@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch.numpy_arguments import NUMPY
+from mdtensor.dispatch.call import NUMPY
 from mdtensor.errors import (
     DispatchError,
     GridError,

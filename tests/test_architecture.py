@@ -27,10 +27,10 @@ PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"files", "html", "printing", "dispatch.place", "dispatch.suggestions"},
+    {"files", "html", "printing", "dispatch.suggestions"},
     {"errors"},
     {"device", "dtypes", "dispatch.declaration", "dispatch.call"},
-    {"promotion", "type_info", "dispatch.checks", "dispatch.numpy_arguments"},
+    {"promotion", "type_info", "dispatch.checks"},
     {"coercion", "spec", "dispatch.call_errors"},
     {"interop", "dispatch.method"},
     {"dispatch.operation"},

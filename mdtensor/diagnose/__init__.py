@@ -3,8 +3,8 @@
     report = analyze()                    # every hazard, with the method that mends it
     print(explain(add, Int8Tensor, int))  # which method runs, and why no other does
 
-The imports inside go one way: hints <- source <- universe <- table <- fixes <- study,
-finding <- rule <- rules <- report <- explain, freeze.
+The imports inside go one way: hints <- source <- finding, universe <- table <- fixes <-
+study <- rules <- report <- explain, freeze.
 """
 
 from __future__ import annotations
@@ -35,5 +35,8 @@ from mdtensor.diagnose.report import (
     rule as rule,
     rules as rules,
 )
-from mdtensor.diagnose.rule import Rule as Rule
-from mdtensor.diagnose.study import Contract as Contract, contract as contract
+from mdtensor.diagnose.study import (
+    Contract as Contract,
+    Rule as Rule,
+    contract as contract,
+)

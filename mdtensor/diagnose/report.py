@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mdtensor.diagnose.finding import LEVELS, Finding, level_counts, quantity
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import is_function, source, sources
-from mdtensor.diagnose.study import Study, contracts_of
+from mdtensor.diagnose.study import Rule, Study, contracts_of
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import DataError, OptionError, shown
 from mdtensor.html import join, small_table, tag

@@ -1,4 +1,4 @@
-"""The input of the rules: functions, their dispatch tables, the order of their hints.
+"""A rule of the checker, and its input: functions, dispatch tables, the order of hints.
 
 A contract is a promise that a function has a method for certain types; a study holds
 the contracts about its functions, which MDT012 checks.
@@ -6,14 +6,15 @@ the contracts about its functions, which MDT012 checks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mdtensor.diagnose.finding import Finding, MethodInfo
 from mdtensor.diagnose.fixes import Meets, spellings
 from mdtensor.diagnose.hints import Hint, Order, hint
-from mdtensor.diagnose.source import Registered, Source, source
+from mdtensor.diagnose.source import Registered, Source, distribution, source
 from mdtensor.diagnose.table import Cells, Table, tabulate
 from mdtensor.diagnose.universe import Universe, backend
 from mdtensor.errors import OptionError, shown
@@ -211,3 +212,46 @@ def arities(found: Source) -> tuple[int, ...]:
         longest = max(max(counts) + 1, min(len(open_ended), MIXED))
         counts.update(range(min(open_ended), longest + 1))
     return tuple(sorted(counts - ({0} if found.is_operation else set())))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One hazard.
+
+    Args:
+        id: the id, such as `MDT001`; no other hazard ever gets it.
+        level: `error`, `warning` or `info`.
+        title: the hazard in a few words.
+        explanation: what happens, who notices it, and how to mend it.
+        example: bad source; it makes a plum.Dispatcher called `dispatch`.
+        repaired: the same source without the hazard.
+        check: a function that finds the hazard in a study.
+    """
+
+    id: str
+    level: str
+    title: str
+    explanation: str
+    example: str
+    repaired: str
+    check: Callable[[Study], Iterable[Finding]]
+
+    def finding(
+        self, found: Source, methods: Sequence[Registered], message: str, **more: Any
+    ) -> Finding:
+        """Make a finding of this rule, for the distribution of the last method."""
+        if methods and "distribution" not in more:
+            last = max(methods, key=lambda method: method.order)
+            more["distribution"] = distribution(last.module)
+        listed = tuple(map(MethodInfo.of, methods))
+        return Finding(self.id, self.level, found.name, message, listed, **more)
+
+    def __str__(self) -> str:
+        parts = [f"{self.id} ({self.level}): {self.title}", self.explanation.strip()]
+        parts += ["Bad:", _indent(self.example), "Good:"]
+        return "\n\n".join([*parts, _indent(self.repaired)])
+
+
+def _indent(source: str) -> str:
+    lines = source.strip().splitlines()
+    return "\n".join(f"    {line}" if line else "" for line in lines)

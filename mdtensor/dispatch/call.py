@@ -8,6 +8,11 @@ If a call does not fit the parameters of a function, Python raises an error that
 function cannot catch. Therefore the generated function accepts more arguments than
 declared, and raises its own error: by position in all operations, by name in
 operations with options.
+
+NumPy arrays and scalars as arguments become tensors of their own element types. This
+one rule holds for functions, methods, operators and NumPy's ufuncs. It costs calls with
+tensors nothing: only when the call table does not have a tuple of types, the operation
+looks up a function, which for NumPy types is one that converts first.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from inspect import Parameter
 from types import CodeType, FunctionType
 from typing import Any
 
-from mdtensor.errors import OptionError, shown
+import numpy as np
+
+from mdtensor.errors import OptionError, checked, shown
 
 # All names start with an underscore, so that a parameter may be called `method`.
 _CALL = """
@@ -289,3 +296,40 @@ def _with_metadata(call: Any, operation: Any) -> Callable[..., Any]:
     call.__signature__ = _public(operation)
     dressed: Callable[..., Any] = call
     return dressed
+
+
+NUMPY = (np.ndarray, np.generic)
+#: `np.float64` derives from Python's float, so a method for `float` would accept it as
+#: a weak scalar. `np.float32` does not, and fits the same parameters otherwise.
+_SIBLINGS: dict[type, type] = {np.float64: np.float32, np.complex128: np.complex64}
+
+
+def is_numpy(kind: type) -> bool:
+    """Return whether `kind` is a class of NumPy arrays or scalars."""
+    return issubclass(kind, NUMPY)
+
+
+def need_tensors(operation: Any, types: tuple[type, ...]) -> bool:
+    """Return whether a call with `types` must convert NumPy arguments first.
+
+    A method that names NumPy types, or accepts any object, receives them unchanged.
+    """
+    if not any(map(is_numpy, types)):
+        return False
+    plain = tuple(_SIBLINGS.get(kind, kind) for kind in types)
+    return not any(method.accepts(plain) for method in operation.methods)
+
+
+def converter(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a function that makes tensors of NumPy arguments and calls `operation`."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        def tensors() -> list[Any]:
+            return [from_numpy(x) if isinstance(x, NUMPY) else x for x in arguments]
+
+        # Arrays of strings do not have a tensor type: the error must name the call.
+        found = checked(operation.name, arguments, tensors)
+        given = (found,) if operation.sequence else found
+        return operation.function(*given, **options)
+
+    return call

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdtensor.dispatch import call_errors
-from mdtensor.dispatch.method import Implementation, Method, Selection, Trial
+from mdtensor.dispatch.method import Implementation, Method, Selection, Trial, place_of
 from mdtensor.dispatch.operation import Operation, operations
-from mdtensor.dispatch.place import place_of
 from mdtensor.errors import OptionError, shown
 from mdtensor.kernels.observe import Cast, Kernel, Observation, observe_kernels
 from mdtensor.spec.spec import TensorSpec

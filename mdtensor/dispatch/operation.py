@@ -29,7 +29,7 @@ from warnings import warn
 import plum
 
 from mdtensor.dispatch import call_errors
-from mdtensor.dispatch.call import callable_of, target
+from mdtensor.dispatch.call import callable_of, converter, need_tensors, target
 from mdtensor.dispatch.call_errors import refuse
 from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.declaration import (
@@ -48,7 +48,6 @@ from mdtensor.dispatch.method import (
     refuse_frozen,
     refuse_misfit,
 )
-from mdtensor.dispatch.numpy_arguments import converter, need_tensors
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 
 _OPERATIONS: dict[str, Generic] = {}

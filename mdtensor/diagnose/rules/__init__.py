@@ -1,10 +1,10 @@
-"""The rules of the checker, one a file, in the order of their ids."""
+"""The rules of the checker, in the order of their ids."""
 
 from __future__ import annotations
 
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import (
     ambiguous,
+    annotation,
     dead,
     holes,
     homonyms,
@@ -15,27 +15,25 @@ from mdtensor.diagnose.rules import (
     piracy,
     precedence,
     registration,
-    returns,
-    unfaithful,
-    unresolvable,
 )
+from mdtensor.diagnose.study import Rule
 
 RULES: dict[str, Rule] = {
-    hazard.RULE.id: hazard.RULE
-    for hazard in (
-        ambiguous,
-        latent,
-        overwritten,
-        dead,
-        piracy,
-        unfaithful,
-        registration,
-        homonyms,
-        unresolvable,
-        returns,
-        precedence,
-        holes,
-        parameters,
-        keywords,
+    rule.id: rule
+    for rule in (
+        ambiguous.RULE,
+        latent.RULE,
+        overwritten.RULE,
+        dead.RULE,
+        piracy.RULE,
+        annotation.UNFAITHFUL,
+        registration.RULE,
+        homonyms.RULE,
+        annotation.UNRESOLVABLE,
+        annotation.RETURN,
+        precedence.RULE,
+        holes.RULE,
+        parameters.RULE,
+        keywords.RULE,
     )
 }

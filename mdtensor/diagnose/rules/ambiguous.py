@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from mdtensor.diagnose.finding import Finding, relations, type_names
 from mdtensor.diagnose.fixes import Scope, decides, deciding, header
 from mdtensor.diagnose.hints import bits
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Source
-from mdtensor.diagnose.study import Group, Study, group_calls, reach
+from mdtensor.diagnose.study import Group, Rule, Study, group_calls, reach
 
 EXPLANATION = """
 Two methods take the arguments of a call. One is more specific in the first argument,

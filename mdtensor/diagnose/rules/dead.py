@@ -9,9 +9,8 @@ import plum
 from mdtensor.diagnose.finding import Finding, quantity
 from mdtensor.diagnose.fixes import spellings
 from mdtensor.diagnose.hints import SHOWN, bits
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 from mdtensor.diagnose.table import Table
 from mdtensor.diagnose.universe import Universe
 

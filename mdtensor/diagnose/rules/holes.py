@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from mdtensor.diagnose.finding import Finding, type_names
 from mdtensor.diagnose.fixes import header
 from mdtensor.diagnose.hints import derives, hint, short
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source, distribution
-from mdtensor.diagnose.study import Contract, Study, reach
+from mdtensor.diagnose.study import Contract, Rule, Study, reach
 from mdtensor.diagnose.table import Table, tabulate
 
 EXPLANATION = """

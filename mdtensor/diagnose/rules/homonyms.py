@@ -7,9 +7,8 @@ from itertools import groupby
 
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import qualified
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import distribution
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 
 EXPLANATION = """
 Two classes have the same module and the same qualified name: you ran a notebook cell

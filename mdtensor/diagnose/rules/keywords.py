@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules.overwritten import has_other_keywords
 from mdtensor.diagnose.source import Registered
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 
 EXPLANATION = """
 Dispatch looks at positional arguments only, never at keywords. Two methods with the

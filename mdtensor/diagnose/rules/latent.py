@@ -7,8 +7,7 @@ from itertools import permutations, product
 
 from mdtensor.diagnose.finding import Finding, relations
 from mdtensor.diagnose.hints import Hint, Order, bits, derives
-from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, group_calls
+from mdtensor.diagnose.study import Rule, Study, group_calls
 from mdtensor.diagnose.table import Cells, Table
 from mdtensor.diagnose.universe import Universe
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, MethodInfo
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 
 EXPLANATION = """
 Two methods of a function take the same types. Only the method that is registered last

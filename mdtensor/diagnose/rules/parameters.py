@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 
 EXPLANATION = """
 A parameter without an annotation takes every type. `Any` says so on purpose; a missing

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import Hint, short
-from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source, distribution
-from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.study import Rule, Study
 
 EXPLANATION = """
 A package adds a method to a function that it does not own, and owns none of the types.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, relations, type_names
-from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, group_calls, reach
+from mdtensor.diagnose.study import Rule, Study, group_calls, reach
 
 EXPLANATION = """
 Several methods fit a call equally well, and one has the highest precedence. The call

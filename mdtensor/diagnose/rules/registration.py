@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, type_names
 from mdtensor.diagnose.hints import bits
-from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, group_calls, reach
+from mdtensor.diagnose.study import Rule, Study, group_calls, reach
 
 EXPLANATION = """
 plum's rules for signatures with `*arguments` are not an order: `f(*x: T)` and
