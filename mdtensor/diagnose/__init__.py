@@ -32,9 +32,8 @@ from mdtensor.diagnose.freeze import freeze as freeze, late as late, thaw as tha
 from mdtensor.diagnose.report import (
     Report as Report,
     analyze as analyze,
-    rule as rule,
-    rules as rules,
 )
+from mdtensor.diagnose.rules import rule as rule, rules as rules
 from mdtensor.diagnose.study import (
     Contract as Contract,
     Rule as Rule,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from mdtensor.diagnose.finding import LEVELS, Finding, level_counts, quantity
 from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import is_function, source, sources
-from mdtensor.diagnose.study import Rule, Study, contracts_of
+from mdtensor.diagnose.study import Study, contracts_of
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import DataError, OptionError, shown
 from mdtensor.html import join, small_table, tag
@@ -163,29 +163,6 @@ def _refuse_second_function(first: Any, second: Any) -> NoReturn:
         f"a universe is a list of classes, not the function {other}",
         f"Pass several functions as one list: analyze([{one}, {other}])",
     )
-
-
-def rules() -> tuple[Rule, ...]:
-    """Return all rules, sorted by id."""
-    return tuple(RULES.values())
-
-
-def rule(name: str) -> Rule:
-    """Return the rule with an id; it prints as its explanation.
-
-    Raises:
-        OptionError: no rule has the id.
-
-    Example:
-        >>> rule("MDT001").title
-        'ambiguous call'
-
-    Source: rustc, `--explain`.
-    """
-    found = RULES.get(name.upper()) if isinstance(name, str) else None
-    if found is None:
-        raise OptionError(f"no rule {shown(name)}", f"There are {', '.join(RULES)}")
-    return found
 
 
 SCHEMA = 1

@@ -17,6 +17,7 @@ from mdtensor.diagnose.rules import (
     registration,
 )
 from mdtensor.diagnose.study import Rule
+from mdtensor.errors import OptionError, shown
 
 RULES: dict[str, Rule] = {
     rule.id: rule
@@ -37,3 +38,26 @@ RULES: dict[str, Rule] = {
         keywords.RULE,
     )
 }
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return all rules, sorted by id."""
+    return tuple(RULES.values())
+
+
+def rule(name: str) -> Rule:
+    """Return the rule with an id; it prints as its explanation.
+
+    Raises:
+        OptionError: no rule has the id.
+
+    Example:
+        >>> rule("MDT001").title
+        'ambiguous call'
+
+    Source: rustc, `--explain`.
+    """
+    found = RULES.get(name.upper()) if isinstance(name, str) else None
+    if found is None:
+        raise OptionError(f"no rule {shown(name)}", f"There are {', '.join(RULES)}")
+    return found
