@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import conv, elementwise, matmul
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.program.step import aligned_bytes
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
+from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
 from mdtensor.kernels.rescale import rescale
 
 RNG = np.random.default_rng(1)

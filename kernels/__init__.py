@@ -3,8 +3,8 @@
 Arithmetic: activation codes are uint8, weights int8, accumulators int32 and exact.
 Every rounding is out = clamp(round_half_even(exact value) + zero_point, lo, hi): the
 exact value is a rational (`rescale.py`), computed in float32 and decided by integers
-next to a tie (`cpu/rounding`, decision 0003). So every ISA and every number of threads
-gives the same bytes.
+next to a tie (`cpu/rounding.py`, decision 0003). So every ISA and every number of
+threads gives the same bytes.
 
 Arrays: 1-D and C-contiguous, images NHWC; a kernel does not allocate what it returns.
 `out` aliases an input only where the docstring allows it. Integers are int64 unless the

@@ -6,7 +6,7 @@
 
 Compiled kernels report themselves: after the call, the Python code that calls one runs
 `if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through
-`numpy/runtime.py` are seen by its runner, which `observe_kernels` replaces. The other
+`numpy/__init__.py` are seen by its runner, which `observe_kernels` replaces. The other
 NumPy kernels are seen when Python enters them. Without a block, this costs compiled
 kernels one `if`.
 """
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy import runtime
+from mdtensor.kernels import numpy as numpy_kernels
 
 #: Number of blocks that observe now, in all threads; kernels read it before a report.
 ACTIVE = 0
@@ -39,7 +39,7 @@ _ABOUT_TYPES = frozenset(
 _FORWARDING = frozenset(
     f"mdtensor.kernels.{name}"
     for name in (
-        *("observe", "rescale", "refusal", "cpu.compilation", "numpy.runtime"),
+        *("observe", "rescale", "refusal", "cpu.compilation", "numpy"),
         *("numpy.ufunc", "numpy.float16", "numpy.layout", "numpy.threads"),
         "numpy.overflow",
     )
@@ -188,9 +188,9 @@ def spread(function: Callable[..., object], *operands: Any) -> None:
 @contextmanager
 def observe_kernels() -> Iterator[Observation]:
     """Observe the kernels that this context runs; an inner block has its own result."""
-    seen, run = Observation(), runtime.current()
+    seen, run = Observation(), numpy_kernels.current()
     token = _SEEN.set(seen)
-    runtime.replace(_recording(seen, run))
+    numpy_kernels.replace(_recording(seen, run))
     before = sys.getprofile()
     # Never replace the profiler of a user; then only kernels that report themselves are
     # seen.
@@ -206,7 +206,7 @@ def observe_kernels() -> Iterator[Observation]:
         if is_free:
             sys.setprofile(before)
         _count(-1)
-        runtime.replace(run)
+        numpy_kernels.replace(run)
         _SEEN.reset(token)
 
 

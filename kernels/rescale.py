@@ -3,7 +3,7 @@
 A kernel computes v = float32(acc) * multiplier, whose error is at most
 3.01 * 2**-24 * |v|. So for |v| <= 512 only a v within 2**-13 of a half can round to the
 wrong side. For such a lane the integers P and Q of ratio = P / Q decide
-(`cpu/rounding/requantize.py`, decision 0003).
+(`cpu/rounding.py`, decision 0003).
 """
 
 import math

@@ -30,7 +30,7 @@ from mdtensor import (
 )
 from mdtensor.errors import shown, type_and_shape
 from mdtensor.extend import join_parts, summary_indices
-from mdtensor.kernels.numpy import int4
+from mdtensor.kernels.numpy.conversion import pack_int4, unpack_int4
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -455,7 +455,7 @@ class PackedTensor(NarrowTensor):
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
         """Return the tensor whose `.codes` these are, without a check of them."""
-        return cls.wrap(int4.pack(codes), qparams, codes.shape)
+        return cls.wrap(pack_int4(codes), qparams, codes.shape)
 
     def _become(self, made: Self) -> None:
         super()._become(made)
@@ -472,7 +472,7 @@ class PackedTensor(NarrowTensor):
     @property
     def code_array(self) -> Any:
         """Return a copy of the codes, one in a byte."""
-        return int4.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
+        return unpack_int4(self.buffer, self.shape, self.qparams.minimum < 0)
 
     @property
     def codes(self) -> Tensor:
@@ -594,6 +594,6 @@ def wrap_codes(
     new._qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):
         new.shape, new.is_part = codes.shape, False
-        codes = int4.pack(codes)
+        codes = pack_int4(codes)
     new.buffer = codes
     return new  # type: ignore[no-any-return]

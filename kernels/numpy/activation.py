@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import elementwise
 from mdtensor.kernels.numpy.arithmetic import clip
 from mdtensor.kernels.numpy.float16 import LARGE, is_narrow
 from mdtensor.kernels.numpy.math import FLOAT64, erf64
-from mdtensor.kernels.numpy.runtime import elementwise
 from mdtensor.kernels.numpy.ufunc import BLOCK, in_blocks, in_float32, in_short_blocks
 
 Array = npt.NDArray[Any]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import elementwise, quietly
 from mdtensor.kernels.numpy.conversion import element
 from mdtensor.kernels.numpy.float16 import is_narrow, widen
-from mdtensor.kernels.numpy.runtime import elementwise, quietly
 from mdtensor.kernels.numpy.ufunc import binary, run_and_round, unary
 
 Array = npt.NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.runtime import elementwise, quiet
+from mdtensor.kernels.numpy import elementwise, quiet
 from mdtensor.kernels.numpy.ufunc import FLOAT32, binary, is_narrow
 
 Array = npt.NDArray[Any]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import empty
 from mdtensor.kernels.numpy.matmul import round_to
-from mdtensor.kernels.numpy.runtime import empty
 from mdtensor.kernels.numpy.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]

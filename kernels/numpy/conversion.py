@@ -5,6 +5,16 @@ rounding once, half to even; True becomes 1, and every number but 0 becomes True
 `outside` and `inexact` find the values that do not fit. `saturating` and `wrapping`
 convert these in two ways, and agree with `nearest` on all others. A complex number is
 converted part by part; only `nearest` converts it to a bool.
+
+4-bit codes, two in each byte, are packed along the last axis, the low nibble first:
+
+    byte[..., i] = code[..., 2i] + 16 · code[..., 2i + 1]     codes modulo 16
+
+    pack_int4     int8 or uint8 [..., n] to uint8 [..., ceil(n / 2)]; any strides
+    unpack_int4   uint8 [..., ceil(n / 2)] to int8 or uint8 [..., n]
+
+After an odd number of codes the high nibble is 0. An array without axes takes one byte.
+Both write new memory. Source: ONNX, "int4" in docs/docsgen/source/technical.
 """
 
 from __future__ import annotations
@@ -18,8 +28,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quiet, quietly
 from mdtensor.kernels.numpy.float16 import FLOAT32, cast, is_floating, is_narrow
-from mdtensor.kernels.numpy.runtime import quiet, quietly
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -278,3 +288,30 @@ def _part(dtype: DType) -> DType:
 def promote(x: Array, dtype: np.dtype[Any]) -> Array:
     """Convert x to `dtype`, rounded once, integers wrapped; x itself if unchanged."""
     return x if x.dtype == dtype else nearest(x, dtype)
+
+
+_BYTES = np.arange(256, dtype=np.uint8)
+#: Both codes of each byte.
+UNSIGNED_NIBBLES = np.stack([_BYTES & 15, _BYTES >> 4], axis=1)
+SIGNED_NIBBLES = ((UNSIGNED_NIBBLES ^ 8) - np.uint8(8)).view(np.int8)
+
+
+def pack_int4(codes: Array) -> Array:
+    """Pack the lower 4 bits of each code into bytes."""
+    nibbles = np.asarray(codes.astype(np.uint8) & 15)
+    if not codes.ndim:
+        return nibbles
+    low, high = nibbles[..., ::2], nibbles[..., 1::2]
+    packed = np.array(low)
+    packed[..., : high.shape[-1]] |= high << 4
+    return packed
+
+
+def unpack_int4(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
+    """Unpack codes of `shape`; int8 if `signed`, else uint8."""
+    # One look-up gives both codes of a byte, the sign included.
+    pairs = (SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES)[packed]
+    if not shape:
+        return np.asarray(pairs[..., 0])
+    rows = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
+    return np.ascontiguousarray(rows[..., : shape[-1]])

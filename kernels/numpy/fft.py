@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quietly
 from mdtensor.kernels.numpy.conversion import promote
-from mdtensor.kernels.numpy.runtime import quietly
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]

@@ -22,8 +22,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy import float8
-from mdtensor.kernels.numpy.runtime import empty, joint_shape, quietly
+from mdtensor.kernels.numpy import empty, float8, joint_shape, quietly
 from mdtensor.kernels.numpy.threads import POOL
 
 Array = npt.NDArray[Any]

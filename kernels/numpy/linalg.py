@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quiet, quietly
 from mdtensor.kernels.numpy.conversion import promote
-from mdtensor.kernels.numpy.runtime import quiet, quietly
 from mdtensor.kernels.numpy.ufunc import in_float32
 
 Array = npt.NDArray[Any]

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quiet
 from mdtensor.kernels.numpy.float16 import is_narrow
-from mdtensor.kernels.numpy.runtime import quiet
 from mdtensor.kernels.numpy.ufunc import in_short_blocks
 
 Array = npt.NDArray[Any]

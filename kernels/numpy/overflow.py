@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.runtime import quietly
+from mdtensor.kernels.numpy import quietly
 
 Array = npt.NDArray[Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quietly
 from mdtensor.kernels.numpy.conv import with_border
 from mdtensor.kernels.numpy.matmul import round_to
-from mdtensor.kernels.numpy.runtime import quietly
 from mdtensor.kernels.numpy.ufunc import compute_dtype, in_float32
 
 Array = npt.NDArray[Any]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quietly
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import is_narrow, widen
-from mdtensor.kernels.numpy.runtime import quietly
 from mdtensor.kernels.numpy.ufunc import compute_dtype, run_and_round
 
 Array = npt.NDArray[Any]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy import quiet
 from mdtensor.kernels.numpy.comparison import compare
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import FLOAT32, is_narrow, widen
 from mdtensor.kernels.numpy.reduction import as_bool
-from mdtensor.kernels.numpy.runtime import quiet
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels import observe
-from mdtensor.kernels.numpy import float16
+from mdtensor.kernels.numpy import elementwise, empty, float16, joint_shape, quietly
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import (
     FLOAT32 as FLOAT32,
@@ -23,7 +23,6 @@ from mdtensor.kernels.numpy.float16 import (
     round_to,
     widen,
 )
-from mdtensor.kernels.numpy.runtime import elementwise, empty, joint_shape, quietly
 from mdtensor.kernels.numpy.threads import LARGE, POOL
 
 Array = npt.NDArray[Any]

@@ -7,7 +7,7 @@ Source: gemmlowp, `fixedpoint/fixedpoint.h`; LiteRT, `kernels/internal/common.cc
 
 import numpy as np
 
-from mdtensor.kernels.presets.grid import half_away
+from mdtensor.kernels.presets import half_away
 
 
 def quantize_multiplier(real):

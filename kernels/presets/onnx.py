@@ -13,7 +13,7 @@ Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
 
 import numpy as np
 
-from mdtensor.kernels.presets.grid import exp_f32
+from mdtensor.kernels.presets import exp_f32
 from mdtensor.kernels.presets.ort import curve, quantize, requantize
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from mdtensor.kernels.presets.grid import exp_f32
+from mdtensor.kernels.presets import exp_f32
 
 #: Distance of the sum of powers from the largest float32, as a power of e.
 SPARE = 5

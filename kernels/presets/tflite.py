@@ -9,6 +9,7 @@ Source: LiteRT 2.3.0, `tflite/kernels/internal/reference` and `optimized`.
 
 import numpy as np
 
+from mdtensor.kernels.presets import exp_f32, half_away
 from mdtensor.kernels.presets.fixed_point import (
     high_mul,
     multiply,
@@ -18,7 +19,6 @@ from mdtensor.kernels.presets.fixed_point import (
     shift_up,
     wrap_int32,
 )
-from mdtensor.kernels.presets.grid import exp_f32, half_away
 
 #: Bits that a sum gains before it is rescaled.
 HEADROOM = 20

@@ -5,7 +5,7 @@ Sums are int64.
 
 import numpy as np
 
-from mdtensor.kernels.reference.rounding import requantize_s32u8, round_half_even
+from mdtensor.kernels.reference import requantize_s32u8, round_half_even
 
 
 def iter_taps(x, kernel, stride, padding, dilation, fill):

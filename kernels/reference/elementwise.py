@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.reference.rounding import requantize_s32u8, round_half_even
+from mdtensor.kernels.reference import requantize_s32u8, round_half_even
 
 
 def lookup_u8(x, table):
@@ -73,18 +73,18 @@ def mean_u8u8(x, ratio, x_zero_point, zero_point, lo, hi):
     return requantize_s32u8(sums, [ratio / pixels], zero_point, lo, hi)
 
 
-# 4-bit codes, two in each byte: the oracle of `kernels/numpy/int4.py`.
+# 4-bit codes, two in each byte: the oracle of `kernels/numpy/conversion.py`.
 #
 #     byte[i] = code[2i] + 16 · code[2i + 1]     codes modulo 16, low nibble first
 
 
-def pack(codes: list[int]) -> list[int]:
+def pack_int4(codes: list[int]) -> list[int]:
     """Pack a row of 4-bit codes into bytes; after an odd number of codes, 0."""
     padded = [*codes, 0]
     return [padded[i] % 16 + 16 * (padded[i + 1] % 16) for i in range(0, len(codes), 2)]
 
 
-def unpack(packed: list[int], count: int, signed: bool) -> list[int]:
+def unpack_int4(packed: list[int], count: int, signed: bool) -> list[int]:
     """Unpack the first `count` codes of a row of bytes."""
     nibbles = [half for byte in packed for half in (byte % 16, byte // 16)]
     codes = [n - 16 if signed and n > 7 else n for n in nibbles]

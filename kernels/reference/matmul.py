@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.reference.rounding import requantize_s32u8, round_to_float32
+from mdtensor.kernels.reference import requantize_s32u8, round_to_float32
 
 
 def gemm_u8s8s32(a, weight, bias, x_zero_point=0):

@@ -22,9 +22,8 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.kernels.numpy import float16, ufunc as kernel
+from mdtensor.kernels.numpy import float16, runner, ufunc as kernel
 from mdtensor.kernels.numpy.conversion import element
-from mdtensor.kernels.numpy.runtime import runner
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
     DEFAULT,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor.kernels.reference import round_half_even
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32
-from mdtensor.kernels.reference.rounding import round_half_even
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.case import Array, Case

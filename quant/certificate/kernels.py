@@ -5,12 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu import kernel_set, rounding
 from mdtensor.kernels.cpu.generic import elementwise
-from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
-from mdtensor.kernels.reference import conv, matmul
-from mdtensor.kernels.reference.rounding import requantize_s32u8
+from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
+from mdtensor.kernels.reference import conv, matmul, requantize_s32u8
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.case import Array, Case, Pair, Sides
@@ -121,8 +119,7 @@ def lane_rounding(ties: bool) -> Case:
     def compute(threads: int) -> Array:
         scale, limbs = rescale([ratio])
         codes = [
-            requantize.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250)
-            for s in sums
+            rounding.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250) for s in sums
         ]
         return np.array(codes, np.uint8)
 

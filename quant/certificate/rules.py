@@ -14,7 +14,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import OptionError
-from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.presets import Grid
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32
 from mdtensor.kernels.reference.presets import onnx, ort, tflite, xnnpack
 from mdtensor.quant.certificate import case as draw

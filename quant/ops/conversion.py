@@ -31,7 +31,7 @@ from mdtensor.extend import flag
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.kernels.numpy.runtime import LARGE, empty
+from mdtensor.kernels.numpy import LARGE, empty
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     OFFSETS,

@@ -23,7 +23,7 @@ from mdtensor.extend import (
     normalize_axis,
 )
 from mdtensor.kernels.cpu.program.steps import Take
-from mdtensor.kernels.numpy import int4
+from mdtensor.kernels.numpy.conversion import pack_int4
 from mdtensor.quant.deduction import (
     on_grid,
     result_shape,
@@ -122,7 +122,7 @@ def _write(x: QuantizedTensor, key: object, value: object) -> QuantizedTensor:
         )
     setitem(codes, key, given)
     if isinstance(x, PackedTensor):
-        x.buffer[...] = int4.pack(codes.buffer)
+        x.buffer[...] = pack_int4(codes.buffer)
     return x
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdtensor import DType, OptionError, Tensor
 from mdtensor.errors import checked, written
 from mdtensor.extend import Window
-from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.presets import Grid
 from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.grids.combine import Operand, check_one_scale

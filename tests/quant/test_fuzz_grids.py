@@ -16,8 +16,8 @@ from support.layouts import SCALES, USUAL_SCALES, any_codes, laid
 
 import mdtensor as md
 from mdtensor import quant
+from mdtensor.kernels.reference import round_to_float32
 from mdtensor.kernels.reference.matmul import gemm_f32f32f32
-from mdtensor.kernels.reference.rounding import round_to_float32
 from mdtensor.quant import qint32
 from mdtensor.quant.dtypes import FLOATS
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.kernels.numpy import int4
+from mdtensor.kernels.numpy.conversion import pack_int4
 from mdtensor.quant import QParams
 from mdtensor.quant.dtypes import FLOATS, SYMMETRIC
 from mdtensor.safetensors import SafeTensors, load, save
@@ -202,7 +202,7 @@ def test_damaged_notes(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE_4)
 def test_damaged_notes_on_four_bits(text: str) -> None:
-    packed = int4.pack(np.array([1, 2, 3, -8], np.int8))
+    packed = pack_int4(np.array([1, 2, 3, -8], np.int8))
     note = {"type": "qint4", "parts": ["", "_scale"], "facts": HOSTILE_4[text]}
     with pytest.raises(md.StorageError) as raised:
         load(noted({"w": packed, "w_scale": ONE}, note))

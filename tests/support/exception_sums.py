@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu.rounding.multipliers import NONE
+from mdtensor.kernels.cpu.rounding import NONE
 from mdtensor.kernels.rescale import rescale
 
 

@@ -31,9 +31,9 @@ from mdtensor.kernels.cpu.generic.conv import (
     im2col_u8 as plain_im2col,
 )
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.multipliers import has_exact_multipliers
-from mdtensor.kernels.cpu.rounding.requantize import (
+from mdtensor.kernels.cpu.rounding import (
     exact_offset,
+    has_exact_multipliers,
     limit_codes,
     offset_of,
 )

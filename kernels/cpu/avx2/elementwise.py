@@ -13,14 +13,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.epilogue import QUAD, Rescaler, load_vectors
 from mdtensor.kernels.cpu.avx2.simd import BYTES, FLOATS, LANES, S32, WORDS
 from mdtensor.kernels.cpu.generic.elementwise import STRIP, interleave
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
+from mdtensor.kernels.cpu.rounding import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, address_of
 
 # Chunks of sums, products and quotients, up to a lane near a tie. Each returns
@@ -304,14 +303,14 @@ def _settle_sums(first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, o
             p = np.int32(np.int32(a[i]) - np.int32(za))
             q = np.int32(np.int32(b[i]) - np.int32(zb))
             v = np.float64(p) * scales[0] + np.float64(q) * scales[1]
-            if abs(v) > requantize.SATURATED or near[0] > MOST_NEAR:
-                out[i] = requantize.add_pair_u8(p, q, limbs, zero_point, lo, hi)
+            if abs(v) > rounding.SATURATED or near[0] > MOST_NEAR:
+                out[i] = rounding.add_pair_u8(p, q, limbs, zero_point, lo, hi)
                 continue
             # v is near k + 1/2, so one comparison decides.
             k = np.int32(np.floor(v))
-            side = requantize.side_of_pair_tie(p, q, k, limbs)
+            side = rounding.side_of_pair_tie(p, q, k, limbs)
             up = side > 0 or (side == 0 and (k & 1) != 0)
-            out[i] = requantize.saturate_u8(k + up, zero_point, lo, hi)
+            out[i] = rounding.saturate_u8(k + up, zero_point, lo, hi)
 
 
 @kernel
@@ -373,7 +372,7 @@ def _settle_products(
             i = group + vectors.trailing_zeros(lanes)
             lanes &= lanes - 1
             p, q = np.int32(a[i]) - np.int32(za), np.int32(b[i]) - np.int32(zb)
-            out[i] = requantize.requantize_s32u8(
+            out[i] = rounding.requantize_s32u8(
                 np.int32(p * q), multiplier[0], limbs, 0, zero_point, lo, hi
             )
 
@@ -381,7 +380,7 @@ def _settle_products(
 @kernel
 def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     """Run the whole chunks of `mul_u8u8u8` for operands of one length."""
-    is_exact = requantize.is_exact_in_float32(limbs, 0)
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
     scale, offset = multiplier[0], np.float32(0)
     if not is_exact:
         scale, offset = np.float32(scale * ONE), offset_of(zero_point)
@@ -440,7 +439,7 @@ def _settle_quotients(first, x, scale, near, zero_point, lo, hi, out):
             v = np.float64(x[i]) / np.float64(scale)
             v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
             rounded = np.int32(np.rint(v))
-            out[i] = requantize.saturate_u8(rounded, zero_point, lo, hi)
+            out[i] = rounding.saturate_u8(rounded, zero_point, lo, hi)
 
 
 @kernel

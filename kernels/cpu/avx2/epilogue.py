@@ -8,12 +8,11 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.simd import BYTES, FLOATS, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
+from mdtensor.kernels.cpu.rounding import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64
 
 QUAD = 4
@@ -179,6 +178,6 @@ def resolve(
             lanes &= lanes - 1
             row, column = i // (LANES * width), n0 + i % (LANES * width)
             if column < n:
-                out[c0 + row * ldc + column] = requantize.requantize_s32u8(
+                out[c0 + row * ldc + column] = rounding.requantize_s32u8(
                     spill[i], multiplier[column], limbs, column, zero_point, lo, hi
                 )

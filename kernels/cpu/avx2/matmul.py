@@ -24,7 +24,7 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.requantize import offset_of
+from mdtensor.kernels.cpu.rounding import offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
 # Codes that are widened at once.

@@ -27,8 +27,8 @@ from mdtensor.kernels.cpu.dot8.epilogue import QUAD, epilogue_of, lane_mask, res
 from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.multipliers import NONE
-from mdtensor.kernels.cpu.rounding.requantize import (
+from mdtensor.kernels.cpu.rounding import (
+    NONE,
     exact_offset,
     limit_codes,
     offset_of,

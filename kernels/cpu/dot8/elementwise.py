@@ -7,7 +7,7 @@ tie.
 
 import numpy as np
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import isa, rounding
 from mdtensor.kernels.cpu.avx2 import elementwise as avx2
 from mdtensor.kernels.cpu.dot8 import avx512
 from mdtensor.kernels.cpu.dot8.elementwise_chunk import (
@@ -27,9 +27,7 @@ from mdtensor.kernels.cpu.dot8.epilogue import lane_mask
 from mdtensor.kernels.cpu.dot8.float_epilogue import limits, trailing_zeros
 from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.multipliers import find_multipliers
-from mdtensor.kernels.cpu.rounding.requantize import ONE, exact_offset, offset_of
+from mdtensor.kernels.cpu.rounding import ONE, exact_offset, find_multipliers, offset_of
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: From this many codes on, the search for an exact multiplier pays; and the factors
@@ -55,14 +53,14 @@ def _settle_sums(
         p, q = np.int32(a[i]) - np.int32(za), np.int32(b[i]) - np.int32(zb)
         x = np.float32(np.float32(p) * multipliers[0])
         v = np.float32(x + np.float32(np.float32(q) * multipliers[1]))
-        if guard >= requantize.HALF or abs(v) > requantize.SATURATED:
-            out[i] = requantize.add_pair_u8(p, q, limbs, zero_point, lo, hi)
+        if guard >= rounding.HALF or abs(v) > rounding.SATURATED:
+            out[i] = rounding.add_pair_u8(p, q, limbs, zero_point, lo, hi)
             continue
         # v is near k + 1/2, so one comparison decides.
         k = np.int32(np.floor(v))
-        side = requantize.side_of_pair_tie(p, q, k, limbs)
+        side = rounding.side_of_pair_tie(p, q, k, limbs)
         up = side > 0 or (side == 0 and (k & 1) != 0)
-        out[i] = requantize.saturate_u8(k + up, zero_point, lo, hi)
+        out[i] = rounding.saturate_u8(k + up, zero_point, lo, hi)
 
 
 @kernel
@@ -140,7 +138,7 @@ def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, ou
         near &= near - 1
         j = i % len(b)
         p, q = np.int32(a[i]) - np.int32(za), np.int32(b[j]) - np.int32(zb)
-        out[i] = requantize.requantize_s32u8(
+        out[i] = rounding.requantize_s32u8(
             np.int32(p * q), multiplier[0], limbs, 0, zero_point, lo, hi
         )
 
@@ -157,7 +155,7 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     for i in range(c, c + CHUNK):
         scales[i] = scales[i - c]
     low, high = limits(zero_point, lo, hi)
-    is_exact = requantize.is_exact_in_float32(limbs, 0)
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
     channel = 0
     for first in range(0, len(out), CHUNK):
         x, y = address_of(a, first), address_of(out, first)
@@ -209,7 +207,7 @@ def mul_u8u8u8(
         )
         return
     low, high = limits(zero_point, lo, hi)
-    is_exact = requantize.is_exact_in_float32(limbs, 0)
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
     done = _exact_products(a, b, p * c, za, zb, limbs, zero_point, lo, hi, out)
     for first in range(done, p * c, CHUNK):
         x, y = address_of(a, first), address_of(b, first)
@@ -251,7 +249,7 @@ def _is_usual(scale):
 def _divide(x, scale, zero_point, lo, hi):
     """Return the code of a value near a tie: a float64 quotient cannot cross it."""
     rounded = np.int32(np.rint(np.float64(x) / np.float64(scale)))
-    return requantize.saturate_u8(rounded, zero_point, lo, hi)
+    return rounding.saturate_u8(rounded, zero_point, lo, hi)
 
 
 @kernel

@@ -14,13 +14,11 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.simd import FLOATS, I1, I16, I64, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.multipliers import NONE
-from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
+from mdtensor.kernels.cpu.rounding import NEAR, NONE, ONE, offset_of
 
 QUAD = 4
 
@@ -231,7 +229,7 @@ def resolve(
                 lanes &= lanes - 1
                 column = first + i
                 if column < n:
-                    out[c0 + row * ldc + column] = requantize.requantize_s32u8(
+                    out[c0 + row * ldc + column] = rounding.requantize_s32u8(
                         spill[at + i], multiplier[column], limbs, column, zero_point,
                         lo, hi,
                     )  # fmt: skip

@@ -25,7 +25,7 @@ from mdtensor.kernels.cpu.dot8.epilogue import (
 )
 from mdtensor.kernels.cpu.dot8.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.requantize import (
+from mdtensor.kernels.cpu.rounding import (
     exact_offset,
     limit_codes,
     offset_of,

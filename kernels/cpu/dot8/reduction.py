@@ -5,12 +5,12 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mdtensor.kernels.cpu import rounding
 from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.epilogue import QUAD, lane_mask, load_vectors
 from mdtensor.kernels.cpu.dot8.float_epilogue import Rescaler, limits, trailing_zeros
 from mdtensor.kernels.cpu.dot8.simd import BYTES, I8, I32, I64, PRODUCT, S32
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import requantize
 
 LINE = 64
 # A dot product with ones and zeros adds bytes without widening them first. Byte p of
@@ -109,6 +109,6 @@ def mean_u8u8(x, p, c, x_zero_point, multiplier, limbs, zero_point, lo, hi, out)
             j = first + trailing_zeros(near)
             near &= near - 1
             acc = np.int32(sums[j] - np.int32(p * x_zero_point))
-            out[j] = requantize.requantize_s32u8(
+            out[j] = rounding.requantize_s32u8(
                 acc, multiplier[0], limbs, 0, zero_point, lo, hi
             )

@@ -7,7 +7,7 @@ Source: IEEE 754 binary32; ml_dtypes, `bfloat16` (rounding, quiet NaN).
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_order import greatest, is_nan, least
+from mdtensor.kernels.cpu.generic.float16 import greatest, is_nan, least
 from mdtensor.kernels.cpu.jit import kernel
 
 REST32 = np.uint32(0x7FFFFFFF)

@@ -4,15 +4,15 @@ import numpy as np
 
 from mdtensor.kernels.cpu.generic.matmul import EXACT_MATH
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program.record import Window
-from mdtensor.kernels.cpu.rounding.requantize import requantize_row
+from mdtensor.kernels.cpu.program import Window
+from mdtensor.kernels.cpu.rounding import requantize_row
 
 # The least lanes of a depthwise block. Whole pixels fill a block, because images of few
 # channels would otherwise leave most lanes of a vector empty.
 BLOCK = 256
 #: Bits of depthwise weights, with the sign; an 8-bit code minus a zero point has 9.
 DEPTHWISE_BITS = 9
-#: The largest factor of depthwise weights, see `multipliers.multiples`; 0: none.
+#: The largest factor of depthwise weights, see `rounding.multiples`; 0: none.
 MOST_FACTOR = 0
 #: Whether `depthwise_u8s8u8` compares sums with exception sums.
 TAKES_EXCEPTION_SUMS = False

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.requantize import (
+from mdtensor.kernels.cpu.rounding import (
     HALF,
     SATURATED,
     add_pair_u8,

@@ -8,7 +8,7 @@ exact in any order. Chunks of 512 products are added in int32.
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.requantize import requantize_row
+from mdtensor.kernels.cpu.rounding import requantize_row
 
 PANEL = 16
 #: Whether `gemm_u8s8u8` compares sums with exception sums.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding.requantize import requantize_s32u8
+from mdtensor.kernels.cpu.rounding import requantize_s32u8
 
 
 @kernel

@@ -1,1 +1,125 @@
-"""Compiled steps, and programs of steps that run in one call."""
+"""Compiled steps, and programs of steps that run in one call.
+
+Here are the record of one step and the window of convolution and pooling.
+
+`STEP` is a NumPy record of int64 fields. Compiled kernels and Python read it by name
+(`step.groups`). A field that a kind of step does not use is 0. Places of buffers count
+bytes from the start of the arena. The place of a step's constants counts bytes from the
+start of all constants; the place of an array among them counts from `constants`.
+
+A field name must differ from the attributes of a NumPy scalar, such as `shape` or
+`size`: under NUMBA_DISABLE_JIT=1 the record is a NumPy scalar.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu.generic.copies import AXES
+from mdtensor.kernels.cpu.jit import kernel
+
+
+class Window(NamedTuple):
+    """A window that slides over one image, all sizes in pixels.
+
+    Kernels take it as a tuple, because numba counts references of an array at every
+    call.
+    """
+
+    height: int  # of the input image
+    width: int
+    channels: int  # of a pixel of the input
+    kernel_h: int  # taps
+    kernel_w: int
+    stride_h: int  # from one output to the next
+    stride_w: int
+    pad_top: int  # negative where a piece of an image begins inside of it
+    pad_left: int
+    dilation_h: int  # from one tap to the next
+    dilation_w: int
+    out_h: int  # of the output image; the padding below and right follows from it
+    out_w: int
+
+
+def _integers(*names):
+    """Return int64 fields with these names."""
+    return [(name, np.int64) for name in names]
+
+
+WINDOW = np.dtype(_integers(*Window._fields))
+
+# fmt: off
+STEP = np.dtype((np.record, [
+    # every kind
+    ("kind", np.int64),  # see `interpret`
+    ("x", np.int64),  # place of the first input
+    ("x_bytes", np.int64),
+    ("y", np.int64),  # place of the last input, which is the first where there is one
+    ("y_bytes", np.int64),
+    ("out", np.int64),  # place of the result
+    ("out_bytes", np.int64),
+    ("scratch_bytes", np.int64),  # from the start of the arena
+    ("constants", np.int64),  # place of this step's constants among all
+    ("constants_bytes", np.int64),
+    # sizes of the activations
+    ("elements", np.int64),  # of all images; Quantize
+    ("images", np.int64),
+    ("pixels", np.int64),  # of an image; Mul, Mean, Quantize of NCHW
+    ("channels", np.int64),  # of a pixel; Mul, Mean, Quantize of NCHW
+    ("out_channels", np.int64),  # of a pixel of the result, over all groups
+    ("window", WINDOW),  # convolutions and pools
+    # rounding: clamp(round(sums * ratio) + zero_point, lo, hi)
+    ("x_zero_point", np.int64),  # codes
+    ("y_zero_point", np.int64),
+    ("zero_point", np.int64),
+    ("lo", np.int64),
+    ("hi", np.int64),
+    ("multipliers", np.int64),  # place of float32, one a ratio
+    ("limbs", np.int64),  # place of int64 [ratios, 8], see `rescale`
+    ("exception_sums", np.int64),  # place of int32; 0: there are none
+    ("guard", np.int64),  # place of one float32; Add
+    # convolutions as products, and depthwise
+    ("strip", np.int64),  # output lines of one im2col; 0: pixels of x are the rows
+    ("groups", np.int64),
+    ("columns", np.int64),  # output channels of a group
+    ("padded_columns", np.int64),  # those that its constants have room for
+    ("is_exact", np.int64),  # 1: the result is the int32 sums, nothing is rounded
+    ("weights", np.int64),  # place of the packed weights of the first group
+    ("weight_bytes", np.int64),  # of a group
+    ("bias", np.int64),  # place of int32
+    # other kinds
+    ("has_factors", np.int64),  # Mul; 1: y has one factor for each image and channel
+    ("counts_padding", np.int64),  # AvgPool; 1: divide by all taps
+    ("start", np.int64),  # Move: bytes from x to the first element
+    ("lengths", np.int64, AXES),  # Move: elements along each axis
+    ("jumps", np.int64, AXES),  # Move: bytes from one element to the next
+    ("run", np.int64),  # Move: bytes that lie side by side
+    ("outer", np.int64),  # Take and Concat: elements before the axis
+    ("length", np.int64),  # Take: of the axis in x
+    ("inner", np.int64),  # Take: bytes behind the axis
+    ("indices", np.int64),  # Take: how many
+    ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
+    ("y_run", np.int64),
+]))
+# fmt: on
+
+
+@kernel
+def window_of(step):
+    """Return the window of a step as the tuple that kernels take."""
+    w = step.window
+    return Window(
+        w.height,
+        w.width,
+        w.channels,
+        w.kernel_h,
+        w.kernel_w,
+        w.stride_h,
+        w.stride_w,
+        w.pad_top,
+        w.pad_left,
+        w.dilation_h,
+        w.dilation_w,
+        w.out_h,
+        w.out_w,
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import concat_u8, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program.record import Window, window_of
+from mdtensor.kernels.cpu.program import Window, window_of
 
 add_u8u8u8 = kernel_set.HOST.add_u8u8u8
 avg_pool_u8 = kernel_set.HOST.avg_pool_u8

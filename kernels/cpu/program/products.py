@@ -12,7 +12,7 @@ from mdtensor.kernels.cpu.generic.conv import MOST_SUM, window
 from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
 from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
-from mdtensor.kernels.cpu.rounding.multipliers import (
+from mdtensor.kernels.cpu.rounding import (
     NO_EXCEPTION_SUMS,
     NONE,
     choose_multipliers,

@@ -14,9 +14,8 @@ import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program import STEP, interpret
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
-from mdtensor.kernels.cpu.program.record import STEP
 from mdtensor.kernels.cpu.program.run import run_rows
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
 from mdtensor.kernels.cpu.program.steps import Lookup

@@ -3,9 +3,8 @@
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program import STEP, interpret
 from mdtensor.kernels.cpu.program.interpret import SLACK
-from mdtensor.kernels.cpu.program.record import STEP
 from mdtensor.kernels.cpu.threads import atomics, work_queue
 from mdtensor.kernels.cpu.threads.work_queue import CALLER, OVER
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK, invokers
-from mdtensor.kernels.cpu.program.record import STEP
 
 #: Number of input shapes whose plans a step keeps; then it starts afresh.
 MOST_SHAPES = 64

@@ -16,7 +16,7 @@ from time import perf_counter, sleep, thread_time
 
 import numpy as np
 
-from mdtensor.kernels.cpu.program.record import STEP
+from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.run import ALONE, run
 from mdtensor.kernels.cpu.threads import work_queue
 from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT

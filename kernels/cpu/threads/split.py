@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.program import interpret
-from mdtensor.kernels.cpu.program.record import STEP
+from mdtensor.kernels.cpu.program import STEP, interpret
 from mdtensor.kernels.cpu.threads.pool import Profitability
 from mdtensor.kernels.cpu.threads.work_queue import MOST_GROUPS
 

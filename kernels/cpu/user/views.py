@@ -13,7 +13,8 @@ Geometry is an int64 array [2, ndim]: sizes, then strides in bytes.
 """
 
 import operator
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -30,8 +31,9 @@ from numba.extending import (
     register_model,
 )
 
-from mdtensor.kernels.cpu.generic import bfloat16, float8, float16
+from mdtensor.kernels.cpu.generic import bfloat16, float16
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.numpy import float8
 from mdtensor.kernels.numpy.float16 import is_narrow
 
 # Elements of narrow floats are read as float32, which is exact; all others keep their
@@ -72,7 +74,7 @@ class Element(NamedTuple):
     @property
     def casts(self):
         """Return the module or tuple with `widen` and `narrow` of a narrow float."""
-        return OURS.get(self.name) or float8.casts(self.name)
+        return OURS.get(self.name) or float8_casts(self.name)
 
     @property
     def widen(self):
@@ -432,3 +434,36 @@ def _write(view, j, value):
 @overload_attribute(Contiguous, "shape")
 def _shape(view):
     return lambda view: (view.size,)
+
+
+LOWER_HALF = np.uint32(0xFFFF)
+
+
+class Casts(NamedTuple):
+    """Casts between the bits of a type and float32, for compiled functions."""
+
+    widen: Any
+    narrow: Any
+
+
+@cache
+def float8_casts(name):
+    """Return the casts of the NumPy type `name`."""
+    wide = float8.wide(np.dtype(name))
+    bits = float8.narrow(np.dtype(name)).view(np.uint8)
+
+    @register_jitable
+    def widen(h):
+        """Return the float32 that equals the bits `h`."""
+        return wide[h]
+
+    @register_jitable
+    def narrow(x):
+        """Return `x` rounded half to even, as bits."""
+        found = np.float32(x).view(np.uint32)
+        # The upper 16 bits round like the whole float32 if their last bit also says
+        # whether any lower bit is set. So a table of 65,536 entries is enough.
+        behind = np.uint32(np.uint32(found & LOWER_HALF) != np.uint32(0))
+        return bits[np.uint32(found >> np.uint32(16)) | behind]
+
+    return Casts(widen, narrow)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import exp_f32
+from mdtensor.kernels.reference.presets import exp_f32
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]

@@ -6,7 +6,7 @@ from math import floor
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturate
+from mdtensor.kernels.reference.presets import exp_f32, saturate
 from mdtensor.kernels.rescale import float32_of
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import (
+from mdtensor.kernels.reference.presets import (
     exp_f32,
     half_away,
     high_mul,

@@ -4,7 +4,7 @@ from math import frexp
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import saturate, shift_up
+from mdtensor.kernels.reference.presets import saturate, shift_up
 
 
 def quantize(x, out):

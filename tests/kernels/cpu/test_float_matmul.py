@@ -13,8 +13,11 @@ from mdtensor.kernels.cpu.generic.weight_only import pack_rows, pad_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program import layers
-from mdtensor.kernels.reference import matmul as of_codes, matmul as oracle
-from mdtensor.kernels.reference.rounding import round_to_float32
+from mdtensor.kernels.reference import (
+    matmul as of_codes,
+    matmul as oracle,
+    round_to_float32,
+)
 
 RUNWAYS = ["generic"]
 if not (isa.IS_JIT_DISABLED or isa.lacking("avx2", isa.FEATURES)):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.generic import f16c
+from mdtensor.kernels.cpu.generic import float16
 from mdtensor.kernels.cpu.user import for_each, views
 from mdtensor.kernels.numpy.layout import FunctionError, Operand
 from mdtensor.kernels.reference import for_each as oracle
@@ -224,7 +224,7 @@ def test_rounding_to_odd_is_exact_or_odd(rng: Any) -> None:
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "int32"])
 def test_contiguous_loops_are_vectorized(name: str) -> None:
     """Every index is checked, and LLVM uses wide registers all the same."""
-    if name == "float16" and not f16c.available:
+    if name == "float16" and not float16.HAS_F16C:
         pytest.skip("no conversion of eight numbers at a time")
 
     def squared(i: Any, x: Any, y: Any) -> None:

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.generic import float8
+from mdtensor.kernels.cpu.user.views import float8_casts
 from mdtensor.kernels.numpy import conversion, float16, pool, ufunc
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)  # no infinity, and its largest is even
@@ -203,7 +203,7 @@ def test_integers_of_few_bits_are_no_floats():
 
 @each_type
 def test_tables_of_casts_say_what_numpy_says(dtype):
-    casts = float8.casts(dtype.name)
+    casts = float8_casts(dtype.name)
     with np.errstate(over="ignore"):
         x = np.concatenate([near(dtype), [inf, -inf, np.nan]]).astype(np.float32)
     points = np.concatenate([x, np.nextafter(x, np.float32(inf))])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTION_SUMS
+from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
 

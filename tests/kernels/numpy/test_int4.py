@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.numpy import int4
+from mdtensor.kernels.numpy.conversion import pack_int4, unpack_int4
 from mdtensor.kernels.reference import elementwise as oracle
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
@@ -18,12 +18,12 @@ def test_rows_are_those_of_the_oracle(signed, shape, seed, step):
     wide = (*shape[:-1], 2 * shape[-1]) if shape else ()
     drawn = np.random.default_rng(seed).integers(low, high, wide).astype(dtype)
     codes = drawn[..., ::step] if shape else drawn
-    packed = int4.pack(codes)
+    packed = pack_int4(codes)
     rows = codes.reshape(-1, *codes.shape[-1:]).tolist() if codes.size else []
-    wanted = [oracle.pack(np.atleast_1d(row).tolist()) for row in rows]
+    wanted = [oracle.pack_int4(np.atleast_1d(row).tolist()) for row in rows]
     assert packed.dtype == np.uint8
     assert packed.reshape(-1).tolist() == [byte for row in wanted for byte in row]
-    again = int4.unpack(packed, codes.shape, signed)
+    again = unpack_int4(packed, codes.shape, signed)
     assert again.dtype == dtype and again.flags.c_contiguous
     assert np.array_equal(again, codes) and again.shape == codes.shape
 
@@ -31,9 +31,9 @@ def test_rows_are_those_of_the_oracle(signed, shape, seed, step):
 def test_every_byte_is_two_codes():
     packed = np.arange(256, dtype=np.uint8)
     for signed in (True, False):
-        got = int4.unpack(packed, (512,), signed)
-        assert got.tolist() == oracle.unpack(packed.tolist(), 512, signed)
-        assert np.array_equal(int4.pack(got), packed)
+        got = unpack_int4(packed, (512,), signed)
+        assert got.tolist() == oracle.unpack_int4(packed.tolist(), 512, signed)
+        assert np.array_equal(pack_int4(got), packed)
 
 
 def test_the_order_is_that_of_onnx():
@@ -41,4 +41,4 @@ def test_the_order_is_that_of_onnx():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     codes = np.array([1, 2, 3, -4, 7], np.int8)
     stored = numpy_helper.from_array(codes.astype(ml_dtypes.int4))
-    assert int4.pack(codes).tobytes() == stored.raw_data == b"\x21\xc3\x07"
+    assert pack_int4(codes).tobytes() == stored.raw_data == b"\x21\xc3\x07"

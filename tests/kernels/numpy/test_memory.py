@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.numpy import runtime
+from mdtensor.kernels import numpy as kernels
 
 LARGE = 1 << 12
 
@@ -16,9 +16,9 @@ LARGE = 1 << 12
 @pytest.fixture(autouse=True)
 def short(monkeypatch: Any) -> None:
     """Some thousand bytes are large, and nothing is left by others."""
-    monkeypatch.setattr(runtime, "LARGE", LARGE)
-    monkeypatch.setattr(runtime, "MOST_FREE", 4 * LARGE)
-    runtime._FREE.clear()
+    monkeypatch.setattr(kernels, "LARGE", LARGE)
+    monkeypatch.setattr(kernels, "MOST_FREE", 4 * LARGE)
+    kernels._FREE.clear()
 
 
 def address(x: Any) -> int:
@@ -26,44 +26,44 @@ def address(x: Any) -> int:
 
 
 def test_a_result_takes_the_memory_that_the_last_one_left() -> None:
-    first = runtime.empty((LARGE,), np.float32)
+    first = kernels.empty((LARGE,), np.float32)
     at = address(first)
-    second = runtime.empty((LARGE,), np.float32)
+    second = kernels.empty((LARGE,), np.float32)
     assert address(second) != at
     del first
-    assert address(runtime.empty((4, LARGE // 4), np.int32)) == at
+    assert address(kernels.empty((4, LARGE // 4), np.int32)) == at
 
 
 @pytest.mark.parametrize(
     "look", [lambda a: a[5:], lambda a: a.T, memoryview, md.asarray]
 )
 def test_memory_stays_while_anything_looks_at_it(look: Any) -> None:
-    made = runtime.empty((LARGE,), np.float32)
+    made = kernels.empty((LARGE,), np.float32)
     made[:] = 7
     view = look(made)
     del made
-    other = runtime.empty((LARGE,), np.float32)
+    other = kernels.empty((LARGE,), np.float32)
     other[:] = 9
     assert (np.asarray(view) == 7).all()
     del view
     gc.collect()
-    assert len(runtime._FREE) == 1
+    assert len(kernels._FREE) == 1
 
 
 def test_a_part_of_the_loan_gives_nothing_back() -> None:
-    made = runtime.empty((LARGE,), np.uint8)
+    made = kernels.empty((LARGE,), np.uint8)
     part = made.base[3:]
     del part
-    assert not runtime._FREE
+    assert not kernels._FREE
 
 
 def test_little_is_kept_and_other_sizes_are_not_taken() -> None:
-    blocks = [runtime.empty((LARGE,), np.uint8) for _ in range(7)]
+    blocks = [kernels.empty((LARGE,), np.uint8) for _ in range(7)]
     del blocks
-    assert sum(block.size for block in runtime._FREE) == 4 * LARGE
-    assert runtime.empty((2 * LARGE,), np.uint8).base.base.size == 2 * LARGE
-    assert runtime.empty((LARGE // 2,), np.uint8).base is None
-    assert runtime._take_block(LARGE // 2 + 1) is None  # twice as much would be wasted
+    assert sum(block.size for block in kernels._FREE) == 4 * LARGE
+    assert kernels.empty((2 * LARGE,), np.uint8).base.base.size == 2 * LARGE
+    assert kernels.empty((LARGE // 2,), np.uint8).base is None
+    assert kernels._take_block(LARGE // 2 + 1) is None  # twice as much would be wasted
 
 
 def test_threads_never_share_a_block() -> None:
@@ -71,7 +71,7 @@ def test_threads_never_share_a_block() -> None:
 
     def work(value: int) -> None:
         for _ in range(300):
-            mine = runtime.empty((LARGE // 4,), np.int32)
+            mine = kernels.empty((LARGE // 4,), np.int32)
             mine[:] = value
             if not (mine == value).all():
                 failed.append(value)

@@ -8,7 +8,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import linalg
-from mdtensor.kernels.numpy.runtime import elementwise, quietly
+from mdtensor.kernels.numpy import elementwise, quietly
 
 BAD = np.array([0.0, np.inf, 3e38], np.float32)
 

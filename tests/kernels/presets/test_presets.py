@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from mdtensor.kernels import presets as powers
 from mdtensor.kernels.presets import (
+    Grid,
     fixed_point,
-    grid as powers,
     onnx,
     ort,
     tflite,
     xnnpack,
 )
-from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.reference import presets as exact_powers
 from mdtensor.kernels.reference.presets import (
-    fixed_point as exact_fixed_point,
-    fixed_point as exact_powers,
     onnx as exact_onnx,
     ort as exact_ort,
     tflite as exact_softmax,
@@ -159,7 +158,7 @@ def test_a_fused_product_rounds_once(a, scale, rest, other):
 
 @given(st.floats(2.0**-40, 2.0**20), st.integers(-(2**31), 2**31 - 1))
 def test_fixed_point(real, x):
-    fast, slow = fixed_point, exact_fixed_point
+    fast, slow = fixed_point, exact_powers
     assert tuple(map(int, fast.quantize_multiplier(real))) == slow.quantize_multiplier(
         real
     )
