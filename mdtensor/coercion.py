@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
+from mdtensor.dispatch.numpy_arguments import require_unmasked
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, MdtensorError, ShapeError
 from mdtensor.promotion import (
@@ -33,10 +34,12 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
     """Return `values` as a NumPy array of the storage type of `dtype`.
 
     Raises:
-        CastError: `dtype` cannot represent a value, or an array has another type.
+        CastError: `dtype` cannot represent a value, or an array has another type, or
+            masked elements.
         ShapeError: sequences are ragged.
     """
     if isinstance(values, (np.ndarray, np.generic)):
+        require_unmasked(values)
         if values.dtype != dtype.storage:
             raise CastError(
                 f"the array holds {values.dtype}, not {dtype}",
@@ -56,7 +59,7 @@ def typed_array(
     complex64, and uint64 for integers from 2**63 on.
 
     Raises:
-        CastError: the type cannot represent a value.
+        CastError: the type cannot represent a value, or an element is masked.
         PromotionError: there is no common type.
         ShapeError: sequences are ragged.
 
@@ -125,6 +128,7 @@ def _element_types(values: Any, depth: int) -> set[Any]:
 
 
 def _dtype_of(value: Any) -> DType:
+    require_unmasked(value)
     own = value.dtype
     return own if isinstance(own, DType) else dtypes.dtype(np.asarray(value).dtype)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import checked
+from mdtensor.errors import CastError, checked
 
 NUMPY = (np.ndarray, np.generic)
 #: `np.float64` derives from Python's float, so a method for `float` would accept it as
@@ -49,3 +49,14 @@ def converter(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[...,
         return operation.function(*given, **options)
 
     return call
+
+
+# NumPy reads the memory behind a mask, which may hold anything.
+def require_unmasked(array: object) -> None:
+    """Raise `CastError` if `array` is a masked array with masked elements."""
+    if not isinstance(array, np.ndarray) or type(array) is np.ndarray:
+        return
+    if np.ma.is_masked(array):
+        count = np.count_nonzero(np.ma.getmaskarray(array))
+        problem = f"{count} of {array.size} elements are masked and have no value"
+        raise CastError(problem, "Use a.filled(number)")
