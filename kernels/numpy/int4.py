@@ -7,8 +7,9 @@ nibble is 0. An array without axes takes one byte.
 
     pack      int8 or uint8 [..., n] to uint8 [..., ceil(n / 2)]; any strides
     unpack    uint8 [..., ceil(n / 2)] to int8 or uint8 [..., n]
+    choose    one code of each byte
 
-Both write new memory.
+All write new memory.
 
 Source: ONNX, "int4" in docs/docsgen/source/technical.
 """
@@ -39,8 +40,15 @@ def pack(codes: Array) -> Array:
 def unpack(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
     """Unpack codes of `shape`; int8 if `signed`, else uint8."""
     # One look-up gives both codes of a byte, the sign included.
-    pairs = (SIGNED if signed else UNSIGNED)[packed]
+    # NumPy has at most 64 axes, so the pairs cannot always have one more than bytes.
+    pairs = (SIGNED if signed else UNSIGNED)[packed.reshape(-1)]
     if not shape:
-        return np.asarray(pairs[..., 0])
+        return np.asarray(pairs[0, 0])
     rows = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
     return np.ascontiguousarray(rows[..., : shape[-1]])
+
+
+def choose(packed: Array, high: Array, signed: bool) -> Array:
+    """Unpack one code of each byte: the second where `high` is 1, else the first."""
+    codes = np.where(high, packed >> 4, packed & 15)
+    return (SIGNED if signed else UNSIGNED)[:, 0][codes]

@@ -36,6 +36,22 @@ def test_every_byte_is_two_codes():
         assert np.array_equal(int4.pack(got), packed)
 
 
+def test_one_code_of_each_byte():
+    packed = np.arange(256, dtype=np.uint8)
+    for signed in (True, False):
+        both = int4.unpack(packed, (512,), signed).reshape(256, 2)
+        for high in (0, 1):
+            found = int4.choose(packed, np.full(256, high), signed)
+            assert found.dtype == both.dtype
+            assert np.array_equal(found, both[:, high])
+
+
+def test_codes_have_as_many_axes_as_arrays():
+    codes = np.full((1,) * 64, 3, np.uint8)
+    packed = int4.pack(codes)
+    assert int4.unpack(packed, codes.shape, False).shape == codes.shape
+
+
 def test_the_order_is_that_of_onnx():
     numpy_helper = pytest.importorskip("onnx.numpy_helper")
     ml_dtypes = pytest.importorskip("ml_dtypes")
