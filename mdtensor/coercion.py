@@ -33,10 +33,12 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
     """Return `values` as a NumPy array of the storage type of `dtype`.
 
     Raises:
-        CastError: `dtype` cannot represent a value, or an array has another type.
+        CastError: `dtype` cannot represent a value, or an array has another type, or
+            masked elements.
         ShapeError: sequences are ragged.
     """
     if isinstance(values, (np.ndarray, np.generic)):
+        require_unmasked(values)
         if values.dtype != dtype.storage:
             raise CastError(
                 f"the array holds {values.dtype}, not {dtype}",
@@ -56,7 +58,7 @@ def typed_array(
     complex64, and uint64 for integers from 2**63 on.
 
     Raises:
-        CastError: the type cannot represent a value.
+        CastError: the type cannot represent a value, or an element is masked.
         PromotionError: there is no common type.
         ShapeError: sequences are ragged.
 
@@ -125,6 +127,7 @@ def _element_types(values: Any, depth: int) -> set[Any]:
 
 
 def _dtype_of(value: Any) -> DType:
+    require_unmasked(value)
     own = value.dtype
     return own if isinstance(own, DType) else dtypes.dtype(np.asarray(value).dtype)
 
@@ -233,3 +236,14 @@ def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     side = np.where(real > near, np.inf, -np.inf).astype(np.float32)
     moved = np.where(is_halfway & (real != near), np.nextafter(near, side), near)
     return np.asarray(moved, np.float32)
+
+
+# NumPy reads the memory behind a mask, which may hold anything.
+def require_unmasked(array: object) -> None:
+    """Raise `CastError` if `array` is a masked array with masked elements."""
+    if not isinstance(array, np.ndarray) or type(array) is np.ndarray:
+        return
+    if np.ma.is_masked(array):
+        count = np.count_nonzero(np.ma.getmaskarray(array))
+        problem = f"{count} of {array.size} elements are masked and have no value"
+        raise CastError(problem, "Use a.filled(number)")

@@ -39,6 +39,7 @@ from mdtensor.ops.operands import (
 from mdtensor.printing import (
     join_parts as join_parts,
     summary_indices as summary_indices,
+    take_grid as take_grid,
 )
 from mdtensor.promotion import result_type
 from mdtensor.spec.elementwise import (
@@ -107,7 +108,7 @@ __all__ += ["describe", "file_path", "flag", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
 #: Reprs and files.
-__all__ += ["join_parts", "replacing", "summary_indices"]
+__all__ += ["join_parts", "replacing", "summary_indices", "take_grid"]
 
 
 def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,7 +47,7 @@ def summary_indices(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] 
 
     One index more than the edges stays in each long axis, so that NumPy writes `...`.
     """
-    if prod(shape) <= _threshold():
+    if not shape or prod(shape) <= _threshold():
         return None
     edge = np.get_printoptions()["edgeitems"]
     return tuple(
@@ -56,6 +56,18 @@ def summary_indices(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] 
         else np.r_[0 : edge + 1, size - edge : size]
         for size in shape
     )
+
+
+def take_grid(
+    values: npt.NDArray[Any], at: Sequence[npt.NDArray[np.intp]]
+) -> npt.NDArray[Any]:
+    """Return the elements at the indices `at`, one array of indices for each axis."""
+    # The longest axis first, so that little is copied. `numpy.ix_` does not take the
+    # 64 axes that an array can have.
+    for axis in sorted(range(values.ndim), key=lambda axis: -values.shape[axis]):
+        if not np.array_equal(at[axis], np.arange(values.shape[axis])):
+            values = values.take(at[axis], axis)
+    return values
 
 
 def join_parts(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.coercion import host_array
+from mdtensor.coercion import host_array, require_unmasked
 from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.suggestions import attribute
@@ -335,11 +335,15 @@ def from_numpy(array: Any) -> Tensor:
 
     Raises:
         OptionError: there is no element type for the array's dtype.
+        CastError: the array is a masked array with masked elements.
 
     Example:
         >>> from_numpy(np.float32(1.0))
         Float32Tensor[](1.)
     """
+    # Most arrays are not of a subclass, and then nothing is called.
+    if type(array) is not np.ndarray:
+        require_unmasked(array)
     try:
         found = np.asarray(array)
     except (TypeError, ValueError) as error:

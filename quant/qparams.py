@@ -13,6 +13,7 @@ which float64 represents exactly.
                  one for each `block_size` indices, and the last block may be shorter
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DYNAMIC, DType, GridError, ShapeError
-from mdtensor.extend import are_like
+from mdtensor.extend import are_like, take_grid
 from mdtensor.quant import qparams_checks
 from mdtensor.quant.dtypes import SYMMETRIC, qint8
 from mdtensor.quant.qparams_checks import FloatArray, IntArray
@@ -309,6 +310,31 @@ class QParams:
             return self.describe()
         low, high = self._reach()
         return f"{self.describe()}, range={low:.6g}..{high:.6g}"
+
+
+def part_along(
+    grid: QParams,
+    values: npt.NDArray[Any],
+    shape: tuple[int, ...],
+    at: Sequence[npt.NDArray[Any]] | None,
+) -> npt.NDArray[Any]:
+    """Return `values` as `along` does, for the part of a tensor at the indices `at`.
+
+    Args:
+        grid: of the tensor.
+        values: one for each scale.
+        shape: of the tensor.
+        at: one array of indices for each axis; None for the whole tensor.
+    """
+    if grid.axis is None or at is None:
+        return grid.along(values, shape)
+    if grid.block_size is not None:
+        blocks = [*at]
+        blocks[grid.axis] = at[grid.axis] // grid.block_size
+        return take_grid(values, blocks)
+    sizes = [1] * len(at)
+    sizes[grid.axis] = -1
+    return values[at[grid.axis]].reshape(sizes)
 
 
 def _rebuild(arguments: dict[str, Any]) -> QParams:

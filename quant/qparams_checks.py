@@ -16,6 +16,7 @@ from mdtensor import (
     MdtensorError,
     ShapeError,
     dtype as find_dtype,
+    from_numpy,
 )
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint8, qint32, quint8
@@ -56,6 +57,7 @@ def as_numbers(
 ) -> npt.NDArray[Any]:
     """Return `given`, the argument `name`, as an array of real numbers."""
     try:
+        given = _without_mask(given)
         found = np.asarray(given)
         is_odd = found.dtype.kind == "O" and any(x is None for x in found.flat)
         if is_odd or found.dtype.kind == "b":
@@ -74,6 +76,16 @@ def as_numbers(
             "QParams",
         )
     return found
+
+
+def _without_mask(given: object) -> object:
+    """Return a masked array as an ordinary one, and all else unchanged.
+
+    Raises:
+        CastError: an element is masked.
+    """
+    is_masked = isinstance(given, np.ma.MaskedArray)
+    return np.asarray(from_numpy(given)) if is_masked else given
 
 
 def check_axis(given: object) -> int | None:
@@ -268,10 +280,10 @@ def as_storage(codes: object, dtype: DType, stored: np.dtype[Any]) -> object:
     All else is returned unchanged.
 
     Raises:
-        CastError: an integer is not a code, or `codes` are real numbers, which must be
-            quantized first.
+        CastError: an integer is not a code, a code is masked, or `codes` are real
+            numbers, which must be quantized first.
     """
-    is_float = dtype in FLOATS
+    codes, is_float = _without_mask(codes), dtype in FLOATS
     codes = as_float_bytes(codes, dtype) if is_float else _as_integers(codes, dtype)
     if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "iu":
         return codes

@@ -29,8 +29,8 @@ from mdtensor import (
     leaf,
 )
 from mdtensor.errors import shown, type_and_shape
-from mdtensor.extend import join_parts, summary_indices
-from mdtensor.kernels.numpy.conversion import pack_int4, unpack_int4
+from mdtensor.extend import join_parts, summary_indices, take_grid
+from mdtensor.kernels.numpy.conversion import choose_int4, pack_int4, unpack_int4
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -42,7 +42,7 @@ from mdtensor.quant.dtypes import (
     quint8,
     storage_dtype,
 )
-from mdtensor.quant.qparams import QParams, grid_from_arguments
+from mdtensor.quant.qparams import QParams, grid_from_arguments, part_along
 from mdtensor.quant.qparams_checks import as_storage, check_codes
 
 # A file stores a quantized tensor as arrays, by endings of names, and facts.
@@ -309,15 +309,13 @@ class QuantizedTensor(Tensor):
     def __repr__(self) -> str:
         """Return the numbers that the codes represent, the codes and their grid."""
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
+        head, rest = type_and_shape(self), f"{self.qparams.describe()}{rule}"
         if self.device is not cpu:
-            rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
-            return f"{type_and_shape(self)}({rest})"
+            return f"{head}({rest}, device={self.device.name!r})"
         at = summary_indices(self.shape)
-        numbers, codes = self._numbers(at), self.codes.buffer
-        codes = codes if at is None else codes[np.ix_(*at)]
-        arrays = [("", numbers), ("codes=", codes)]
-        rest = f"{self.qparams.describe()}{rule}"
-        return join_parts(type_and_shape(self), arrays, rest, at is not None)
+        codes = self.code_array if at is None else self._codes_at(at)
+        arrays = [("", self._numbers(codes, at)), ("codes=", codes)]
+        return join_parts(head, arrays, rest, at is not None)
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else str(self)
@@ -337,23 +335,21 @@ class QuantizedTensor(Tensor):
         """Return the grid with the rule of this tensor, for a new tensor."""
         return self.qparams.rounded(self.rounding)
 
-    def _numbers(self, at: tuple[Any, ...] | None = None) -> Array:
-        """Return the real numbers of all codes, or of the codes at the indices `at`."""
-        grid, host = self.qparams, self.device.to_host(self._elements())
-        zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
-        # The summary of a large tensor does not compute the numbers that it omits.
-        if at is not None:
-            zero, scale, host = (
-                np.broadcast_to(part, self.shape)[np.ix_(*at)]
-                for part in (zero, scale, host)
-            )
-        with np.errstate(over="ignore", under="ignore"):
-            numbers: Array = (host.astype(np.float64) - zero) * scale
-            return numbers.astype(np.float32)
+    def _codes_at(self, at: tuple[Array, ...]) -> Array:
+        """Return the codes at the indices `at`, and read no others."""
+        return take_grid(self.code_array, at)
 
-    def _elements(self) -> Any:
+    def _numbers(self, codes: Array, at: tuple[Array, ...] | None) -> Array:
+        """Return the real numbers of `codes`, of which `at` are the indices."""
+        grid, fields = self.qparams, (self.zero_point, self.scale)
+        zero, scale = (part_along(grid, v, self.shape, at) for v in fields)
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = (self._elements(codes).astype(np.float64) - zero) * scale
+            return np.asarray(numbers, np.float32)
+
+    def _elements(self, codes: Array) -> Array:
         """Return the elements from which the zero point is subtracted."""
-        return self.codes.buffer
+        return codes
 
     def tolist(self) -> NoReturn:
         raise self._numbers_error()
@@ -474,6 +470,11 @@ class PackedTensor(NarrowTensor):
         """Return a copy of the codes, one in a byte."""
         return unpack_int4(self.buffer, self.shape, self.qparams.minimum < 0)
 
+    def _codes_at(self, at: tuple[Array, ...]) -> Array:
+        *rows, columns = at
+        pairs = take_grid(self.buffer, (*rows, columns // 2))
+        return choose_int4(pairs, columns % 2, self.qparams.minimum < 0)
+
     @property
     def codes(self) -> Tensor:
         """Return the codes as plain integers, one in a byte: a read-only copy."""
@@ -557,8 +558,8 @@ class ScaledFloatTensor(QuantizedTensor):
         """Return the bytes of the floats; shares the buffer."""
         return self.buffer.view(np.uint8)
 
-    def _elements(self) -> Any:
-        return self.buffer
+    def _elements(self, codes: Array) -> Array:
+        return codes.view(self.dtype.storage)
 
 
 class QFloat8E4M3Tensor(ScaledFloatTensor, dtype=qfloat8_e4m3):

@@ -12,9 +12,10 @@ converted part by part; only `nearest` converts it to a bool.
 
     pack_int4     int8 or uint8 [..., n] to uint8 [..., ceil(n / 2)]; any strides
     unpack_int4   uint8 [..., ceil(n / 2)] to int8 or uint8 [..., n]
+    choose_int4   one code of each byte
 
 After an odd number of codes the high nibble is 0. An array without axes takes one byte.
-Both write new memory. Source: ONNX, "int4" in docs/docsgen/source/technical.
+All write new memory. Source: ONNX, "int4" in docs/docsgen/source/technical.
 """
 
 from __future__ import annotations
@@ -309,9 +310,16 @@ def pack_int4(codes: Array) -> Array:
 
 def unpack_int4(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
     """Unpack codes of `shape`; int8 if `signed`, else uint8."""
-    # One look-up gives both codes of a byte, the sign included.
-    pairs = (SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES)[packed]
+    # One look-up gives both codes of a byte, the sign included. NumPy has at most 64
+    # axes, so the pairs cannot always have one more than the bytes.
+    pairs = (SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES)[packed.reshape(-1)]
     if not shape:
-        return np.asarray(pairs[..., 0])
+        return np.asarray(pairs[0, 0])
     rows = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
     return np.ascontiguousarray(rows[..., : shape[-1]])
+
+
+def choose_int4(packed: Array, high: Array, signed: bool) -> Array:
+    """Unpack one code of each byte: the second where `high` is 1, else the first."""
+    codes = np.where(high, packed >> 4, packed & 15)
+    return (SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES)[:, 0][codes]

@@ -7,7 +7,7 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor import dtypes, interop
-from mdtensor.coercion import typed_array
+from mdtensor.coercion import require_unmasked, typed_array
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
@@ -247,6 +247,7 @@ def _import_dlpack(x: object) -> Tensor:
         raise ProtocolError(
             f"expected an array, got the class {x.__name__}", "Pass an instance", call
         )
+    checked("from_dlpack", (x,), lambda: require_unmasked(x))
     kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
     if kind != HOST:
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"

@@ -63,6 +63,41 @@ def test_an_array_without_tensor_type_names_the_call() -> None:
         md.add(X, np.asarray(["a"]))
 
 
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])  # type: ignore[no-untyped-call]
+MASKED_CODES = MASKED.astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: md.sum(MASKED),
+        lambda: X + MASKED,
+        lambda: md.concat([X[0], MASKED]),
+        lambda: md.asarray(MASKED),
+        lambda: md.asarray([MASKED, MASKED]),
+        lambda: md.asarray([1.0, np.ma.masked]),
+        lambda: md.asarray(MASKED.astype(">f8")),
+        lambda: md.from_dlpack(MASKED),
+        lambda: md.Float64Tensor(MASKED),
+        lambda: quant.QInt8Tensor(MASKED_CODES, scale=0.5),
+    ],
+)
+def test_masked_elements_have_no_value(call: Any) -> None:
+    with pytest.raises(md.CastError, match=r"1 of [12] elements are masked"):
+        call()
+
+
+def test_masked_scales_have_no_value() -> None:
+    with pytest.raises(md.GridError, match="scale is a MaskedArray"):
+        quant.QParams(MASKED, axis=0)
+
+
+def test_an_array_without_masked_elements_is_shared() -> None:
+    array = np.ma.array([1.0, 2.0])  # type: ignore[no-untyped-call]
+    assert md.sum(array).tolist() == 3.0
+    assert np.shares_memory(np.asarray(md.asarray(array)), array.data)
+
+
 @pytest.mark.usefixtures("registered_as_before")
 def test_a_method_for_arrays_gets_them() -> None:
     @md.generic

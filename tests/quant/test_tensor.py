@@ -90,6 +90,44 @@ def test_no_way_leads_to_bare_numbers_silently():
         np.from_dlpack(x)
 
 
+@pytest.mark.parametrize("name", ["qint4", "quint4", "qint8", "quint8"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("block_size", [None, 3])
+def test_a_summary_shows_the_corners_of_all_elements(name, axis, block_size):
+    dtype, shape = md.dtype(name), [29, 31]
+    if axis is None:
+        grid = QParams(0.1, dtype=dtype)
+    else:
+        sizes = [shape[axis]]
+        if block_size:
+            sizes = [*shape]
+            sizes[axis] = -(-shape[axis] // block_size)
+        scales = np.random.default_rng(0).uniform(0.1, 1, sizes)
+        grid = QParams(scales, dtype=dtype, axis=axis, block_size=block_size)
+    codes = np.arange(29 * 31).reshape(shape) % 8
+    x = md.leaf(dtype)(codes, grid)
+    options = {"separator": ", ", "threshold": 0, "edgeitems": 3}
+    numbers = np.array2string(
+        np.asarray(quant.dequantize(x)), prefix=" " * 4, **options
+    )
+    prefix = " " * len("    codes=")
+    assert f"\n    {numbers},\n" in repr(x)
+    wanted = np.array2string(np.asarray(x.codes), prefix=prefix, **options)
+    assert f"codes={wanted},\n" in repr(x)
+
+
+def test_a_summary_does_not_unpack_all_codes(monkeypatch):
+    x = quant.QInt4Tensor(np.zeros((50, 50), np.int8), scale=1)
+    monkeypatch.setattr(quant.tensor.int4, "unpack", None)
+    assert repr(x).startswith("QInt4Tensor[50,50](")
+
+
+@pytest.mark.parametrize("name", ["qint4", "qint8"])
+def test_repr_of_as_many_axes_as_arrays_have(name):
+    x = md.leaf(md.dtype(name))(np.zeros((200,) + (1,) * 63, np.int8), scale=1)
+    assert "..." in repr(x)
+
+
 def test_repr_states_shape_and_grid():
     assert repr(QInt8Tensor([[1]], scale=0.1)) == (
         "QInt8Tensor[1,1]([[0.1]], codes=[[1]], scale=0.1, zero_point=0)"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.numpy.conversion import pack_int4, unpack_int4
+from mdtensor.kernels.numpy.conversion import choose_int4, pack_int4, unpack_int4
 from mdtensor.kernels.reference import elementwise as oracle
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
@@ -34,6 +34,22 @@ def test_every_byte_is_two_codes():
         got = unpack_int4(packed, (512,), signed)
         assert got.tolist() == oracle.unpack_int4(packed.tolist(), 512, signed)
         assert np.array_equal(pack_int4(got), packed)
+
+
+def test_one_code_of_each_byte():
+    packed = np.arange(256, dtype=np.uint8)
+    for signed in (True, False):
+        both = unpack_int4(packed, (512,), signed).reshape(256, 2)
+        for high in (0, 1):
+            found = choose_int4(packed, np.full(256, high), signed)
+            assert found.dtype == both.dtype
+            assert np.array_equal(found, both[:, high])
+
+
+def test_codes_have_as_many_axes_as_arrays():
+    codes = np.full((1,) * 64, 3, np.uint8)
+    packed = pack_int4(codes)
+    assert unpack_int4(packed, codes.shape, False).shape == codes.shape
 
 
 def test_the_order_is_that_of_onnx():
