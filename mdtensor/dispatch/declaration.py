@@ -26,6 +26,8 @@ from mdtensor.html import small_table, tag
 #: Abstract classes of Python's numbers. A bool is not accepted as one.
 _NUMBERS = {int: Integral, float: Real}
 _ENTRY = re.compile(r"    (\w+(?:, \w+)*): ?(.*)")
+#: The modules of annotations that errors and signatures leave out.
+_HOMES = re.compile(r"\b(?:typing|collections\.abc|numpy)\.")
 REQUIRED = inspect.Parameter.empty
 
 
@@ -110,10 +112,11 @@ class Described:
     def arguments(self) -> tuple[Argument, ...]:
         """Return the dispatched parameters.
 
-        A parameter without an annotation has the union of the methods' types.
+        A parameter without an annotation, or one of `object`, has the union of the
+        methods' types.
         """
         docs = parameter_docs(self.declaration)
-        types = parameter_types(self.declaration)
+        types = argument_types(self.declaration)
         return tuple(
             Argument(
                 name, types.get(name) or self._method_types(at), docs.get(name, "")
@@ -256,6 +259,14 @@ def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if hint is not Any}
 
 
+# `object` is what a declaration writes for a tensor: it admits every class, and the
+# methods' types say more to a reader.
+def argument_types(declaration: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations that restrict arguments; `object` is left out as well."""
+    hints = parameter_types(declaration)
+    return {name: hint for name, hint in hints.items() if hint is not object}
+
+
 def is_name(given: Any) -> bool:
     """Return whether `given` is a valid name for a parameter or an operation."""
     return isinstance(given, str) and given.isidentifier() and not iskeyword(given)
@@ -273,7 +284,7 @@ def type_name(hint: Any) -> str:
         return " | ".join(map(type_name, get_args(hint)))
     if isinstance(hint, type) and not get_args(hint):
         return "None" if hint is type(None) else hint.__name__
-    return str(hint).removeprefix("typing.")
+    return _HOMES.sub("", str(hint))
 
 
 def members(hint: Any) -> tuple[Any, ...]:

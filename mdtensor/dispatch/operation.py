@@ -35,7 +35,7 @@ from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
-    parameter_types,
+    argument_types,
     require_signature,
     type_name,
 )
@@ -246,7 +246,7 @@ class Operation(Described):
         call_errors.refuse_annotations(self, types)
         if not self.sequence and len(types) != len(self.dispatched):
             raise call_errors.no_method(self, types)
-        wanted = {} if self.sequence else parameter_types(self.declaration)
+        wanted = {} if self.sequence else argument_types(self.declaration)
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)
             is_default = given is type(self.signature.parameters[name].default)

@@ -16,7 +16,9 @@ from mdtensor.spec.spec import TensorSpec
 
 
 @generic(deduce=along, category="activation")
-def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None) -> Any:
+def softmax(
+    x: object, /, *, axis: int = -1, out: object = None, rounding: str | None = None
+) -> Any:
     """Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow.
 
     Args:
@@ -35,7 +37,7 @@ def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None)
 
 
 @generic(deduce=along, category="activation")
-def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
+def log_softmax(x: object, /, *, axis: int = -1) -> Any:
     """Return log(softmax(x)) along `axis`, without underflow.
 
     Args:
@@ -107,7 +109,7 @@ def halved(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
 
 
 @generic(deduce=same)
-def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def relu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return max(x, 0), element by element; NaN stays NaN.
 
     Args:
@@ -125,7 +127,7 @@ def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def relu6(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return min(max(x, 0), 6), element by element.
 
     Args:
@@ -144,13 +146,13 @@ def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=bounded)
 def hardtanh(
-    x: Any,
+    x: object,
     /,
     *,
     min_val: float = -1.0,
     max_val: float = 1.0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return min(max(x, min_val), max_val), element by element.
 
@@ -173,13 +175,13 @@ def hardtanh(
 
 @generic(deduce=same)
 def hardsigmoid(
-    x: Any,
+    x: object,
     /,
     *,
     alpha: float = 1 / 6,
     beta: float = 0.5,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return min(max(alpha · x + beta, 0), 1), element by element.
 
@@ -198,7 +200,7 @@ def hardsigmoid(
 
 
 @generic(deduce=same)
-def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def hardswish(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · min(max(x + 3, 0), 6) / 6, element by element.
 
     Args:
@@ -216,7 +218,12 @@ def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=tuned())
 def leaky_relu(
-    x: Any, /, *, negative_slope: float = 0.01, out: Any = None, rounding: Any = None
+    x: object,
+    /,
+    *,
+    negative_slope: float = 0.01,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x where x > 0, else negative_slope · x.
 
@@ -235,7 +242,7 @@ def leaky_relu(
 
 
 @generic(deduce=sloped)
-def prelu(x: Any, weight: Any, /) -> Any:
+def prelu(x: object, weight: object, /) -> Any:
     """Return x where x > 0, else weight · x.
 
     Args:
@@ -256,7 +263,9 @@ def prelu(x: Any, weight: Any, /) -> Any:
 
 
 @generic(deduce=tuned())
-def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None) -> Any:
+def elu(
+    x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
+) -> Any:
     """Return x where x > 0, else alpha · (exp(x) - 1).
 
     Args:
@@ -274,7 +283,7 @@ def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None)
 
 
 @generic(deduce=same)
-def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def selu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return 1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
 
     Args:
@@ -292,7 +301,7 @@ def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=tuned("alpha"))
 def celu(
-    x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None
+    x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
 ) -> Any:
     """Return max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
 
@@ -314,7 +323,7 @@ def celu(
 
 
 @generic(deduce=same)
-def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sigmoid(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return 1 / (1 + exp(-x)), computed without overflow.
 
     Args:
@@ -331,7 +340,7 @@ def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def logsigmoid(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return log(1 / (1 + exp(-x))), computed without overflow.
 
     Args:
@@ -349,13 +358,13 @@ def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=tuned("beta"))
 def softplus(
-    x: Any,
+    x: object,
     /,
     *,
     beta: float = 1.0,
     threshold: float = 20.0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return log(1 + exp(beta · x)) / beta, computed without overflow.
 
@@ -382,7 +391,7 @@ def softplus(
 
 
 @generic(deduce=same)
-def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def softsign(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x / (1 + abs(x)), element by element.
 
     Args:
@@ -399,7 +408,7 @@ def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def silu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · sigmoid(x), also called swish.
 
     Args:
@@ -416,7 +425,7 @@ def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def mish(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · tanh(softplus(x)), element by element.
 
     Args:
@@ -434,7 +443,12 @@ def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=approximated)
 def gelu(
-    x: Any, /, *, approximate: str = "none", out: Any = None, rounding: Any = None
+    x: object,
+    /,
+    *,
+    approximate: str = "none",
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x · Φ(x) = x · (1 + erf(x / √2)) / 2.
 
@@ -457,7 +471,7 @@ def gelu(
 
 
 @generic(deduce=halved)
-def glu(x: Any, /, *, axis: int = -1) -> Any:
+def glu(x: object, /, *, axis: int = -1) -> Any:
     """Return a · sigmoid(b), where a and b are the halves of x along `axis`.
 
     Args:

@@ -20,7 +20,7 @@ def attended(
     key: TensorSpec,
     value: TensorSpec,
     *,
-    attn_mask: Any = None,
+    attn_mask: object = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> TensorSpec:
@@ -75,12 +75,12 @@ def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
 
 @generic(deduce=attended)
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: object,
+    key: object,
+    value: object,
     /,
     *,
-    attn_mask: Any = None,
+    attn_mask: object = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Any:
@@ -115,7 +115,7 @@ def scaled_dot_product_attention(
 
 
 @generic(deduce=embedded)
-def embedding(indices: Any, weight: Any, /) -> Any:
+def embedding(indices: object, weight: object, /) -> Any:
     """Return weight[indices], one row of a matrix for each index.
 
     Args:
@@ -139,7 +139,7 @@ def embedding(indices: Any, weight: Any, /) -> Any:
 
 
 @generic(deduce=counted)
-def one_hot(x: Any, /, num_classes: int = -1) -> Any:
+def one_hot(x: object, /, num_classes: int = -1) -> Any:
     """Return 1 where the position on a new last axis equals the element, else 0.
 
     Args:

@@ -8,6 +8,7 @@ from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.promotion import result_type
 from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import Integers, Shape
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import (
     check_image,
@@ -24,15 +25,18 @@ from mdtensor.spec.windows import (
 
 # Shape rules of convolution and pooling.
 
+#: Height and width, where None keeps the size of the image.
+OutputSize = Integers | tuple[int | None, ...] | list[int | None] | None
+
 
 def convolution(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
     **_: Any,
 ) -> TensorSpec:
@@ -47,9 +51,9 @@ def convolution1d(
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, ol]."""
@@ -70,11 +74,11 @@ def transposed_convolution(
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    output_padding: Integers = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: Integers = 1,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
     window = conv_window(w.shape, stride, padding, dilation)
@@ -86,9 +90,9 @@ def transposed_convolution(
 def pooling(
     x: TensorSpec,
     *,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Integers,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     **_: Any,
@@ -109,9 +113,9 @@ def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
 def pooling1d(
     x: TensorSpec,
     *,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Integers,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     **_: Any,
@@ -123,7 +127,7 @@ def pooling1d(
     return x.with_shape((*x.shape[:2], window.slide(1, x.shape[2], ceil_mode)[1]))
 
 
-def adaptive_pooling(x: TensorSpec, *, output_size: Any) -> TensorSpec:
+def adaptive_pooling(x: TensorSpec, *, output_size: OutputSize) -> TensorSpec:
     """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
     if 0 in x.shape[2:]:
@@ -131,7 +135,7 @@ def adaptive_pooling(x: TensorSpec, *, output_size: Any) -> TensorSpec:
     return x.with_shape((*x.shape[:2], *adapted_size(output_size, x.shape[2:])))
 
 
-def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
+def adapted_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
     """Return height and width from one integer or two; None keeps the size."""
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = output_size if output_size is not None else (None, None)
@@ -149,17 +153,17 @@ def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
 
 @generic(deduce=convolution)
 def conv2d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return the 2-D cross-correlation of images with a bank of filters.
 
@@ -194,14 +198,14 @@ def conv2d(
 
 @generic(deduce=convolution1d)
 def conv1d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
 ) -> Any:
     """Return the 1-D cross-correlation of signals with a bank of filters.
@@ -231,16 +235,16 @@ def conv1d(
 
 @generic(deduce=transposed_convolution)
 def conv_transpose2d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    output_padding: Integers = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: Integers = 1,
 ) -> Any:
     """Return the transpose of `conv2d`: each element adds a scaled filter.
 

@@ -11,11 +11,11 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.device import device as find_device
+from mdtensor.device import Device, device as find_device
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import fit_scalar, is_weak
-from mdtensor.spec.options import flag
+from mdtensor.spec.options import DTypeName, flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.type_info import isdtype
 
@@ -23,7 +23,11 @@ from mdtensor.type_info import isdtype
 
 
 def like(
-    x: TensorSpec, *, dtype: Any = None, device: Any = None, **_: Any
+    x: TensorSpec,
+    *,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
+    **_: Any,
 ) -> TensorSpec:
     """Infer the shape of the argument, and its type and device unless given."""
     typed = x if dtype is None else x.with_dtype(dtypes.dtype(dtype))
@@ -33,7 +37,11 @@ def like(
 
 
 def filled(
-    x: TensorSpec, *, fill_value: Any, dtype: Any = None, device: Any = None
+    x: TensorSpec,
+    *,
+    fill_value: object,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> TensorSpec:
     """Infer as `like`; the type must hold the value, if it is a Python number."""
     found = like(x, dtype=dtype, device=device)
@@ -54,14 +62,16 @@ def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
     return x
 
 
-def check_diagonal(k: Any) -> None:
+def check_diagonal(k: object) -> None:
     """Raise unless `k` is an integer; it may lie outside of the matrix."""
     if not isinstance(k, Integral) or isinstance(k, bool):
         raise OptionError(f"k is {shown(k)}", "Use an integer")
 
 
 @generic(deduce=like)
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def empty_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor with the shape of `x` and undefined elements.
 
     Args:
@@ -79,7 +89,12 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 @generic(deduce=filled)
 def full_like(
-    x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None
+    x: object,
+    /,
+    fill_value: object,
+    *,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> Any:
     """Return a tensor with the shape of `x`, filled with `fill_value`.
 
@@ -101,7 +116,9 @@ def full_like(
 
 
 @generic(deduce=like)
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def ones_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of ones with the shape of `x`.
 
     Args:
@@ -118,7 +135,9 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 @generic(deduce=like)
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+def zeros_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of zeros with the shape of `x`.
 
     Args:
@@ -135,7 +154,7 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 @generic(deduce=triangle)
-def tril(x: Any, /, *, k: int = 0) -> Any:
+def tril(x: object, /, *, k: int = 0) -> Any:
     """Return the lower triangles of matrices, with zeros above diagonal `k`.
 
     Args:
@@ -155,7 +174,7 @@ def tril(x: Any, /, *, k: int = 0) -> Any:
 
 
 @generic(deduce=triangle)
-def triu(x: Any, /, *, k: int = 0) -> Any:
+def triu(x: object, /, *, k: int = 0) -> Any:
     """Return the upper triangles of matrices, with zeros below diagonal `k`.
 
     Args:
@@ -178,7 +197,12 @@ def triu(x: Any, /, *, k: int = 0) -> Any:
 
 
 def cast(
-    x: TensorSpec, dtype: Any, *, copy: Any = True, device: Any = None, **_: Any
+    x: TensorSpec,
+    dtype: object,
+    *,
+    copy: bool = True,
+    device: Device | str | None = None,
+    **_: Any,
 ) -> TensorSpec:
     """Infer another element type, and device if one is given; same shape."""
     flag(copy, "copy")
@@ -190,7 +214,7 @@ def cast(
     return found if device is None else moved(found, device)
 
 
-def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
+def moved(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
     """Infer the same element type and shape on another device."""
     return replace(x, type=x.type.with_device(find_device(device)))
 
@@ -200,12 +224,12 @@ def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
 
 @generic(deduce=cast)
 def astype(
-    x: Any,
-    dtype: Any,
+    x: object,
+    dtype: object,
     /,
     *,
     copy: bool = True,
-    device: Any = None,
+    device: Device | str | None = None,
     casting: str = "check",
 ) -> Any:
     """Convert `x` to another element type; the only way to narrow a type.
@@ -252,7 +276,7 @@ def astype(
 
 
 @generic(deduce=moved)
-def to(x: Any, device: Any, /) -> Any:
+def to(x: object, device: object, /) -> Any:
     """Copy `x` to `device`; the only operation that moves a tensor between devices.
 
     Args:

@@ -109,7 +109,7 @@ def _smaller(x: TensorSpec) -> int:
 
 
 @generic(deduce=triangle)
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+def cholesky(x: object, /, *, upper: bool = False) -> Any:
     """Return the lower triangular L with x = L · Lᴴ.
 
     Args:
@@ -132,7 +132,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
 
 
 @generic(deduce=orthogonal_triangular)
-def qr(x: Any, /, *, mode: str = "reduced") -> Any:
+def qr(x: object, /, *, mode: str = "reduced") -> Any:
     """Return Q with orthonormal columns and upper triangular R with x = Q · R.
 
     Args:
@@ -159,7 +159,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
 
 
 @generic(deduce=singular)
-def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
+def svd(x: object, /, *, full_matrices: bool = True) -> Any:
     """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ.
 
     Args:
@@ -185,7 +185,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
 
 
 @generic(deduce=singular_values)
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: object, /) -> Any:
     """Return the singular values of each matrix in descending order.
 
     Args:
@@ -207,7 +207,7 @@ def svdvals(x: Any, /) -> Any:
 
 
 @generic(deduce=complex_eigenpairs)
-def eig(x: Any, /) -> Any:
+def eig(x: object, /) -> Any:
     """Return the eigenvalues and V with x · V = V · diag(eigenvalues).
 
     Args:
@@ -232,7 +232,7 @@ def eig(x: Any, /) -> Any:
 
 
 @generic(deduce=complex_spectrum)
-def eigvals(x: Any, /) -> Any:
+def eigvals(x: object, /) -> Any:
     """Return the eigenvalues of square matrices, in no particular order.
 
     Args:
@@ -254,7 +254,7 @@ def eigvals(x: Any, /) -> Any:
 
 
 @generic(deduce=eigenpairs)
-def eigh(x: Any, /) -> Any:
+def eigh(x: object, /) -> Any:
     """Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ.
 
     Args:
@@ -279,7 +279,7 @@ def eigh(x: Any, /) -> Any:
 
 
 @generic(deduce=spectrum)
-def eigvalsh(x: Any, /) -> Any:
+def eigvalsh(x: object, /) -> Any:
     """Return the eigenvalues of symmetric or Hermitian matrices, ascending.
 
     Args:

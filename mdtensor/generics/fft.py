@@ -16,6 +16,8 @@ from mdtensor.spec.elementwise import component
 from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     Shape,
     integers,
     is_size,
@@ -35,7 +37,7 @@ SPECTRA = {
 
 
 def transform(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer the type of the argument; `axis` gets n elements."""
     choice(norm, "norm", NORMS)
@@ -44,7 +46,7 @@ def transform(
 
 
 def transform_to_half(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
     found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
@@ -52,7 +54,7 @@ def transform_to_half(
 
 
 def transform_from_half(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
     choice(norm, "norm", NORMS)
@@ -61,7 +63,11 @@ def transform_from_half(
 
 
 def transform_n(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer the type of the argument; the axes get the sizes `s`."""
     choice(norm, "norm", NORMS)
@@ -69,7 +75,11 @@ def transform_n(
 
 
 def transform_n_to_half(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer a complex type; the last axis gets the frequencies from 0."""
     choice(norm, "norm", NORMS)
@@ -79,14 +89,18 @@ def transform_n_to_half(
 
 
 def transform_n_from_half(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer a real type and the sizes `s`, the last one else 2 · (m - 1)."""
     choice(norm, "norm", NORMS)
     return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
 
 
-def shifted(x: TensorSpec, *, axes: Any = None) -> TensorSpec:
+def shifted(x: TensorSpec, *, axes: Axes | None = None) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axes, x.ndim)
     return x
@@ -109,7 +123,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
 
 
 def lengths(
-    shape: Shape, s: Any, axes: Any, *, is_half: bool = False
+    shape: Shape, s: object, axes: object, *, is_half: bool = False
 ) -> tuple[Shape, Shape]:
     """Return sizes and axes of the transform in order, counted from the front.
 
@@ -133,7 +147,7 @@ def lengths(
     return tuple(sizes), order
 
 
-def _order(axes: Any, ndim: int, s: Any) -> Shape:
+def _order(axes: object, ndim: int, s: object) -> Shape:
     if axes is None:
         if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
             problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
@@ -177,7 +191,9 @@ def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:
 
 
 @generic(deduce=transform)
-def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def fft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j.
 
     Args:
@@ -203,7 +219,9 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
 
 
 @generic(deduce=transform)
-def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def ifft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the inverse transform x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
 
     Args:
@@ -229,7 +247,9 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 
 @generic(deduce=transform_to_half)
-def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def rfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2.
 
     Args:
@@ -256,7 +276,9 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 
 @generic(deduce=transform_from_half)
-def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def irfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the real signal whose `rfft` is `x`.
 
     Args:
@@ -283,7 +305,9 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
 
 @generic(deduce=transform_from_half)
-def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def hfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the real spectrum of a Hermitian signal, x[-j] = conj(x[j]).
 
     Args:
@@ -310,7 +334,9 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 
 @generic(deduce=transform_to_half)
-def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+def ihfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return half of the signal whose `hfft` is `x`.
 
     Args:
@@ -337,7 +363,14 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
 
 @generic(deduce=transform_n)
-def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def fftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `fft` along each of several axes.
 
     Args:
@@ -364,7 +397,14 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
 
 @generic(deduce=transform_n)
-def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def ifftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `ifft` along each of several axes.
 
     Args:
@@ -391,7 +431,14 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
 
 @generic(deduce=transform_n_to_half)
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def rfftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `rfft` along the last of several axes, then `fft` along the others.
 
     Args:
@@ -420,7 +467,12 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
 @generic(deduce=transform_n_from_half)
 def irfftn(
-    x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward"
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> Any:
     """Return the real signal whose `rfftn` is `x`.
 
@@ -449,7 +501,7 @@ def irfftn(
 
 
 @generic(deduce=shifted)
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+def fftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis so that frequency 0 is in the middle.
 
     Args:
@@ -469,7 +521,7 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
 
 
 @generic(deduce=shifted)
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+def ifftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis back; undoes `fftshift`.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
+from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError, ShapeError
 from mdtensor.promotion import can_cast, fit_scalar, is_weak
 from mdtensor.spec.indices import index_shape
@@ -19,18 +20,18 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of operations that read and write parts.
 
 
-def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
+def indexed(x: TensorSpec, *, key: object, **_: Any) -> TensorSpec:
     """Infer the shape that a key leaves; -1 where a mask decides."""
     return x.with_shape(index_shape(x.shape, key))
 
 
-def assigned(x: TensorSpec, *, key: Any, value: Any, **_: Any) -> TensorSpec:
+def assigned(x: TensorSpec, *, key: object, value: object, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument; the value must fit into `x[key]`."""
     check_value(x.dtype, index_shape(x.shape, key), value)
     return x
 
 
-def check_value(dtype: Any, shape: Shape, value: Any) -> None:
+def check_value(dtype: DType, shape: Shape, value: Any) -> None:
     """Raise if `value` does not fit into elements of `dtype` in `shape`.
 
     Raises:
@@ -87,7 +88,7 @@ def taken_along(
 
 
 @generic(deduce=indexed)
-def getitem(x: Any, /, key: Any) -> Any:
+def getitem(x: object, /, key: object) -> Any:
     """Return `x[key]`; a view unless a tensor in the key selects elements.
 
     Args:
@@ -116,7 +117,7 @@ def getitem(x: Any, /, key: Any) -> Any:
 
 
 @generic(deduce=assigned)
-def setitem(x: Any, /, key: Any, value: Any) -> Any:
+def setitem(x: object, /, key: object, value: object) -> Any:
     """Write `value` into `x[key]`, in place; nothing is written on an error.
 
     Args:
@@ -149,7 +150,7 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
 
 
 @generic(deduce=taken)
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+def take(x: object, indices: object, /, *, axis: int | None = None) -> Any:
     """Return the elements of `x` at `indices` along `axis`.
 
     Args:
@@ -174,7 +175,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
 
 
 @generic(deduce=taken_along)
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
     """Return the elements of `x` along `axis`, each line by its own indices.
 
     Args:

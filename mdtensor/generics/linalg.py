@@ -16,9 +16,10 @@ from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.reduction import accumulator, reduction
 from mdtensor.promotion import result_type
 from mdtensor.spec.elementwise import component
-from mdtensor.spec.options import number
+from mdtensor.spec.options import DTypeName, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
     Shape,
     are_like,
     broadcast_shapes,
@@ -93,14 +94,16 @@ def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
 
 
-def diagonal_sum(x: TensorSpec, *, offset: int = 0, dtype: Any = None) -> TensorSpec:
+def diagonal_sum(
+    x: TensorSpec, *, offset: int = 0, dtype: DTypeName | None = None
+) -> TensorSpec:
     """Infer [...] in the type of a `sum`, or in `dtype`."""
     held = diagonals(x, offset=offset)
     return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
 
 
 def vector_norms(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> TensorSpec:
     """Infer the real type and the reduced shape."""
     if isnan(number(ord, "ord")):
@@ -114,7 +117,7 @@ def vector_norms(
 
 
 def matrix_norms(
-    x: TensorSpec, *, keepdims: bool = False, ord: Any = "fro"
+    x: TensorSpec, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> TensorSpec:
     """Infer the real type and [...] or [..., 1, 1]."""
     check_matrix(x.shape)
@@ -122,7 +125,11 @@ def matrix_norms(
     if isinstance(ord, bool) or not is_order:
         orders = ", ".join(map(str, ORDERS))
         raise OptionError(f"ord is {shown(ord)}", f"Use one of {orders}")
-    smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}
+    smallest: dict[object, Shape] = {
+        -1: x.shape[-1:],
+        -inf: x.shape[-2:-1],
+        -2: x.shape[-2:],
+    }
     if 0 in smallest.get(ord, ()):
         raise ShapeError(
             f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}"
@@ -165,7 +172,7 @@ def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
 
 
-def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+def pseudoinverse(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer the type of the argument and [..., n, m]."""
     check_solvable(x)
     found = transposed(x)
@@ -173,7 +180,7 @@ def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
     return found
 
 
-def ranks(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+def ranks(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer int64 and [...]."""
     stack = pseudoinverse(x, rtol=rtol).shape[:-2]
     return x.with_dtype(dtypes.int64).with_shape(stack)
@@ -195,7 +202,7 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
 
 
 @generic(deduce=transposed)
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: object, /) -> Any:
     """Return the transpose of each matrix, not conjugated; a view.
 
     Args:
@@ -217,7 +224,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @generic(deduce=diagonals)
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: object, /, *, offset: int = 0) -> Any:
     """Return x[..., i, i + offset], one diagonal of each matrix; a view.
 
     Args:
@@ -240,7 +247,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 
 @generic(deduce=diagonal_sum)
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: object, /, *, offset: int = 0, dtype: DTypeName | None = None) -> Any:
     """Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix.
 
     Args:
@@ -266,7 +273,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 @generic(deduce=vector_norms)
 def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+    x: object, /, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> Any:
     """Return (Σ |x|ᵒʳᵈ)^(1/ord) over `axis`.
 
@@ -292,7 +299,9 @@ def vector_norm(
 
 
 @generic(deduce=matrix_norms)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(
+    x: object, /, *, keepdims: bool = False, ord: float | str | None = "fro"
+) -> Any:
     """Return the norm of each matrix, by default √(Σ |x|²).
 
     Args:
@@ -320,7 +329,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 @generic(deduce=determinant)
-def det(x: Any, /) -> Any:
+def det(x: object, /) -> Any:
     """Return the determinant of each matrix, from its LU factors.
 
     Args:
@@ -343,7 +352,7 @@ def det(x: Any, /) -> Any:
 
 
 @generic(deduce=signed_logarithm)
-def slogdet(x: Any, /) -> Any:
+def slogdet(x: object, /) -> Any:
     """Return each determinant as sign · exp(logabsdet), which cannot overflow.
 
     Args:
@@ -367,7 +376,7 @@ def slogdet(x: Any, /) -> Any:
 
 
 @generic(deduce=inverse)
-def inv(x: Any, /) -> Any:
+def inv(x: object, /) -> Any:
     """Return x⁻¹, the matrix whose product with `x` is the identity.
 
     Args:
@@ -388,7 +397,7 @@ def inv(x: Any, /) -> Any:
 
 
 @generic(deduce=solution)
-def solve(x1: Any, x2: Any, /) -> Any:
+def solve(x1: object, x2: object, /) -> Any:
     """Return the y with x1 · y = x2.
 
     Args:
@@ -416,7 +425,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=pseudoinverse)
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+def pinv(x: object, /, *, rtol: object = None) -> Any:
     """Return the pseudo-inverse V · S⁺ · Uᴴ, for least-squares solutions.
 
     pinv(x) · y solves x · z = y in the least-squares sense.
@@ -444,7 +453,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
 
 
 @generic(deduce=ranks)
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+def matrix_rank(x: object, /, *, rtol: object = None) -> Any:
     """Count the singular values of each matrix above `rtol` times the largest.
 
     Args:

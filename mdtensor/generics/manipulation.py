@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
@@ -11,6 +11,8 @@ from mdtensor.promotion import fit_scalar, result_type
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     are_like,
     check_broadcast,
     concat_shape,
@@ -33,7 +35,7 @@ from mdtensor.spec.spec import TensorSpec
 
 
 def reshaped(
-    x: TensorSpec, *, shape: Sequence[int], copy: Any = None, **_: Any
+    x: TensorSpec, *, shape: Sequence[int], copy: bool | None = None, **_: Any
 ) -> TensorSpec:
     """Infer another shape for the same elements."""
     if copy is not None:
@@ -53,7 +55,13 @@ def concatenated(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorS
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
 
-def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> TensorSpec:
+def padded(
+    x: TensorSpec,
+    *,
+    pad_width: Collection[Collection[int]],
+    value: complex = 0,
+    **_: Any,
+) -> TensorSpec:
     """Infer a shape larger by the padding, which must be one number."""
     fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
@@ -70,7 +78,7 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
-def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
+def expanded(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape with new axes of size 1 at the positions `axis`."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
@@ -81,27 +89,27 @@ def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
     )
 
 
-def infer_broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
+def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpec:
     """Infer the requested shape."""
     wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 
 
-def flipped(x: TensorSpec, *, axis: Any = None, **_: Any) -> TensorSpec:
+def flipped(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axis, x.ndim)
     return x
 
 
-def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
+def moved(x: TensorSpec, source: object, destination: object) -> TensorSpec:
     """Infer the shape with axes at other positions."""
     order = moveaxis_order(source, destination, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
 def repeated(
-    x: TensorSpec, repeats: Any, *, axis: int | None = None, **_: Any
+    x: TensorSpec, repeats: object, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer a longer axis; -1 there if a tensor gives the repeats."""
     flat = reshaped(x, shape=(-1,)) if axis is None else x
@@ -126,7 +134,9 @@ def _repeated_size(size: int, repeats: Any) -> int:
     return multiply_size(size, int(repeats))
 
 
-def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
+def rolled(
+    x: TensorSpec, *, shift: Integers, axis: Integers | None = None, **_: Any
+) -> TensorSpec:
     """Infer type and shape of the argument."""
     if axis is None:
         roll_steps(shift, 0, 1)
@@ -147,7 +157,7 @@ def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
     return concatenated(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
 
 
-def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
+def tiled(x: TensorSpec, repetitions: object) -> TensorSpec:
     """Infer a shape larger by the repetitions, with more axes if there are more."""
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
@@ -169,7 +179,7 @@ def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ..
 
 
 @generic(deduce=reshaped)
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+def reshape(x: object, /, shape: Integers, *, copy: bool | None = None) -> Any:
     """Return the same elements in row-major order in another shape.
 
     Args:
@@ -192,7 +202,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 
 @generic(deduce=permuted)
-def permute_dims(x: Any, /, axes: Any) -> Any:
+def permute_dims(x: object, /, axes: Integers) -> Any:
     """Return `x` with its axes in the order `axes`; a view.
 
     Args:
@@ -213,12 +223,12 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
 
 @generic(deduce=concatenated, sequence=True)
 def concat(
-    arrays: Any,
+    arrays: object,
     /,
     *,
     axis: int | None = 0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Join arrays along `axis`; None flattens them first.
 
@@ -244,7 +254,9 @@ def concat(
 
 
 @generic(deduce=padded)
-def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
+def pad(
+    x: object, /, pad_width: Collection[Collection[int]], *, value: complex = 0
+) -> Any:
     """Return `x` with a border of `value`.
 
     Args:
@@ -266,7 +278,7 @@ def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
 
 
 @generic(deduce=squeezed)
-def squeeze(x: Any, /, axis: Any) -> Any:
+def squeeze(x: object, /, axis: Axes) -> Any:
     """Remove the named axes of size 1; a view.
 
     Args:
@@ -286,7 +298,7 @@ def squeeze(x: Any, /, axis: Any) -> Any:
 
 
 @generic(deduce=expanded)
-def expand_dims(x: Any, /, axis: Any) -> Any:
+def expand_dims(x: object, /, axis: Axes) -> Any:
     """Insert new axes of size 1; a view.
 
     Args:
@@ -307,7 +319,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 
 
 @generic(deduce=infer_broadcast_to)
-def broadcast_to(x: Any, /, shape: Any) -> Any:
+def broadcast_to(x: object, /, shape: Integers) -> Any:
     """Repeat `x` along axes of size 1 to `shape`; a read-only view.
 
     Args:
@@ -327,7 +339,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 
 
 @generic(deduce=flipped)
-def flip(x: Any, /, *, axis: Any = None) -> Any:
+def flip(x: object, /, *, axis: Axes | None = None) -> Any:
     """Reverse `x` along `axis`, one axis or a tuple of them; a view.
 
     Args:
@@ -347,7 +359,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
 
 
 @generic(deduce=moved)
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+def moveaxis(x: object, source: object, destination: object, /) -> Any:
     """Move the axes `source` of `x` to the positions `destination`; a view.
 
     Args:
@@ -368,7 +380,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 
 
 @generic(deduce=repeated)
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Any:
     """Repeat each element of `x` as often as `repeats` says.
 
     Args:
@@ -392,7 +404,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
 
 @generic(deduce=rolled)
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+def roll(x: object, /, shift: Integers, *, axis: Integers | None = None) -> Any:
     """Shift `x` by `shift` places; elements that leave at one end enter at the other.
 
     Args:
@@ -414,7 +426,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
 
 
 @generic(deduce=stacked, sequence=True)
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+def stack(arrays: object, /, *, axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis.
 
     Args:
@@ -435,7 +447,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Any:
 
 
 @generic(deduce=tiled)
-def tile(x: Any, repetitions: Any, /) -> Any:
+def tile(x: object, repetitions: object, /) -> Any:
     """Repeat the whole of `x` `repetitions` times along each axis.
 
     Args:
@@ -455,7 +467,7 @@ def tile(x: Any, repetitions: Any, /) -> Any:
 
 
 @generic(deduce=unstacked)
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
+def unstack(x: object, /, *, axis: int = 0) -> Any:
     """Split `x` along `axis` into parts without that axis; views.
 
     Args:

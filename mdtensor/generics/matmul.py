@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
@@ -10,6 +11,7 @@ from mdtensor.generics.linalg import check_square
 from mdtensor.promotion import result_type
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Integers,
     Shape,
     broadcast_shapes,
     entries,
@@ -87,7 +89,9 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:at] + shape[at + 1 :]
 
 
-def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
+def contraction(
+    x1: TensorSpec, x2: TensorSpec, *, axes: int | Collection[Integers] = 2
+) -> TensorSpec:
     """Infer the promoted type; the axes left of `x1`, then those left of `x2`."""
     gone = paired_axes(x1.shape, x2.shape, axes)
     shape = [
@@ -99,7 +103,7 @@ def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
+def paired_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     """Return the axes that `tensordot` sums over, counted from the front.
 
     Raises:
@@ -161,7 +165,9 @@ def power(x: TensorSpec, n: int) -> TensorSpec:
 
 
 @generic(deduce=matrix_product)
-def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def matmul(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the matrix product over the last axis of `x1` and second-last of `x2`.
 
     Args:
@@ -188,7 +194,13 @@ def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any
 
 @generic(deduce=affine)
 def linear(
-    x: Any, w: Any, b: Any = None, /, *, out: Any = None, rounding: Any = None
+    x: object,
+    w: object,
+    b: object = None,
+    /,
+    *,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x · wᵀ + b, a fully connected layer.
 
@@ -215,7 +227,7 @@ def linear(
 
 
 @generic(deduce=dot_product)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast.
 
     Args:
@@ -239,7 +251,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @generic(deduce=contraction)
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(
+    x1: object, x2: object, /, *, axes: int | Collection[Integers] = 2
+) -> Any:
     """Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated.
 
     Args:
@@ -265,7 +279,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 
 @generic(deduce=outer_product)
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: object, x2: object, /) -> Any:
     """Return x1[i] · x2[j] for all pairs of elements of two vectors.
 
     Args:
@@ -288,7 +302,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=cross_product)
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀).
 
     Args:
@@ -312,7 +326,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @generic(deduce=power)
-def matrix_power(x: Any, n: Any, /) -> Any:
+def matrix_power(x: object, n: object, /) -> Any:
     """Return the product of n factors x, by repeated squaring.
 
     Args:

@@ -10,6 +10,8 @@ from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     Shape,
     are_like,
     integers,
@@ -55,7 +57,7 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
 def over_last(
     x: TensorSpec,
     *weights: TensorSpec | None,
-    normalized_shape: Any,
+    normalized_shape: Integers,
     eps: float | None = None,
 ) -> TensorSpec:
     """Infer type and shape of an argument that ends in `normalized_shape`."""
@@ -74,7 +76,7 @@ def over_last(
     return x
 
 
-def normalized_sizes(normalized_shape: Any) -> Shape:
+def normalized_sizes(normalized_shape: object) -> Shape:
     """Return the sizes of the last axes, at least one."""
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
@@ -121,7 +123,7 @@ def over_spatial(
     return grouped(x, weight, bias, num_groups=1, eps=eps)
 
 
-def to_unit(x: TensorSpec, *, p: float, axis: Any, eps: float) -> TensorSpec:
+def to_unit(x: TensorSpec, *, p: float, axis: Axes | None, eps: float) -> TensorSpec:
     """Infer type and shape of the argument."""
     number(eps, "eps", least=0)
     if not number(p, "p") > 0:
@@ -132,7 +134,14 @@ def to_unit(x: TensorSpec, *, p: float, axis: Any, eps: float) -> TensorSpec:
 
 @generic(deduce=per_channel)
 def batch_norm(
-    x: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
+    x: object,
+    mean: object,
+    var: object,
+    weight: object,
+    bias: object,
+    /,
+    *,
+    eps: float = 1e-5,
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias, channel by channel.
 
@@ -156,7 +165,15 @@ def batch_norm(
 
 @generic(deduce=folded)
 def fold_batch_norm(
-    w: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
+    w: object,
+    b: object,
+    mean: object,
+    var: object,
+    weight: object,
+    bias: object,
+    /,
+    *,
+    eps: float = 1e-5,
 ) -> Any:
     """Fold batch_norm into the weights and bias of the conv2d before it.
 
@@ -185,12 +202,12 @@ def fold_batch_norm(
 
 @generic(deduce=over_last)
 def layer_norm(
-    x: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: object,
+    weight: object = None,
+    bias: object = None,
     /,
     *,
-    normalized_shape: Any,
+    normalized_shape: Integers,
     eps: float = 1e-5,
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes.
@@ -219,7 +236,12 @@ def layer_norm(
 
 @generic(deduce=over_last)
 def rms_norm(
-    x: Any, weight: Any = None, /, *, normalized_shape: Any, eps: float | None = None
+    x: object,
+    weight: object = None,
+    /,
+    *,
+    normalized_shape: Integers,
+    eps: float | None = None,
 ) -> Any:
     """Return x / sqrt(mean(x²) + eps) · weight over the last axes.
 
@@ -243,9 +265,9 @@ def rms_norm(
 
 @generic(deduce=grouped)
 def group_norm(
-    x: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: object,
+    weight: object = None,
+    bias: object = None,
     /,
     *,
     num_groups: int,
@@ -277,7 +299,7 @@ def group_norm(
 
 @generic(deduce=over_spatial)
 def instance_norm(
-    x: Any, weight: Any = None, bias: Any = None, /, *, eps: float = 1e-5
+    x: object, weight: object = None, bias: object = None, /, *, eps: float = 1e-5
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias per image and channel.
 
@@ -302,7 +324,9 @@ def instance_norm(
 
 
 @generic(deduce=to_unit)
-def normalize(x: Any, /, *, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Any:
+def normalize(
+    x: object, /, *, p: float = 2.0, axis: Axes | None = 1, eps: float = 1e-12
+) -> Any:
     """Return x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`.
 
     Args:

@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.conv import adaptive_pooling, global_pooling, pooling, pooling1d
+from mdtensor.generics.conv import (
+    OutputSize,
+    adaptive_pooling,
+    global_pooling,
+    pooling,
+    pooling1d,
+)
+from mdtensor.spec.shapes import Integers
 
 
 @generic(deduce=pooling)
 def max_pool2d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
     """Return the largest element of each window; padding never wins.
@@ -46,16 +53,16 @@ def max_pool2d(
 
 @generic(deduce=pooling)
 def avg_pool2d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return the mean of each window.
 
@@ -77,7 +84,9 @@ def avg_pool2d(
 
 
 @generic(deduce=global_pooling)
-def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def global_avg_pool2d(
+    x: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the mean of each channel.
 
     Args:
@@ -98,12 +107,12 @@ def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> An
 
 @generic(deduce=pooling1d)
 def max_pool1d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
     """Return the largest element of each window; padding never wins.
@@ -128,12 +137,12 @@ def max_pool1d(
 
 @generic(deduce=pooling1d)
 def avg_pool1d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
@@ -155,7 +164,7 @@ def avg_pool1d(
 
 
 @generic(deduce=adaptive_pooling)
-def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
+def adaptive_avg_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the means of `output_size` windows that cover the image evenly.
 
     Window i of m goes over n rows from floor(i · n / m) to ceil((i + 1) · n / m).
@@ -179,7 +188,7 @@ def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
 
 
 @generic(deduce=adaptive_pooling)
-def adaptive_max_pool2d(x: Any, /, output_size: Any) -> Any:
+def adaptive_max_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the largest element of each of `output_size` windows.
 
     Args:

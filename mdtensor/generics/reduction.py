@@ -12,8 +12,9 @@ from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import result_type
-from mdtensor.spec.options import flag, number
+from mdtensor.spec.options import DTypeName, flag, number
 from mdtensor.spec.shapes import (
+    Axes,
     Shape,
     check_nonempty,
     concat_shape,
@@ -37,7 +38,7 @@ _REACH = {
 
 
 def reduction(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer the type of the argument and the reduced shape."""
     return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
@@ -46,8 +47,8 @@ def reduction(
 def accumulation(
     x: TensorSpec,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
@@ -56,7 +57,7 @@ def accumulation(
     return result.with_dtype(accumulator(x.dtype, dtype))
 
 
-def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
+def accumulator(source: dtypes.DType, wanted: DTypeName | None = None) -> dtypes.DType:
     """Return the type that holds a sum or a product of `source`.
 
     Without `wanted`, integers and bools widen to 64 bits (array API 2024.12,
@@ -86,7 +87,7 @@ def _accumulator(source: dtypes.DType) -> dtypes.DType:
 
 
 def extreme(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer as `reduction`; there must be at least one element."""
     check_nonempty(x.shape, axis)
@@ -96,7 +97,7 @@ def extreme(
 def spread(
     x: TensorSpec,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
     **_: Any,
@@ -107,7 +108,7 @@ def spread(
 
 
 def verdict(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer bool and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)
@@ -115,14 +116,14 @@ def verdict(
 
 @generic(deduce=accumulation)
 def sum(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
     keepdims: bool = False,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return Σ x over `axis`.
 
@@ -156,7 +157,12 @@ def sum(
 
 @generic(deduce=accumulation)
 def prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+    x: object,
+    /,
+    *,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
+    keepdims: bool = False,
 ) -> Any:
     """Return Π x over `axis`; types and errors as in `sum`.
 
@@ -180,13 +186,13 @@ def prod(
 
 @generic(deduce=reduction)
 def mean(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     keepdims: bool = False,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return Σ x / N over `axis`, where N is the number of elements.
 
@@ -211,10 +217,10 @@ def mean(
 
 @generic(deduce=spread)
 def var(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
@@ -244,10 +250,10 @@ def var(
 
 @generic(deduce=spread)
 def std(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
@@ -269,7 +275,7 @@ def std(
 
 
 @generic(deduce=extreme)
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def max(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the largest element over `axis`; NaN if there is one.
 
     Args:
@@ -290,7 +296,7 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @generic(deduce=extreme)
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def min(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the smallest element over `axis`; NaN if there is one.
 
     Args:
@@ -311,7 +317,7 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @generic(deduce=verdict)
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def all(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether all elements over `axis` differ from zero, as NaN does.
 
     Args:
@@ -332,7 +338,7 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @generic(deduce=verdict)
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def any(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether some element over `axis` differs from zero, as NaN does.
 
     Args:
@@ -359,7 +365,7 @@ def accumulated(
     x: TensorSpec,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
     **_: Any,
 ) -> TensorSpec:
@@ -387,8 +393,8 @@ def differences(
     *,
     axis: int = -1,
     n: int = 1,
-    prepend: Any = None,
-    append: Any = None,
+    prepend: object = None,
+    append: object = None,
     **_: Any,
 ) -> TensorSpec:
     """Infer the promoted type of the joined tensors, `n` elements shorter."""
@@ -397,7 +403,7 @@ def differences(
         raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
     for name, given in (("prepend", prepend), ("append", append)):
         _check_tensor(given, name)
-    parts = [part for part in (prepend, x, append) if part is not None]
+    parts: list[Any] = [part for part in (prepend, x, append) if part is not None]
     shape = concat_shape([part.shape for part in parts], at)
     dtype = result_type(*(part.dtype for part in parts))
     return x.with_dtype(dtype).with_shape(_resized(shape, at, -n))
@@ -417,11 +423,11 @@ def _resized(shape: Shape, axis: int, by: int) -> Shape:
 
 @generic(deduce=accumulated)
 def cumulative_sum(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
 ) -> Any:
     """Return the running sum y[i] = x[0] + ... + x[i] along `axis`.
@@ -450,11 +456,11 @@ def cumulative_sum(
 
 @generic(deduce=accumulated)
 def cumulative_prod(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
 ) -> Any:
     """Return the running product along `axis`; errors as in `cumulative_sum`.
@@ -479,13 +485,13 @@ def cumulative_prod(
 
 @generic(deduce=differences)
 def diff(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int = -1,
     n: int = 1,
-    prepend: Any = None,
-    append: Any = None,
+    prepend: object = None,
+    append: object = None,
 ) -> Any:
     """Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from math import floor, isfinite
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import choice, flag, number
-from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.shapes import DYNAMIC, Integers
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import check_image, pair, single
 
@@ -20,7 +20,12 @@ MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
 def resized(
-    x: TensorSpec, *, size: Any, scale_factor: Any, mode: str, align_corners: Any
+    x: TensorSpec,
+    *,
+    size: Integers | None,
+    scale_factor: float | Collection[float] | None,
+    mode: str,
+    align_corners: bool | None,
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
@@ -46,10 +51,12 @@ def resized(
     return x.with_shape((*x.shape[:2], *new))
 
 
-def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
+def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
     """Return height and width of `scale_factor`, exactly."""
-    is_many = isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str)
-    given = tuple(scale_factor) if is_many else (scale_factor,) * 2
+    given: tuple[object, ...] = (scale_factor,) * 2
+    # A text is iterable as well, but the error must name it whole.
+    if isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str):
+        given = tuple(scale_factor)
     found = [number(value, "scale_factor") for value in given]
     if len(found) != 2 or not all(value > 0 and isfinite(value) for value in found):
         raise OptionError(
@@ -88,11 +95,11 @@ def _image_axes(x: TensorSpec) -> tuple[int, ...]:
 
 @generic(deduce=resized)
 def interpolate(
-    x: Any,
+    x: object,
     /,
-    size: Any = None,
+    size: Integers | None = None,
     *,
-    scale_factor: Any = None,
+    scale_factor: float | Collection[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:
@@ -129,7 +136,7 @@ def interpolate(
 
 
 @generic(deduce=shuffled)
-def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
+def pixel_shuffle(x: object, /, upscale_factor: int) -> Any:
     """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r].
 
     Args:
@@ -152,7 +159,7 @@ def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
 
 
 @generic(deduce=unshuffled)
-def pixel_unshuffle(x: Any, /, downscale_factor: int) -> Any:
+def pixel_unshuffle(x: object, /, downscale_factor: int) -> Any:
     """Move pixels into channels; undoes `pixel_shuffle`.
 
     [..., c, h · r, w · r] becomes [..., c · r², h, w].

@@ -11,7 +11,13 @@ from mdtensor.generics.reduction import extreme, reduction
 from mdtensor.promotion import is_weak
 from mdtensor.spec.elementwise import joint_type, one_tensor
 from mdtensor.spec.options import choice, flag
-from mdtensor.spec.shapes import DYNAMIC, are_like, broadcast_shapes, normalize_axis
+from mdtensor.spec.shapes import (
+    DYNAMIC,
+    Axes,
+    are_like,
+    broadcast_shapes,
+    normalize_axis,
+)
 from mdtensor.spec.spec import TensorSpec, is_tensor
 
 # Shape rules of searches.
@@ -26,7 +32,7 @@ def index(
 
 
 def count(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
@@ -42,7 +48,7 @@ def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
 
 
 def insertion(
-    x1: TensorSpec, x2: Any, *, side: str = "left", sorter: Any = None, **_: Any
+    x1: TensorSpec, x2: object, *, side: str = "left", sorter: object = None, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the shape of the searched values."""
     choice(side, "side", ("left", "right"))
@@ -64,7 +70,7 @@ def _check_sorter(sorter: Any, size: int) -> None:
         raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
 
 
-def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
+def chosen(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type of `x1` and `x2`, broadcast shape of all three."""
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
@@ -75,7 +81,7 @@ def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
 
 
 @generic(deduce=index)
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first largest element along `axis`, or first NaN.
 
     Args:
@@ -99,7 +105,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 @generic(deduce=index)
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmin(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first smallest element along `axis`, or first NaN.
 
     Args:
@@ -123,7 +129,9 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 @generic(deduce=count)
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(
+    x: object, /, *, axis: Axes | None = None, keepdims: bool = False
+) -> Any:
     """Count the elements over `axis` that are not zero; NaN is not zero.
 
     Args:
@@ -144,7 +152,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any
 
 
 @generic(deduce=places)
-def nonzero(x: Any, /) -> Any:
+def nonzero(x: object, /) -> Any:
     """Return the indices of all non-zero elements, row by row; NaN is not zero.
 
     Args:
@@ -166,7 +174,9 @@ def nonzero(x: Any, /) -> Any:
 
 
 @generic(deduce=insertion)
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    x1: object, x2: object, /, *, side: str = "left", sorter: object = None
+) -> Any:
     """Return where each of `x2` is to be inserted into the sorted `x1`.
 
     Numbers of any two types compare exactly, as in `less`; NaN is above all others, as
@@ -197,7 +207,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
 
 @generic(deduce=chosen)
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+def where(condition: object, x1: object, x2: object, /) -> Any:
     """Return x1 where the condition holds, x2 elsewhere.
 
     Args:
@@ -248,7 +258,7 @@ def order(x: TensorSpec, **options: Any) -> TensorSpec:
 
 @generic(deduce=ordered)
 def sort(
-    x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
     """Return the elements in order along `axis`; NaN last, and first if descending.
 
@@ -275,7 +285,7 @@ def sort(
 
 @generic(deduce=order)
 def argsort(
-    x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
     """Return the indices along `axis` from which `sort` takes its elements.
 
@@ -349,7 +359,7 @@ def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
 
 
-def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec:
+def membership(x1: object, x2: object, *, invert: bool = False, **_: Any) -> TensorSpec:
     """Infer bool and the shape of the first argument, or () for a number."""
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
@@ -366,7 +376,7 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
 
 
 @generic(deduce=distinct_all)
-def unique_all(x: Any, /) -> Any:
+def unique_all(x: object, /) -> Any:
     """Return the distinct elements, their positions and their counts.
 
     Args:
@@ -390,7 +400,7 @@ def unique_all(x: Any, /) -> Any:
 
 
 @generic(deduce=distinct_counts)
-def unique_counts(x: Any, /) -> Any:
+def unique_counts(x: object, /) -> Any:
     """Return the distinct elements and their counts.
 
     Args:
@@ -409,7 +419,7 @@ def unique_counts(x: Any, /) -> Any:
 
 
 @generic(deduce=distinct_inverse)
-def unique_inverse(x: Any, /) -> Any:
+def unique_inverse(x: object, /) -> Any:
     """Return the distinct elements, and for each element the index of its own.
 
     Args:
@@ -428,7 +438,7 @@ def unique_inverse(x: Any, /) -> Any:
 
 
 @generic(deduce=distinct)
-def unique_values(x: Any, /) -> Any:
+def unique_values(x: object, /) -> Any:
     """Return the distinct elements.
 
     Args:
@@ -444,7 +454,7 @@ def unique_values(x: Any, /) -> Any:
 
 
 @generic(deduce=membership)
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+def isin(x1: object, x2: object, /, *, invert: bool = False) -> Any:
     """Return whether each element of `x1` equals some element of `x2`.
 
     Args:
