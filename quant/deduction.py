@@ -24,9 +24,9 @@ from mdtensor import (
     result_type,
 )
 from mdtensor.errors import grids
-from mdtensor.generics.conv import convolution, global_pooling, pooling
-from mdtensor.generics.matmul import affine, matrix_product
-from mdtensor.generics.reduction import extreme, reduction
+from mdtensor.generics.conv import infer_conv2d, infer_global_pool2d, infer_pool2d
+from mdtensor.generics.matmul import infer_linear, infer_matmul
+from mdtensor.generics.reduction import infer_max, reduction
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.presets import admit
@@ -141,7 +141,7 @@ def check_fit(grid: object, shape: tuple[int, ...]) -> QParams:
 
 def infer_extreme(x: TensorSpec, **options: Any) -> TensorSpec:
     """Infer the largest or smallest element: it stays on the grid of the argument."""
-    shape = shape_of(extreme, x, **options)
+    shape = shape_of(infer_max, x, **options)
     return on_grid(shape, reduced_grid(x, **options))
 
 
@@ -340,18 +340,20 @@ rounded_sum = RoundingAware(out_grid_rule(broadcast, _sum_grid))
 rounded_product = RoundingAware(out_grid_rule(broadcast, _product_grid))
 rounded_quotient = RoundingAware(out_grid_rule(broadcast))
 rounded_matmul = RoundingAware(
-    out_grid_rule(matrix_product, _matmul_grid, check_column_scales)
+    out_grid_rule(infer_matmul, _matmul_grid, check_column_scales)
 )
-rounded_linear = RoundingAware(out_grid_rule(affine, _matmul_grid, check_row_scales))
-rounded_conv = RoundingAware(out_grid_rule(convolution, _conv_grid, check_row_scales))
+rounded_linear = RoundingAware(
+    out_grid_rule(infer_linear, _matmul_grid, check_row_scales)
+)
+rounded_conv = RoundingAware(out_grid_rule(infer_conv2d, _conv_grid, check_row_scales))
 rounded_total = RoundingAware(_infer_sum)
 rounded_mean = RoundingAware(require_elements(on_one_grid(out_grid_rule(reduction))))
 rounded_softmax = RoundingAware(on_one_grid(out_grid_rule(along)))
 rounded_window = RoundingAware(
-    require_elements(out_grid_rule(pooling, check=check_one_scale))
+    require_elements(out_grid_rule(infer_pool2d, check=check_one_scale))
 )
 rounded_image = RoundingAware(
-    require_elements(out_grid_rule(global_pooling, check=check_one_scale))
+    require_elements(out_grid_rule(infer_global_pool2d, check=check_one_scale))
 )
 on_input_grid = RoundingAware(input_grid_rule(same))
 on_common_grid = RoundingAware(input_grid_rule(broadcast))

@@ -58,7 +58,7 @@ def log_softmax(x: object, /, *, axis: int = -1) -> Any:
 GELU = ("none", "tanh")
 
 
-def tuned(*divisors: str) -> Callable[..., TensorSpec]:
+def numeric_rule(*divisors: str) -> Callable[..., TensorSpec]:
     """Return a rule that keeps the shape; options are numbers, `divisors` not 0."""
 
     def rule(x: TensorSpec, **options: Any) -> TensorSpec:
@@ -70,7 +70,7 @@ def tuned(*divisors: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def bounded(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
+def infer_hardtanh(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
     """Infer type and shape of the argument; the bounds must be in order."""
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
     if not low <= high:
@@ -78,13 +78,13 @@ def bounded(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
     return x
 
 
-def approximated(x: TensorSpec, *, approximate: str) -> TensorSpec:
+def infer_gelu(x: TensorSpec, *, approximate: str) -> TensorSpec:
     """Infer type and shape of the argument."""
     choice(approximate, "approximate", GELU)
     return x
 
 
-def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
+def infer_prelu(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     """Infer type and shape of the first argument; one weight, or one per channel."""
     channels = x.shape[1] if x.ndim > 1 else 1
     sizes = {1, channels, DYNAMIC}
@@ -96,7 +96,7 @@ def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     return x
 
 
-def halved(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
+def infer_glu(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
     """Infer the type of the argument and half its size along `axis`."""
     at = normalize_axis(axis, x.ndim)
     size = x.shape[at]
@@ -144,7 +144,7 @@ def relu6(x: object, /, *, out: object = None, rounding: str | None = None) -> A
     """
 
 
-@generic(deduce=bounded)
+@generic(deduce=infer_hardtanh)
 def hardtanh(
     x: object,
     /,
@@ -216,7 +216,7 @@ def hardswish(x: object, /, *, out: object = None, rounding: str | None = None) 
     """
 
 
-@generic(deduce=tuned())
+@generic(deduce=numeric_rule())
 def leaky_relu(
     x: object,
     /,
@@ -241,7 +241,7 @@ def leaky_relu(
     """
 
 
-@generic(deduce=sloped)
+@generic(deduce=infer_prelu)
 def prelu(x: object, weight: object, /) -> Any:
     """Return x where x > 0, else weight · x.
 
@@ -262,7 +262,7 @@ def prelu(x: object, weight: object, /) -> Any:
     """
 
 
-@generic(deduce=tuned())
+@generic(deduce=numeric_rule())
 def elu(
     x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
 ) -> Any:
@@ -299,7 +299,7 @@ def selu(x: object, /, *, out: object = None, rounding: str | None = None) -> An
     """
 
 
-@generic(deduce=tuned("alpha"))
+@generic(deduce=numeric_rule("alpha"))
 def celu(
     x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
 ) -> Any:
@@ -356,7 +356,7 @@ def logsigmoid(x: object, /, *, out: object = None, rounding: str | None = None)
     """
 
 
-@generic(deduce=tuned("beta"))
+@generic(deduce=numeric_rule("beta"))
 def softplus(
     x: object,
     /,
@@ -441,7 +441,7 @@ def mish(x: object, /, *, out: object = None, rounding: str | None = None) -> An
     """
 
 
-@generic(deduce=approximated)
+@generic(deduce=infer_gelu)
 def gelu(
     x: object,
     /,
@@ -470,7 +470,7 @@ def gelu(
     """
 
 
-@generic(deduce=halved)
+@generic(deduce=infer_glu)
 def glu(x: object, /, *, axis: int = -1) -> Any:
     """Return a · sigmoid(b), where a and b are the halves of x along `axis`.
 

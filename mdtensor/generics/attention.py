@@ -15,7 +15,7 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of attention, embedding and one-hot coding.
 
 
-def attended(
+def infer_attention(
     query: TensorSpec,
     key: TensorSpec,
     value: TensorSpec,
@@ -56,14 +56,14 @@ def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
         raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
 
 
-def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
+def infer_embedding(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
     """Infer the type of the weight and [*indices.shape, e]."""
     if weight.ndim != 2:
         raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
     return weight.with_shape((*indices.shape, weight.shape[1]))
 
 
-def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
+def infer_one_hot(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     """Infer int64 and a new last axis, whose size is unknown unless given."""
     if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
         raise OptionError(
@@ -73,7 +73,7 @@ def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))
 
 
-@generic(deduce=attended)
+@generic(deduce=infer_attention)
 def scaled_dot_product_attention(
     query: object,
     key: object,
@@ -114,7 +114,7 @@ def scaled_dot_product_attention(
     """
 
 
-@generic(deduce=embedded)
+@generic(deduce=infer_embedding)
 def embedding(indices: object, weight: object, /) -> Any:
     """Return weight[indices], one row of a matrix for each index.
 
@@ -138,7 +138,7 @@ def embedding(indices: object, weight: object, /) -> Any:
     """
 
 
-@generic(deduce=counted)
+@generic(deduce=infer_one_hot)
 def one_hot(x: object, /, num_classes: int = -1) -> Any:
     """Return 1 where the position on a new last axis equals the element, else 0.
 

@@ -29,7 +29,7 @@ from mdtensor.spec.windows import (
 OutputSize = Integers | tuple[int | None, ...] | list[int | None] | None
 
 
-def convolution(
+def infer_conv2d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
@@ -46,7 +46,7 @@ def convolution(
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def convolution1d(
+def infer_conv1d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
@@ -69,7 +69,7 @@ def convolution1d(
     return result.with_shape((n, out, length))
 
 
-def transposed_convolution(
+def infer_conv_transpose2d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
@@ -87,7 +87,7 @@ def transposed_convolution(
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def pooling(
+def infer_pool2d(
     x: TensorSpec,
     *,
     kernel_size: Integers,
@@ -104,13 +104,13 @@ def pooling(
     return x.with_shape(x.shape[:2] + window.slide(x.shape[2], x.shape[3], ceil_mode))
 
 
-def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
+def infer_global_pool2d(x: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the type of the argument and [n, c, 1, 1]."""
     check_image(x.shape)
     return x.with_shape((*x.shape[:2], 1, 1))
 
 
-def pooling1d(
+def infer_pool1d(
     x: TensorSpec,
     *,
     kernel_size: Integers,
@@ -127,15 +127,15 @@ def pooling1d(
     return x.with_shape((*x.shape[:2], window.slide(1, x.shape[2], ceil_mode)[1]))
 
 
-def adaptive_pooling(x: TensorSpec, *, output_size: OutputSize) -> TensorSpec:
+def infer_adaptive_pool2d(x: TensorSpec, *, output_size: OutputSize) -> TensorSpec:
     """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
     if 0 in x.shape[2:]:
         raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
-    return x.with_shape((*x.shape[:2], *adapted_size(output_size, x.shape[2:])))
+    return x.with_shape((*x.shape[:2], *adaptive_size(output_size, x.shape[2:])))
 
 
-def adapted_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
+def adaptive_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
     """Return height and width from one integer or two; None keeps the size."""
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = output_size if output_size is not None else (None, None)
@@ -151,7 +151,7 @@ def adapted_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
     return pair(output_size, "output_size", 1)
 
 
-@generic(deduce=convolution)
+@generic(deduce=infer_conv2d)
 def conv2d(
     x: object,
     w: object,
@@ -196,7 +196,7 @@ def conv2d(
     """
 
 
-@generic(deduce=convolution1d)
+@generic(deduce=infer_conv1d)
 def conv1d(
     x: object,
     w: object,
@@ -233,7 +233,7 @@ def conv1d(
     """
 
 
-@generic(deduce=transposed_convolution)
+@generic(deduce=infer_conv_transpose2d)
 def conv_transpose2d(
     x: object,
     w: object,

@@ -22,7 +22,7 @@ from mdtensor.type_info import isdtype
 # Shape rules of operations that make tensors like others.
 
 
-def like(
+def infer_like(
     x: TensorSpec,
     *,
     dtype: DTypeName | None = None,
@@ -36,15 +36,15 @@ def like(
     return replace(typed, type=typed.type.with_device(find_device(device)))
 
 
-def filled(
+def infer_full_like(
     x: TensorSpec,
     *,
     fill_value: object,
     dtype: DTypeName | None = None,
     device: Device | str | None = None,
 ) -> TensorSpec:
-    """Infer as `like`; the type must hold the value, if it is a Python number."""
-    found = like(x, dtype=dtype, device=device)
+    """Infer as `infer_like`; the type must hold the value, if it is a Python number."""
+    found = infer_like(x, dtype=dtype, device=device)
     if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
         raise CastError("bool does not hold numbers", "Give True or False")
     if is_weak(fill_value):
@@ -52,7 +52,7 @@ def filled(
     return found
 
 
-def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
+def infer_triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must be matrices."""
     if x.ndim < 2:
         raise ShapeError(
@@ -68,7 +68,7 @@ def check_diagonal(k: object) -> None:
         raise OptionError(f"k is {shown(k)}", "Use an integer")
 
 
-@generic(deduce=like)
+@generic(deduce=infer_like)
 def empty_like(
     x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
@@ -87,7 +87,7 @@ def empty_like(
     """
 
 
-@generic(deduce=filled)
+@generic(deduce=infer_full_like)
 def full_like(
     x: object,
     /,
@@ -115,7 +115,7 @@ def full_like(
     """
 
 
-@generic(deduce=like)
+@generic(deduce=infer_like)
 def ones_like(
     x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
@@ -134,7 +134,7 @@ def ones_like(
     """
 
 
-@generic(deduce=like)
+@generic(deduce=infer_like)
 def zeros_like(
     x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
@@ -153,7 +153,7 @@ def zeros_like(
     """
 
 
-@generic(deduce=triangle)
+@generic(deduce=infer_triangle)
 def tril(x: object, /, *, k: int = 0) -> Any:
     """Return the lower triangles of matrices, with zeros above diagonal `k`.
 
@@ -173,7 +173,7 @@ def tril(x: object, /, *, k: int = 0) -> Any:
     """
 
 
-@generic(deduce=triangle)
+@generic(deduce=infer_triangle)
 def triu(x: object, /, *, k: int = 0) -> Any:
     """Return the upper triangles of matrices, with zeros below diagonal `k`.
 
@@ -196,7 +196,7 @@ def triu(x: object, /, *, k: int = 0) -> Any:
 # Shape rules of conversions to another element type or device.
 
 
-def cast(
+def infer_astype(
     x: TensorSpec,
     dtype: object,
     *,
@@ -211,10 +211,10 @@ def cast(
     found.type.of_numbers()
     if not isdtype(wanted, ("bool", "numeric")):
         raise CastError(f"{wanted} is not a type of plain numbers")
-    return found if device is None else moved(found, device)
+    return found if device is None else infer_to(found, device)
 
 
-def moved(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
+def infer_to(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
     """Infer the same element type and shape on another device."""
     return replace(x, type=x.type.with_device(find_device(device)))
 
@@ -222,7 +222,7 @@ def moved(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
 # Conversion to another element type or device.
 
 
-@generic(deduce=cast)
+@generic(deduce=infer_astype)
 def astype(
     x: object,
     dtype: object,
@@ -275,7 +275,7 @@ def astype(
     """
 
 
-@generic(deduce=moved)
+@generic(deduce=infer_to)
 def to(x: object, device: object, /) -> Any:
     """Copy `x` to `device`; the only operation that moves a tensor between devices.
 

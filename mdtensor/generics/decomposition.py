@@ -48,7 +48,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
+def infer_cholesky(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
     flag(upper, "upper")
     check_solvable(x)
@@ -56,29 +56,29 @@ def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
     return x
 
 
-def spectrum(x: TensorSpec) -> TensorSpec:
+def infer_eigvalsh(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., m]."""
-    return component(triangle(x)).with_shape(x.shape[:-1])
+    return component(infer_cholesky(x)).with_shape(x.shape[:-1])
 
 
-def eigenpairs(x: TensorSpec) -> EighResult:
+def infer_eigh(x: TensorSpec) -> EighResult:
     """Infer [..., m] of the real type and [..., m, m] of the argument's type."""
-    return EighResult(spectrum(x), x)
+    return EighResult(infer_eigvalsh(x), x)
 
 
-def complex_eigenpairs(x: TensorSpec) -> EigResult:
+def infer_eig(x: TensorSpec) -> EigResult:
     """Infer [..., m] and [..., m, m] of the complex type."""
-    values = complex_spectrum(x)
+    values = infer_eigvals(x)
     return EigResult(values, values.with_shape(x.shape))
 
 
-def complex_spectrum(x: TensorSpec) -> TensorSpec:
+def infer_eigvals(x: TensorSpec) -> TensorSpec:
     """Infer [..., m] of the complex type."""
-    values = spectrum(x)
+    values = infer_eigvalsh(x)
     return values.with_dtype(COMPLEX[values.dtype])
 
 
-def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
+def infer_qr(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
     """Infer [..., m, k] and [..., k, n]; k is m or the smaller of m and n."""
     smaller = _smaller(x)
     *stack, m, n = x.shape
@@ -86,14 +86,14 @@ def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
     return QRResult(x.with_shape((*stack, m, k)), x.with_shape((*stack, k, n)))
 
 
-def singular_values(x: TensorSpec) -> TensorSpec:
+def infer_svdvals(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., k]."""
     return component(x).with_shape((*x.shape[:-2], _smaller(x)))
 
 
-def singular(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
+def infer_svd(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
     """Infer [..., m, m], [..., k], [..., n, n]; the outer two cut to k unless full."""
-    values, (*stack, m, n) = singular_values(x), x.shape
+    values, (*stack, m, n) = infer_svdvals(x), x.shape
     is_full = flag(full_matrices, "full_matrices")
     left, right = (m, n) if is_full else values.shape[-1:] * 2
     return SVDResult(
@@ -108,7 +108,7 @@ def _smaller(x: TensorSpec) -> int:
     return DYNAMIC if DYNAMIC in (m, n) else min(m, n)
 
 
-@generic(deduce=triangle)
+@generic(deduce=infer_cholesky)
 def cholesky(x: object, /, *, upper: bool = False) -> Any:
     """Return the lower triangular L with x = L · Lᴴ.
 
@@ -131,7 +131,7 @@ def cholesky(x: object, /, *, upper: bool = False) -> Any:
     """
 
 
-@generic(deduce=orthogonal_triangular)
+@generic(deduce=infer_qr)
 def qr(x: object, /, *, mode: str = "reduced") -> Any:
     """Return Q with orthonormal columns and upper triangular R with x = Q · R.
 
@@ -158,7 +158,7 @@ def qr(x: object, /, *, mode: str = "reduced") -> Any:
     """
 
 
-@generic(deduce=singular)
+@generic(deduce=infer_svd)
 def svd(x: object, /, *, full_matrices: bool = True) -> Any:
     """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ.
 
@@ -184,7 +184,7 @@ def svd(x: object, /, *, full_matrices: bool = True) -> Any:
     """
 
 
-@generic(deduce=singular_values)
+@generic(deduce=infer_svdvals)
 def svdvals(x: object, /) -> Any:
     """Return the singular values of each matrix in descending order.
 
@@ -206,7 +206,7 @@ def svdvals(x: object, /) -> Any:
     """
 
 
-@generic(deduce=complex_eigenpairs)
+@generic(deduce=infer_eig)
 def eig(x: object, /) -> Any:
     """Return the eigenvalues and V with x · V = V · diag(eigenvalues).
 
@@ -231,7 +231,7 @@ def eig(x: object, /) -> Any:
     """
 
 
-@generic(deduce=complex_spectrum)
+@generic(deduce=infer_eigvals)
 def eigvals(x: object, /) -> Any:
     """Return the eigenvalues of square matrices, in no particular order.
 
@@ -253,7 +253,7 @@ def eigvals(x: object, /) -> Any:
     """
 
 
-@generic(deduce=eigenpairs)
+@generic(deduce=infer_eigh)
 def eigh(x: object, /) -> Any:
     """Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ.
 
@@ -278,7 +278,7 @@ def eigh(x: object, /) -> Any:
     """
 
 
-@generic(deduce=spectrum)
+@generic(deduce=infer_eigvalsh)
 def eigvalsh(x: object, /) -> Any:
     """Return the eigenvalues of symmetric or Hermitian matrices, ascending.
 

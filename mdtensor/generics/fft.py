@@ -36,7 +36,7 @@ SPECTRA = {
 }
 
 
-def transform(
+def infer_fft(
     x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer the type of the argument; `axis` gets n elements."""
@@ -45,15 +45,15 @@ def transform(
     return _with_size(x, at, length(n, x.shape[at]))
 
 
-def transform_to_half(
+def infer_rfft(
     x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
-    found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
+    found = infer_fft(_spectrum(x), n=n, axis=axis, norm=norm)
     return _with_size(found, axis, _half(found.shape[axis]))
 
 
-def transform_from_half(
+def infer_irfft(
     x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
@@ -62,7 +62,7 @@ def transform_from_half(
     return _with_size(component(x), at, length(n, _full(x.shape[at])))
 
 
-def transform_n(
+def infer_fftn(
     x: TensorSpec,
     *,
     s: Integers | None = None,
@@ -74,7 +74,7 @@ def transform_n(
     return _with_sizes(x, *lengths(x.shape, s, axes))
 
 
-def transform_n_to_half(
+def infer_rfftn(
     x: TensorSpec,
     *,
     s: Integers | None = None,
@@ -88,7 +88,7 @@ def transform_n_to_half(
     return _with_sizes(_spectrum(x), (*sizes[:-1], _half(sizes[-1])), order)
 
 
-def transform_n_from_half(
+def infer_irfftn(
     x: TensorSpec,
     *,
     s: Integers | None = None,
@@ -100,7 +100,7 @@ def transform_n_from_half(
     return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
 
 
-def shifted(x: TensorSpec, *, axes: Axes | None = None) -> TensorSpec:
+def infer_fftshift(x: TensorSpec, *, axes: Axes | None = None) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axes, x.ndim)
     return x
@@ -190,7 +190,7 @@ def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:
     return x.with_shape(found.get(at, size) for at, size in enumerate(x.shape))
 
 
-@generic(deduce=transform)
+@generic(deduce=infer_fft)
 def fft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -218,7 +218,7 @@ def fft(
     """
 
 
-@generic(deduce=transform)
+@generic(deduce=infer_fft)
 def ifft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -246,7 +246,7 @@ def ifft(
     """
 
 
-@generic(deduce=transform_to_half)
+@generic(deduce=infer_rfft)
 def rfft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -275,7 +275,7 @@ def rfft(
     """
 
 
-@generic(deduce=transform_from_half)
+@generic(deduce=infer_irfft)
 def irfft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -304,7 +304,7 @@ def irfft(
     """
 
 
-@generic(deduce=transform_from_half)
+@generic(deduce=infer_irfft)
 def hfft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -333,7 +333,7 @@ def hfft(
     """
 
 
-@generic(deduce=transform_to_half)
+@generic(deduce=infer_rfft)
 def ihfft(
     x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> Any:
@@ -362,7 +362,7 @@ def ihfft(
     """
 
 
-@generic(deduce=transform_n)
+@generic(deduce=infer_fftn)
 def fftn(
     x: object,
     /,
@@ -396,7 +396,7 @@ def fftn(
     """
 
 
-@generic(deduce=transform_n)
+@generic(deduce=infer_fftn)
 def ifftn(
     x: object,
     /,
@@ -430,7 +430,7 @@ def ifftn(
     """
 
 
-@generic(deduce=transform_n_to_half)
+@generic(deduce=infer_rfftn)
 def rfftn(
     x: object,
     /,
@@ -465,7 +465,7 @@ def rfftn(
     """
 
 
-@generic(deduce=transform_n_from_half)
+@generic(deduce=infer_irfftn)
 def irfftn(
     x: object,
     /,
@@ -500,7 +500,7 @@ def irfftn(
     """
 
 
-@generic(deduce=shifted)
+@generic(deduce=infer_fftshift)
 def fftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis so that frequency 0 is in the middle.
 
@@ -520,7 +520,7 @@ def fftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """
 
 
-@generic(deduce=shifted)
+@generic(deduce=infer_fftshift)
 def ifftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis back; undoes `fftshift`.
 

@@ -20,12 +20,12 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of operations that read and write parts.
 
 
-def indexed(x: TensorSpec, *, key: object, **_: Any) -> TensorSpec:
+def infer_getitem(x: TensorSpec, *, key: object, **_: Any) -> TensorSpec:
     """Infer the shape that a key leaves; -1 where a mask decides."""
     return x.with_shape(index_shape(x.shape, key))
 
 
-def assigned(x: TensorSpec, *, key: object, value: object, **_: Any) -> TensorSpec:
+def infer_setitem(x: TensorSpec, *, key: object, value: object, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument; the value must fit into `x[key]`."""
     check_value(x.dtype, index_shape(x.shape, key), value)
     return x
@@ -57,7 +57,7 @@ def check_value(dtype: DType, shape: Shape, value: Any) -> None:
     check_broadcast(value.shape, shape)
 
 
-def taken(
+def infer_take(
     x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer the shape of the indices in place of the axis."""
@@ -72,7 +72,7 @@ def take_axis(axis: int | None, ndim: int) -> int:
     return normalize_axis(0 if axis is None else axis, ndim)
 
 
-def taken_along(
+def infer_take_along_axis(
     x: TensorSpec, indices: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the joint shape, with the size of the indices along the axis."""
@@ -87,7 +87,7 @@ def taken_along(
     return x.with_shape((*off[:at], indices.shape[at], *off[at + 1 :]))
 
 
-@generic(deduce=indexed)
+@generic(deduce=infer_getitem)
 def getitem(x: object, /, key: object) -> Any:
     """Return `x[key]`; a view unless a tensor in the key selects elements.
 
@@ -116,7 +116,7 @@ def getitem(x: object, /, key: object) -> Any:
     """
 
 
-@generic(deduce=assigned)
+@generic(deduce=infer_setitem)
 def setitem(x: object, /, key: object, value: object) -> Any:
     """Write `value` into `x[key]`, in place; nothing is written on an error.
 
@@ -149,7 +149,7 @@ def setitem(x: object, /, key: object, value: object) -> Any:
     """
 
 
-@generic(deduce=taken)
+@generic(deduce=infer_take)
 def take(x: object, indices: object, /, *, axis: int | None = None) -> Any:
     """Return the elements of `x` at `indices` along `axis`.
 
@@ -174,7 +174,7 @@ def take(x: object, indices: object, /, *, axis: int | None = None) -> Any:
     """
 
 
-@generic(deduce=taken_along)
+@generic(deduce=infer_take_along_axis)
 def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
     """Return the elements of `x` along `axis`, each line by its own indices.
 

@@ -77,13 +77,13 @@ def check_solvable(x: TensorSpec) -> None:
         raise ShapeError(problem, "Use reshape to stack them along one axis")
 
 
-def transposed(x: TensorSpec) -> TensorSpec:
+def infer_matrix_transpose(x: TensorSpec) -> TensorSpec:
     """Infer [..., n, m]."""
     check_matrix(x.shape)
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
-def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
+def infer_diagonal(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     """Infer [..., k], the elements on one diagonal of each matrix."""
     check_matrix(x.shape)
     if not is_size(offset):
@@ -94,15 +94,15 @@ def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
 
 
-def diagonal_sum(
+def infer_trace(
     x: TensorSpec, *, offset: int = 0, dtype: DTypeName | None = None
 ) -> TensorSpec:
     """Infer [...] in the type of a `sum`, or in `dtype`."""
-    held = diagonals(x, offset=offset)
+    held = infer_diagonal(x, offset=offset)
     return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
 
 
-def vector_norms(
+def infer_vector_norm(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> TensorSpec:
     """Infer the real type and the reduced shape."""
@@ -116,7 +116,7 @@ def vector_norms(
     return reduction(component(x), axis=axis, keepdims=keepdims)
 
 
-def matrix_norms(
+def infer_matrix_norm(
     x: TensorSpec, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> TensorSpec:
     """Infer the real type and [...] or [..., 1, 1]."""
@@ -137,25 +137,25 @@ def matrix_norms(
     return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
 
 
-def inverse(x: TensorSpec) -> TensorSpec:
+def infer_inv(x: TensorSpec) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
     check_precision(x.dtype)
     check_square(x.shape)
     return x
 
 
-def determinant(x: TensorSpec) -> TensorSpec:
+def infer_det(x: TensorSpec) -> TensorSpec:
     """Infer the type of the argument and [...]."""
-    return inverse(x).with_shape(x.shape[:-2])
+    return infer_inv(x).with_shape(x.shape[:-2])
 
 
-def signed_logarithm(x: TensorSpec) -> SlogdetResult:
+def infer_slogdet(x: TensorSpec) -> SlogdetResult:
     """Infer the type of the argument and the real type, both [...]."""
-    sign = determinant(x)
+    sign = infer_det(x)
     return SlogdetResult(sign, component(sign))
 
 
-def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
+def infer_solve(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     """Infer the promoted type; [..., m] for a vector [m], else [..., m, k]."""
     dtype = result_type(x1, x2)
     check_precision(dtype)
@@ -172,17 +172,17 @@ def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
 
 
-def pseudoinverse(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
+def infer_pinv(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer the type of the argument and [..., n, m]."""
     check_solvable(x)
-    found = transposed(x)
+    found = infer_matrix_transpose(x)
     _check_tolerance(x.shape[:-2], rtol)
     return found
 
 
-def ranks(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
+def infer_matrix_rank(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer int64 and [...]."""
-    stack = pseudoinverse(x, rtol=rtol).shape[:-2]
+    stack = infer_pinv(x, rtol=rtol).shape[:-2]
     return x.with_dtype(dtypes.int64).with_shape(stack)
 
 
@@ -201,7 +201,7 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
         )
 
 
-@generic(deduce=transposed)
+@generic(deduce=infer_matrix_transpose)
 def matrix_transpose(x: object, /) -> Any:
     """Return the transpose of each matrix, not conjugated; a view.
 
@@ -223,7 +223,7 @@ def matrix_transpose(x: object, /) -> Any:
     """
 
 
-@generic(deduce=diagonals)
+@generic(deduce=infer_diagonal)
 def diagonal(x: object, /, *, offset: int = 0) -> Any:
     """Return x[..., i, i + offset], one diagonal of each matrix; a view.
 
@@ -246,7 +246,7 @@ def diagonal(x: object, /, *, offset: int = 0) -> Any:
     """
 
 
-@generic(deduce=diagonal_sum)
+@generic(deduce=infer_trace)
 def trace(x: object, /, *, offset: int = 0, dtype: DTypeName | None = None) -> Any:
     """Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix.
 
@@ -271,7 +271,7 @@ def trace(x: object, /, *, offset: int = 0, dtype: DTypeName | None = None) -> A
     """
 
 
-@generic(deduce=vector_norms)
+@generic(deduce=infer_vector_norm)
 def vector_norm(
     x: object, /, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> Any:
@@ -298,7 +298,7 @@ def vector_norm(
     """
 
 
-@generic(deduce=matrix_norms)
+@generic(deduce=infer_matrix_norm)
 def matrix_norm(
     x: object, /, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> Any:
@@ -328,7 +328,7 @@ def matrix_norm(
     """
 
 
-@generic(deduce=determinant)
+@generic(deduce=infer_det)
 def det(x: object, /) -> Any:
     """Return the determinant of each matrix, from its LU factors.
 
@@ -351,7 +351,7 @@ def det(x: object, /) -> Any:
     """
 
 
-@generic(deduce=signed_logarithm)
+@generic(deduce=infer_slogdet)
 def slogdet(x: object, /) -> Any:
     """Return each determinant as sign · exp(logabsdet), which cannot overflow.
 
@@ -375,7 +375,7 @@ def slogdet(x: object, /) -> Any:
     """
 
 
-@generic(deduce=inverse)
+@generic(deduce=infer_inv)
 def inv(x: object, /) -> Any:
     """Return x⁻¹, the matrix whose product with `x` is the identity.
 
@@ -396,7 +396,7 @@ def inv(x: object, /) -> Any:
     """
 
 
-@generic(deduce=solution)
+@generic(deduce=infer_solve)
 def solve(x1: object, x2: object, /) -> Any:
     """Return the y with x1 · y = x2.
 
@@ -424,7 +424,7 @@ def solve(x1: object, x2: object, /) -> Any:
     """
 
 
-@generic(deduce=pseudoinverse)
+@generic(deduce=infer_pinv)
 def pinv(x: object, /, *, rtol: object = None) -> Any:
     """Return the pseudo-inverse V · S⁺ · Uᴴ, for least-squares solutions.
 
@@ -452,7 +452,7 @@ def pinv(x: object, /, *, rtol: object = None) -> Any:
     """
 
 
-@generic(deduce=ranks)
+@generic(deduce=infer_matrix_rank)
 def matrix_rank(x: object, /, *, rtol: object = None) -> Any:
     """Count the singular values of each matrix above `rtol` times the largest.
 

@@ -34,7 +34,7 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of data movement.
 
 
-def reshaped(
+def infer_reshape(
     x: TensorSpec, *, shape: Sequence[int], copy: bool | None = None, **_: Any
 ) -> TensorSpec:
     """Infer another shape for the same elements."""
@@ -43,19 +43,19 @@ def reshaped(
     return x.with_shape(reshape_shape(x.shape, shape))
 
 
-def permuted(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> TensorSpec:
+def infer_permute_dims(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> TensorSpec:
     """Infer the axes in another order."""
     order = permutation(axes, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
-def concatenated(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
+def infer_concat(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type; sizes along `axis` add up."""
     shape = concat_shape([x.shape for x in arrays], axis)
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
 
-def padded(
+def infer_pad(
     x: TensorSpec,
     *,
     pad_width: Collection[Collection[int]],
@@ -69,7 +69,7 @@ def padded(
     return x.with_shape(longer(n, before + after) for n, (before, after) in sizes)
 
 
-def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorSpec:
+def infer_squeeze(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape without the named axes of size 1."""
     axes = normalize_axes(axis, x.ndim)
     for at in axes:
@@ -78,7 +78,7 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
-def expanded(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
+def infer_expand_dims(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape with new axes of size 1 at the positions `axis`."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
@@ -96,29 +96,29 @@ def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpe
     return x.with_shape(wanted)
 
 
-def flipped(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
+def infer_flip(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axis, x.ndim)
     return x
 
 
-def moved(x: TensorSpec, source: object, destination: object) -> TensorSpec:
+def infer_moveaxis(x: TensorSpec, source: object, destination: object) -> TensorSpec:
     """Infer the shape with axes at other positions."""
     order = moveaxis_order(source, destination, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
-def repeated(
+def infer_repeat(
     x: TensorSpec, repeats: object, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer a longer axis; -1 there if a tensor gives the repeats."""
-    flat = reshaped(x, shape=(-1,)) if axis is None else x
+    flat = infer_reshape(x, shape=(-1,)) if axis is None else x
     at = normalize_axis(0 if axis is None else axis, flat.ndim)
-    size = _repeated_size(flat.shape[at], repeats)
+    size = _repeat_size(flat.shape[at], repeats)
     return flat.with_shape((*flat.shape[:at], size, *flat.shape[at + 1 :]))
 
 
-def _repeated_size(size: int, repeats: Any) -> int:
+def _repeat_size(size: int, repeats: Any) -> int:
     if isinstance(repeats, TensorSpec):
         if repeats.shape not in ((), (1,), (size,)) and DYNAMIC not in (
             *repeats.shape,
@@ -134,7 +134,7 @@ def _repeated_size(size: int, repeats: Any) -> int:
     return multiply_size(size, int(repeats))
 
 
-def rolled(
+def infer_roll(
     x: TensorSpec, *, shift: Integers, axis: Integers | None = None, **_: Any
 ) -> TensorSpec:
     """Infer type and shape of the argument."""
@@ -145,19 +145,19 @@ def rolled(
     return x
 
 
-def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
+def infer_stack(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type and a new axis, one size for each argument."""
-    with_axis = [expanded(x, axis=axis) for x in arrays]
+    with_axis = [infer_expand_dims(x, axis=axis) for x in arrays]
     for other in arrays[1:]:
         if not are_like(arrays[0].shape, other.shape):
             raise ShapeError(
                 f"shapes {arrays[0].shape} and {other.shape} differ",
                 "Give arrays of one shape",
             )
-    return concatenated(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
+    return infer_concat(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
 
 
-def tiled(x: TensorSpec, repetitions: object) -> TensorSpec:
+def infer_tile(x: TensorSpec, repetitions: object) -> TensorSpec:
     """Infer a shape larger by the repetitions, with more axes if there are more."""
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
@@ -169,7 +169,7 @@ def tiled(x: TensorSpec, repetitions: object) -> TensorSpec:
     return x.with_shape(multiply_size(n, m) for n, m in pairs)
 
 
-def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
+def infer_unstack(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one part per index of the axis, whose size must be known."""
     at = normalize_axis(axis, x.ndim)
     if x.shape[at] == DYNAMIC:
@@ -178,7 +178,7 @@ def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ..
     return (part,) * x.shape[at]
 
 
-@generic(deduce=reshaped)
+@generic(deduce=infer_reshape)
 def reshape(x: object, /, shape: Integers, *, copy: bool | None = None) -> Any:
     """Return the same elements in row-major order in another shape.
 
@@ -201,7 +201,7 @@ def reshape(x: object, /, shape: Integers, *, copy: bool | None = None) -> Any:
     """
 
 
-@generic(deduce=permuted)
+@generic(deduce=infer_permute_dims)
 def permute_dims(x: object, /, axes: Integers) -> Any:
     """Return `x` with its axes in the order `axes`; a view.
 
@@ -221,7 +221,7 @@ def permute_dims(x: object, /, axes: Integers) -> Any:
     """
 
 
-@generic(deduce=concatenated, sequence=True)
+@generic(deduce=infer_concat, sequence=True)
 def concat(
     arrays: object,
     /,
@@ -253,7 +253,7 @@ def concat(
     """
 
 
-@generic(deduce=padded)
+@generic(deduce=infer_pad)
 def pad(
     x: object, /, pad_width: Collection[Collection[int]], *, value: complex = 0
 ) -> Any:
@@ -277,7 +277,7 @@ def pad(
     """
 
 
-@generic(deduce=squeezed)
+@generic(deduce=infer_squeeze)
 def squeeze(x: object, /, axis: Axes) -> Any:
     """Remove the named axes of size 1; a view.
 
@@ -297,7 +297,7 @@ def squeeze(x: object, /, axis: Axes) -> Any:
     """
 
 
-@generic(deduce=expanded)
+@generic(deduce=infer_expand_dims)
 def expand_dims(x: object, /, axis: Axes) -> Any:
     """Insert new axes of size 1; a view.
 
@@ -338,7 +338,7 @@ def broadcast_to(x: object, /, shape: Integers) -> Any:
     """
 
 
-@generic(deduce=flipped)
+@generic(deduce=infer_flip)
 def flip(x: object, /, *, axis: Axes | None = None) -> Any:
     """Reverse `x` along `axis`, one axis or a tuple of them; a view.
 
@@ -358,7 +358,7 @@ def flip(x: object, /, *, axis: Axes | None = None) -> Any:
     """
 
 
-@generic(deduce=moved)
+@generic(deduce=infer_moveaxis)
 def moveaxis(x: object, source: object, destination: object, /) -> Any:
     """Move the axes `source` of `x` to the positions `destination`; a view.
 
@@ -379,7 +379,7 @@ def moveaxis(x: object, source: object, destination: object, /) -> Any:
     """
 
 
-@generic(deduce=repeated)
+@generic(deduce=infer_repeat)
 def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Any:
     """Repeat each element of `x` as often as `repeats` says.
 
@@ -403,7 +403,7 @@ def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Any:
     """
 
 
-@generic(deduce=rolled)
+@generic(deduce=infer_roll)
 def roll(x: object, /, shift: Integers, *, axis: Integers | None = None) -> Any:
     """Shift `x` by `shift` places; elements that leave at one end enter at the other.
 
@@ -425,7 +425,7 @@ def roll(x: object, /, shift: Integers, *, axis: Integers | None = None) -> Any:
     """
 
 
-@generic(deduce=stacked, sequence=True)
+@generic(deduce=infer_stack, sequence=True)
 def stack(arrays: object, /, *, axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis.
 
@@ -446,7 +446,7 @@ def stack(arrays: object, /, *, axis: int = 0) -> Any:
     """
 
 
-@generic(deduce=tiled)
+@generic(deduce=infer_tile)
 def tile(x: object, repetitions: object, /) -> Any:
     """Repeat the whole of `x` `repetitions` times along each axis.
 
@@ -466,7 +466,7 @@ def tile(x: object, repetitions: object, /) -> Any:
     """
 
 
-@generic(deduce=unstacked)
+@generic(deduce=infer_unstack)
 def unstack(x: object, /, *, axis: int = 0) -> Any:
     """Split `x` along `axis` into parts without that axis; views.
 

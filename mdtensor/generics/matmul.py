@@ -26,13 +26,13 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of products.
 
 
-def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
+def infer_matmul(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the promoted type and [..., m, n]."""
     shape = matmul_shape(x1.shape, x2.shape)
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def affine(
+def infer_linear(
     x: TensorSpec, w: TensorSpec, b: TensorSpec | None = None, **_: Any
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [..., n]."""
@@ -40,20 +40,20 @@ def affine(
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def dot_product(
+def infer_vecdot(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the promoted type; `axis` is removed, the others broadcast."""
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
     shape = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def cross_product(
+def infer_cross(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the promoted type; `axis` has size 3, the others broadcast."""
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
             raise ShapeError(f"axis {axis} has size {size}, not 3")
@@ -63,7 +63,7 @@ def cross_product(
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
+def pair_axis(x1: Shape, x2: Shape, axis: int) -> int:
     """Return `axis` of both operands, counted from the end.
 
     Raises:
@@ -89,11 +89,11 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:at] + shape[at + 1 :]
 
 
-def contraction(
+def infer_tensordot(
     x1: TensorSpec, x2: TensorSpec, *, axes: int | Collection[Integers] = 2
 ) -> TensorSpec:
     """Infer the promoted type; the axes left of `x1`, then those left of `x2`."""
-    gone = paired_axes(x1.shape, x2.shape, axes)
+    gone = pair_axes(x1.shape, x2.shape, axes)
     shape = [
         size
         for x, out in zip((x1, x2), gone, strict=True)
@@ -103,13 +103,13 @@ def contraction(
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def paired_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
+def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     """Return the axes that `tensordot` sums over, counted from the front.
 
     Raises:
         ShapeError: axes are missing, repeat, or differ in number or size.
     """
-    first, second = _paired(axes, len(x1))
+    first, second = _axes_of_each(axes, len(x1))
     both = (
         tuple(normalize_axis(axis, len(x1)) for axis in first),
         tuple(normalize_axis(axis, len(x2)) for axis in second),
@@ -127,7 +127,7 @@ def paired_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     return both
 
 
-def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
+def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     """Return the paired axes from their number or from two sequences."""
     fix = "Give a number of axes from 0, or the axes of each operand"
     given = entries(axes)
@@ -142,7 +142,7 @@ def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))
 
 
-def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
+def infer_outer(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the promoted type and [m, n]."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(
@@ -152,7 +152,7 @@ def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape((*x1.shape, *x2.shape))
 
 
-def power(x: TensorSpec, n: int) -> TensorSpec:
+def infer_matrix_power(x: TensorSpec, n: int) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
     check_square(x.shape)
     if not is_size(n):
@@ -164,7 +164,7 @@ def power(x: TensorSpec, n: int) -> TensorSpec:
     return x
 
 
-@generic(deduce=matrix_product)
+@generic(deduce=infer_matmul)
 def matmul(
     x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
 ) -> Any:
@@ -192,7 +192,7 @@ def matmul(
     """
 
 
-@generic(deduce=affine)
+@generic(deduce=infer_linear)
 def linear(
     x: object,
     w: object,
@@ -226,7 +226,7 @@ def linear(
     """
 
 
-@generic(deduce=dot_product)
+@generic(deduce=infer_vecdot)
 def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast.
 
@@ -250,7 +250,7 @@ def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """
 
 
-@generic(deduce=contraction)
+@generic(deduce=infer_tensordot)
 def tensordot(
     x1: object, x2: object, /, *, axes: int | Collection[Integers] = 2
 ) -> Any:
@@ -278,7 +278,7 @@ def tensordot(
     """
 
 
-@generic(deduce=outer_product)
+@generic(deduce=infer_outer)
 def outer(x1: object, x2: object, /) -> Any:
     """Return x1[i] · x2[j] for all pairs of elements of two vectors.
 
@@ -301,7 +301,7 @@ def outer(x1: object, x2: object, /) -> Any:
     """
 
 
-@generic(deduce=cross_product)
+@generic(deduce=infer_cross)
 def cross(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀).
 
@@ -325,7 +325,7 @@ def cross(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """
 
 
-@generic(deduce=power)
+@generic(deduce=infer_matrix_power)
 def matrix_power(x: object, n: object, /) -> Any:
     """Return the product of n factors x, by repeated squaring.
 

@@ -23,7 +23,7 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of normalization.
 
 
-def per_channel(
+def infer_batch_norm(
     x: TensorSpec, *statistics: TensorSpec, eps: float = 1e-5
 ) -> TensorSpec:
     """Infer type and shape of the first argument; axis 1 holds the channels."""
@@ -32,7 +32,7 @@ def per_channel(
     return x
 
 
-def folded(
+def infer_fold_batch_norm(
     w: TensorSpec, b: TensorSpec | None, *statistics: TensorSpec, eps: float = 1e-5
 ) -> tuple[TensorSpec, TensorSpec]:
     """Infer weights and bias, both of the type of the weights."""
@@ -54,7 +54,7 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
             )
 
 
-def over_last(
+def infer_layer_norm(
     x: TensorSpec,
     *weights: TensorSpec | None,
     normalized_shape: Integers,
@@ -63,7 +63,7 @@ def over_last(
     """Infer type and shape of an argument that ends in `normalized_shape`."""
     if eps is not None:
         number(eps, "eps", least=0)
-    sizes = normalized_sizes(normalized_shape)
+    sizes = last_sizes(normalized_shape)
     last = x.shape[max(x.ndim - len(sizes), 0) :]
     if len(last) != len(sizes) or not _fits(last, sizes):
         raise ShapeError(f"shape {x.shape} does not end in {sizes}")
@@ -76,7 +76,7 @@ def over_last(
     return x
 
 
-def normalized_sizes(normalized_shape: object) -> Shape:
+def last_sizes(normalized_shape: object) -> Shape:
     """Return the sizes of the last axes, at least one."""
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
@@ -89,7 +89,7 @@ def _fits(known: Shape, sizes: Shape) -> bool:
     return all(m in (n, DYNAMIC) for m, n in zip(known, sizes, strict=True))
 
 
-def grouped(
+def infer_group_norm(
     x: TensorSpec,
     weight: TensorSpec | None = None,
     bias: TensorSpec | None = None,
@@ -110,7 +110,7 @@ def grouped(
     return x
 
 
-def over_spatial(
+def infer_instance_norm(
     x: TensorSpec,
     weight: TensorSpec | None = None,
     bias: TensorSpec | None = None,
@@ -120,10 +120,12 @@ def over_spatial(
     """Infer type and shape of an argument with axes after its channels."""
     if x.ndim < 3:
         raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
-    return grouped(x, weight, bias, num_groups=1, eps=eps)
+    return infer_group_norm(x, weight, bias, num_groups=1, eps=eps)
 
 
-def to_unit(x: TensorSpec, *, p: float, axis: Axes | None, eps: float) -> TensorSpec:
+def infer_normalize(
+    x: TensorSpec, *, p: float, axis: Axes | None, eps: float
+) -> TensorSpec:
     """Infer type and shape of the argument."""
     number(eps, "eps", least=0)
     if not number(p, "p") > 0:
@@ -132,7 +134,7 @@ def to_unit(x: TensorSpec, *, p: float, axis: Axes | None, eps: float) -> Tensor
     return x
 
 
-@generic(deduce=per_channel)
+@generic(deduce=infer_batch_norm)
 def batch_norm(
     x: object,
     mean: object,
@@ -163,7 +165,7 @@ def batch_norm(
     """
 
 
-@generic(deduce=folded)
+@generic(deduce=infer_fold_batch_norm)
 def fold_batch_norm(
     w: object,
     b: object,
@@ -200,7 +202,7 @@ def fold_batch_norm(
     """
 
 
-@generic(deduce=over_last)
+@generic(deduce=infer_layer_norm)
 def layer_norm(
     x: object,
     weight: object = None,
@@ -234,7 +236,7 @@ def layer_norm(
     """
 
 
-@generic(deduce=over_last)
+@generic(deduce=infer_layer_norm)
 def rms_norm(
     x: object,
     weight: object = None,
@@ -263,7 +265,7 @@ def rms_norm(
     """
 
 
-@generic(deduce=grouped)
+@generic(deduce=infer_group_norm)
 def group_norm(
     x: object,
     weight: object = None,
@@ -297,7 +299,7 @@ def group_norm(
     """
 
 
-@generic(deduce=over_spatial)
+@generic(deduce=infer_instance_norm)
 def instance_norm(
     x: object, weight: object = None, bias: object = None, /, *, eps: float = 1e-5
 ) -> Any:
@@ -323,7 +325,7 @@ def instance_norm(
     """
 
 
-@generic(deduce=to_unit)
+@generic(deduce=infer_normalize)
 def normalize(
     x: object, /, *, p: float = 2.0, axis: Axes | None = 1, eps: float = 1e-12
 ) -> Any:

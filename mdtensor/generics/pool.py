@@ -7,15 +7,15 @@ from typing import Any
 from mdtensor.dispatch.operation import generic
 from mdtensor.generics.conv import (
     OutputSize,
-    adaptive_pooling,
-    global_pooling,
-    pooling,
-    pooling1d,
+    infer_adaptive_pool2d,
+    infer_global_pool2d,
+    infer_pool1d,
+    infer_pool2d,
 )
 from mdtensor.spec.shapes import Integers
 
 
-@generic(deduce=pooling)
+@generic(deduce=infer_pool2d)
 def max_pool2d(
     x: object,
     /,
@@ -51,7 +51,7 @@ def max_pool2d(
     """
 
 
-@generic(deduce=pooling)
+@generic(deduce=infer_pool2d)
 def avg_pool2d(
     x: object,
     /,
@@ -83,7 +83,7 @@ def avg_pool2d(
     """
 
 
-@generic(deduce=global_pooling)
+@generic(deduce=infer_global_pool2d)
 def global_avg_pool2d(
     x: object, /, *, out: object = None, rounding: str | None = None
 ) -> Any:
@@ -105,7 +105,7 @@ def global_avg_pool2d(
     """
 
 
-@generic(deduce=pooling1d)
+@generic(deduce=infer_pool1d)
 def max_pool1d(
     x: object,
     /,
@@ -135,7 +135,7 @@ def max_pool1d(
     """
 
 
-@generic(deduce=pooling1d)
+@generic(deduce=infer_pool1d)
 def avg_pool1d(
     x: object,
     /,
@@ -163,7 +163,7 @@ def avg_pool1d(
     """
 
 
-@generic(deduce=adaptive_pooling)
+@generic(deduce=infer_adaptive_pool2d)
 def adaptive_avg_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the means of `output_size` windows that cover the image evenly.
 
@@ -187,7 +187,7 @@ def adaptive_avg_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """
 
 
-@generic(deduce=adaptive_pooling)
+@generic(deduce=infer_adaptive_pool2d)
 def adaptive_max_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the largest element of each of `output_size` windows.
 

@@ -44,7 +44,7 @@ def reduction(
     return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
 
 
-def accumulation(
+def infer_sum(
     x: TensorSpec,
     *,
     axis: Axes | None = None,
@@ -86,7 +86,7 @@ def _accumulator(source: dtypes.DType) -> dtypes.DType:
     return dtypes.uint64 if source.kind == "unsigned integer" else dtypes.int64
 
 
-def extreme(
+def infer_max(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer as `reduction`; there must be at least one element."""
@@ -94,7 +94,7 @@ def extreme(
     return reduction(x, axis=axis, keepdims=keepdims)
 
 
-def spread(
+def infer_var(
     x: TensorSpec,
     *,
     axis: Axes | None = None,
@@ -107,14 +107,14 @@ def spread(
     return reduction(x, axis=axis, keepdims=keepdims)
 
 
-def verdict(
+def infer_all(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer bool and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)
 
 
-@generic(deduce=accumulation)
+@generic(deduce=infer_sum)
 def sum(
     x: object,
     /,
@@ -155,7 +155,7 @@ def sum(
     """
 
 
-@generic(deduce=accumulation)
+@generic(deduce=infer_sum)
 def prod(
     x: object,
     /,
@@ -215,7 +215,7 @@ def mean(
     """
 
 
-@generic(deduce=spread)
+@generic(deduce=infer_var)
 def var(
     x: object,
     /,
@@ -248,7 +248,7 @@ def var(
     """
 
 
-@generic(deduce=spread)
+@generic(deduce=infer_var)
 def std(
     x: object,
     /,
@@ -274,7 +274,7 @@ def std(
     """
 
 
-@generic(deduce=extreme)
+@generic(deduce=infer_max)
 def max(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the largest element over `axis`; NaN if there is one.
 
@@ -295,7 +295,7 @@ def max(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> An
     """
 
 
-@generic(deduce=extreme)
+@generic(deduce=infer_max)
 def min(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the smallest element over `axis`; NaN if there is one.
 
@@ -316,7 +316,7 @@ def min(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> An
     """
 
 
-@generic(deduce=verdict)
+@generic(deduce=infer_all)
 def all(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether all elements over `axis` differ from zero, as NaN does.
 
@@ -337,7 +337,7 @@ def all(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> An
     """
 
 
-@generic(deduce=verdict)
+@generic(deduce=infer_all)
 def any(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether some element over `axis` differs from zero, as NaN does.
 
@@ -361,7 +361,7 @@ def any(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> An
 # Shape rules of operations that run along an axis.
 
 
-def accumulated(
+def infer_cumulative_sum(
     x: TensorSpec,
     *,
     axis: int | None = None,
@@ -371,7 +371,7 @@ def accumulated(
 ) -> TensorSpec:
     """Infer the type of a sum; one element longer with the initial value."""
     extra = int(flag(include_initial, "include_initial"))
-    longer = _resized(x.shape, running_axis(x.shape, axis), extra)
+    longer = _change_size(x.shape, running_axis(x.shape, axis), extra)
     return x.with_shape(longer).with_dtype(accumulator(x.dtype, dtype))
 
 
@@ -388,7 +388,7 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     return 0
 
 
-def differences(
+def infer_diff(
     x: TensorSpec,
     *,
     axis: int = -1,
@@ -406,7 +406,7 @@ def differences(
     parts: list[Any] = [part for part in (prepend, x, append) if part is not None]
     shape = concat_shape([part.shape for part in parts], at)
     dtype = result_type(*(part.dtype for part in parts))
-    return x.with_dtype(dtype).with_shape(_resized(shape, at, -n))
+    return x.with_dtype(dtype).with_shape(_change_size(shape, at, -n))
 
 
 def _check_tensor(given: Any, name: str) -> None:
@@ -414,14 +414,14 @@ def _check_tensor(given: Any, name: str) -> None:
         raise OptionError(f"{name} is a {type(given).__name__}", "Use a tensor")
 
 
-def _resized(shape: Shape, axis: int, by: int) -> Shape:
+def _change_size(shape: Shape, axis: int, by: int) -> Shape:
     return (*shape[:axis], longer(shape[axis], by), *shape[axis + 1 :])
 
 
 # Running sums and products along an axis, and differences of neighbours.
 
 
-@generic(deduce=accumulated)
+@generic(deduce=infer_cumulative_sum)
 def cumulative_sum(
     x: object,
     /,
@@ -454,7 +454,7 @@ def cumulative_sum(
     """
 
 
-@generic(deduce=accumulated)
+@generic(deduce=infer_cumulative_sum)
 def cumulative_prod(
     x: object,
     /,
@@ -483,7 +483,7 @@ def cumulative_prod(
     """
 
 
-@generic(deduce=differences)
+@generic(deduce=infer_diff)
 def diff(
     x: object,
     /,

@@ -19,7 +19,7 @@ from mdtensor.spec.windows import check_image, pair, single
 MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
-def resized(
+def infer_interpolate(
     x: TensorSpec,
     *,
     size: Integers | None,
@@ -65,7 +65,7 @@ def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
     return Fraction(found[0]), Fraction(found[1])
 
 
-def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
+def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     """Infer fewer channels in a larger image."""
     r = single(upscale_factor, "upscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
@@ -76,7 +76,7 @@ def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     return x.with_shape((*batch, fewer, *grown))
 
 
-def unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
+def infer_pixel_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
     """Infer more channels in a smaller image."""
     r = single(downscale_factor, "downscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
@@ -93,7 +93,7 @@ def _image_axes(x: TensorSpec) -> tuple[int, ...]:
     return x.shape
 
 
-@generic(deduce=resized)
+@generic(deduce=infer_interpolate)
 def interpolate(
     x: object,
     /,
@@ -135,7 +135,7 @@ def interpolate(
     """
 
 
-@generic(deduce=shuffled)
+@generic(deduce=infer_pixel_shuffle)
 def pixel_shuffle(x: object, /, upscale_factor: int) -> Any:
     """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r].
 
@@ -158,7 +158,7 @@ def pixel_shuffle(x: object, /, upscale_factor: int) -> Any:
     """
 
 
-@generic(deduce=unshuffled)
+@generic(deduce=infer_pixel_unshuffle)
 def pixel_unshuffle(x: object, /, downscale_factor: int) -> Any:
     """Move pixels into channels; undoes `pixel_shuffle`.
 

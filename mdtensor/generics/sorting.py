@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.reduction import extreme, reduction
+from mdtensor.generics.reduction import infer_max, reduction
 from mdtensor.promotion import is_weak
 from mdtensor.spec.elementwise import joint_type, one_tensor
 from mdtensor.spec.options import choice, flag
@@ -23,22 +23,22 @@ from mdtensor.spec.spec import TensorSpec, is_tensor
 # Shape rules of searches.
 
 
-def index(
+def infer_argmax(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape, along one axis or all; never empty."""
     one = axis if axis is None else normalize_axis(axis, x.ndim)
-    return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
+    return infer_max(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
 
 
-def count(
+def infer_count_nonzero(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
 
 
-def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
+def infer_nonzero(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one int64 tensor per axis, whose length depends on the elements."""
     if x.ndim == 0:
         raise ShapeError(
@@ -47,7 +47,7 @@ def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 
 
-def insertion(
+def infer_searchsorted(
     x1: TensorSpec, x2: object, *, side: str = "left", sorter: object = None, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the shape of the searched values."""
@@ -70,7 +70,7 @@ def _check_sorter(sorter: Any, size: int) -> None:
         raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
 
 
-def chosen(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpec:
+def infer_where(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type of `x1` and `x2`, broadcast shape of all three."""
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
@@ -80,7 +80,7 @@ def chosen(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpe
 # Searches: indices of extremes, of non-zero elements, of insertion points.
 
 
-@generic(deduce=index)
+@generic(deduce=infer_argmax)
 def argmax(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first largest element along `axis`, or first NaN.
 
@@ -104,7 +104,7 @@ def argmax(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> 
     """
 
 
-@generic(deduce=index)
+@generic(deduce=infer_argmax)
 def argmin(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first smallest element along `axis`, or first NaN.
 
@@ -128,7 +128,7 @@ def argmin(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> 
     """
 
 
-@generic(deduce=count)
+@generic(deduce=infer_count_nonzero)
 def count_nonzero(
     x: object, /, *, axis: Axes | None = None, keepdims: bool = False
 ) -> Any:
@@ -151,7 +151,7 @@ def count_nonzero(
     """
 
 
-@generic(deduce=places)
+@generic(deduce=infer_nonzero)
 def nonzero(x: object, /) -> Any:
     """Return the indices of all non-zero elements, row by row; NaN is not zero.
 
@@ -173,7 +173,7 @@ def nonzero(x: object, /) -> Any:
     """
 
 
-@generic(deduce=insertion)
+@generic(deduce=infer_searchsorted)
 def searchsorted(
     x1: object, x2: object, /, *, side: str = "left", sorter: object = None
 ) -> Any:
@@ -206,7 +206,7 @@ def searchsorted(
     """
 
 
-@generic(deduce=chosen)
+@generic(deduce=infer_where)
 def where(condition: object, x1: object, x2: object, /) -> Any:
     """Return x1 where the condition holds, x2 elsewhere.
 
@@ -236,7 +236,7 @@ def where(condition: object, x1: object, x2: object, /) -> Any:
 # Shape rules of sorting.
 
 
-def ordered(
+def infer_sort(
     x: TensorSpec,
     *,
     axis: int = -1,
@@ -251,12 +251,12 @@ def ordered(
     return x
 
 
-def order(x: TensorSpec, **options: Any) -> TensorSpec:
+def infer_argsort(x: TensorSpec, **options: Any) -> TensorSpec:
     """Infer int64 and the shape of the argument."""
-    return ordered(x, **options).with_dtype(dtypes.int64)
+    return infer_sort(x, **options).with_dtype(dtypes.int64)
 
 
-@generic(deduce=ordered)
+@generic(deduce=infer_sort)
 def sort(
     x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
@@ -283,7 +283,7 @@ def sort(
     """
 
 
-@generic(deduce=order)
+@generic(deduce=infer_argsort)
 def argsort(
     x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
@@ -336,30 +336,30 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def distinct(x: TensorSpec, **_: Any) -> TensorSpec:
+def infer_unique_values(x: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the type of the argument, in one dimension."""
     return x.with_shape((DYNAMIC,))
 
 
-def distinct_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
+def infer_unique_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
     """Infer values, and int64 for each value and for each element."""
-    values, inverse = distinct_inverse(x)
+    values, inverse = infer_unique_inverse(x)
     each = values.with_dtype(dtypes.int64)
     return UniqueAllResult(values, each, inverse, each)
 
 
-def distinct_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
+def infer_unique_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
     """Infer values, and int64 for each value."""
-    values = distinct(x)
+    values = infer_unique_values(x)
     return UniqueCountsResult(values, values.with_dtype(dtypes.int64))
 
 
-def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
+def infer_unique_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     """Infer values, and int64 for each element."""
-    return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
+    return UniqueInverseResult(infer_unique_values(x), x.with_dtype(dtypes.int64))
 
 
-def membership(x1: object, x2: object, *, invert: bool = False, **_: Any) -> TensorSpec:
+def infer_isin(x1: object, x2: object, *, invert: bool = False, **_: Any) -> TensorSpec:
     """Infer bool and the shape of the first argument, or () for a number."""
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
@@ -375,7 +375,7 @@ def membership(x1: object, x2: object, *, invert: bool = False, **_: Any) -> Ten
 # first one in `x` stands for both.
 
 
-@generic(deduce=distinct_all)
+@generic(deduce=infer_unique_all)
 def unique_all(x: object, /) -> Any:
     """Return the distinct elements, their positions and their counts.
 
@@ -399,7 +399,7 @@ def unique_all(x: object, /) -> Any:
     """
 
 
-@generic(deduce=distinct_counts)
+@generic(deduce=infer_unique_counts)
 def unique_counts(x: object, /) -> Any:
     """Return the distinct elements and their counts.
 
@@ -418,7 +418,7 @@ def unique_counts(x: object, /) -> Any:
     """
 
 
-@generic(deduce=distinct_inverse)
+@generic(deduce=infer_unique_inverse)
 def unique_inverse(x: object, /) -> Any:
     """Return the distinct elements, and for each element the index of its own.
 
@@ -437,7 +437,7 @@ def unique_inverse(x: object, /) -> Any:
     """
 
 
-@generic(deduce=distinct)
+@generic(deduce=infer_unique_values)
 def unique_values(x: object, /) -> Any:
     """Return the distinct elements.
 
@@ -453,7 +453,7 @@ def unique_values(x: object, /) -> Any:
     """
 
 
-@generic(deduce=membership)
+@generic(deduce=infer_isin)
 def isin(x1: object, x2: object, /, *, invert: bool = False) -> Any:
     """Return whether each element of `x1` equals some element of `x2`.
 

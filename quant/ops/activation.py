@@ -35,7 +35,7 @@ from mdtensor import (
     tanh,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.generics.activation import bounded
+from mdtensor.generics.activation import infer_hardtanh
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant.deduction import RoundingAware, curve, on_grid, on_input_grid
 from mdtensor.quant.grids.combine import singles
@@ -502,7 +502,7 @@ def hardtanh_step(
 def _hardtanh_spec(
     x: TensorSpec, *, min_val: float, max_val: float, **options: Any
 ) -> TensorSpec:
-    bounded(x, min_val=min_val, max_val=max_val)
+    infer_hardtanh(x, min_val=min_val, max_val=max_val)
     return infer_clip(x, min=min_val, max=max_val, **options)
 
 
@@ -512,5 +512,5 @@ def hardtanh(
     x: NarrowTensor, /, *, min_val: float, max_val: float, out: QParams | None = None
 ) -> Run:
     options = {"min_val": min_val, "max_val": max_val}
-    checked("hardtanh", (x,), lambda: bounded(spec_of(x), **options))
+    checked("hardtanh", (x,), lambda: infer_hardtanh(spec_of(x), **options))
     return bind_clip(hardtanh, x, min_val, max_val, out)

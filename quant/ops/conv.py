@@ -14,7 +14,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.conv import convolution
+from mdtensor.generics.conv import infer_conv2d
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
@@ -171,7 +171,7 @@ def conv2d(
     )
 
 
-@method(conv2d, deduce=weight_only(convolution), prepare=float_conv2d_step)
+@method(conv2d, deduce=weight_only(infer_conv2d), prepare=float_conv2d_step)
 def conv2d(
     x: FloatingTensor,
     w: Union[ShortTensor, ScaledFloatTensor],
@@ -200,7 +200,7 @@ def conv2d(
     return layer(x)
 
 
-@method(conv2d, deduce=weight_only(convolution))
+@method(conv2d, deduce=weight_only(infer_conv2d))
 def conv2d(
     x: ScaledFloatTensor,
     w: ScaledFloatTensor,

@@ -243,33 +243,36 @@ def name_errors(name: str, x: Tensor, make: Callable[[], Made]) -> Made:
 
 
 def _infer_reshape(x: TensorSpec, *, shape: object, copy: object = None) -> TensorSpec:
-    found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
+    found = shape_of(rule.infer_reshape, x, shape=shape, copy=copy)
     return on_grid(found, moves.reshape(x.qparams, x.shape, found))
 
 
 def _infer_permute(x: TensorSpec, *, axes: Any) -> TensorSpec:
-    shape = shape_of(rule.permuted, x, axes=axes)
+    shape = shape_of(rule.infer_permute_dims, x, axes=axes)
     return on_grid(shape, moves.permute(x.qparams, permutation(axes, x.ndim)))
 
 
 def _infer_transpose(x: TensorSpec) -> TensorSpec:
-    shape_of(linalg.transposed, x)
+    shape_of(linalg.infer_matrix_transpose, x)
     *stacks, row, column = range(x.ndim)
     return _infer_permute(x, axes=(*stacks, column, row))
 
 
 def _infer_moveaxis(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
-    shape_of(rule.moved, x, source, destination)
+    shape_of(rule.infer_moveaxis, x, source, destination)
     return _infer_permute(x, axes=moveaxis_order(source, destination, x.ndim))
 
 
 def _infer_squeeze(x: TensorSpec, *, axis: Axes) -> TensorSpec:
-    shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
+    shape, gone = (
+        shape_of(rule.infer_squeeze, x, axis=axis),
+        normalize_axes(axis, x.ndim),
+    )
     return on_grid(shape, moves.squeeze(x.qparams, gone))
 
 
 def _infer_expand(x: TensorSpec, *, axis: Axes) -> TensorSpec:
-    shape = shape_of(rule.expanded, x, axis=axis)
+    shape = shape_of(rule.infer_expand_dims, x, axis=axis)
     new = normalize_axes(axis, len(shape))
     return on_grid(shape, moves.expand_dims(x.qparams, new, len(shape)))
 
@@ -280,22 +283,24 @@ def _infer_broadcast(x: TensorSpec, *, shape: object) -> TensorSpec:
 
 
 def _infer_flip(x: TensorSpec, *, axis: Axes) -> TensorSpec:
-    shape = shape_of(rule.flipped, x, axis=axis)
+    shape = shape_of(rule.infer_flip, x, axis=axis)
     axes = normalize_axes(axis, x.ndim)
     return on_grid(shape, moves.flip(x.qparams, x.shape, axes))
 
 
 def _infer_getitem(x: TensorSpec, *, key: object) -> TensorSpec:
-    shape = shape_of(indexing.indexed, x, key=key)
+    shape = shape_of(indexing.infer_getitem, x, key=key)
     return on_grid(shape, moves.getitem(x.qparams, x.shape, key))
 
 
 def _infer_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
-    return _on_same_grid(x, shape_of(resize.shuffled, x, upscale_factor=upscale_factor))
+    return _on_same_grid(
+        x, shape_of(resize.infer_pixel_shuffle, x, upscale_factor=upscale_factor)
+    )
 
 
 def _infer_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
-    shape = shape_of(resize.unshuffled, x, downscale_factor=downscale_factor)
+    shape = shape_of(resize.infer_pixel_unshuffle, x, downscale_factor=downscale_factor)
     return _on_same_grid(x, shape)
 
 
@@ -306,7 +311,7 @@ def _on_same_grid(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
 
 
 def _infer_unstack(x: TensorSpec, *, axis: int) -> tuple[TensorSpec, ...]:
-    rule.unstacked(x, axis=axis)
+    rule.infer_unstack(x, axis=axis)
     at = normalize_axis(axis, x.ndim)
     keys = ((*[slice(None)] * at, i) for i in range(x.shape[at]))
     return tuple(_infer_getitem(x, key=key) for key in keys)
@@ -315,7 +320,7 @@ def _infer_unstack(x: TensorSpec, *, axis: int) -> tuple[TensorSpec, ...]:
 def _infer_concat(
     *xs: TensorSpec, axis: int | None, out: QParams | None = None
 ) -> TensorSpec:
-    shape = shape_of(rule.concatenated, *xs, axis=axis)
+    shape = shape_of(rule.infer_concat, *xs, axis=axis)
     if out is not None:
         check_integers(out)
         return on_grid(shape, out)
@@ -324,7 +329,7 @@ def _infer_concat(
 
 
 def _infer_stack(*xs: TensorSpec, axis: int) -> TensorSpec:
-    shape = shape_of(rule.stacked, *xs, axis=axis)
+    shape = shape_of(rule.infer_stack, *xs, axis=axis)
     return on_grid(shape, combine.stack_grids(xs, normalize_axis(axis, len(shape))))
 
 
@@ -441,7 +446,7 @@ def stack(*arrays: QuantizedTensor, axis: int) -> QuantizedTensor:
 
 
 def _infer_take(x: TensorSpec, indices: Any, *, axis: int) -> TensorSpec:
-    shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
+    shape, grid = shape_of(indexing.infer_take, x, indices, axis=axis), x.qparams
     at = indexing.take_axis(axis, x.ndim)
     key = (*[slice(None)] * at, indices)
     return on_grid(shape, moves.getitem(grid, x.shape, key))
@@ -458,12 +463,12 @@ def _flat_view(x: TensorSpec, axis: int | None) -> tuple[QParams, tuple[int, ...
     """Return grid, shape and axis; without an axis for the tensor as one row."""
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
-    row = shape_of(rule.reshaped, x, shape=(-1,))
+    row = shape_of(rule.infer_reshape, x, shape=(-1,))
     return moves.reshape(x.qparams, x.shape, row), row, 0
 
 
 def _infer_roll(x: TensorSpec, *, shift: object, axis: object) -> TensorSpec:
-    shape = shape_of(rule.rolled, x, shift=shift, axis=axis)
+    shape = shape_of(rule.infer_roll, x, shift=shift, axis=axis)
     grid, here = x.qparams, shape
     if axis is None:
         grid, here, axis = _flat_view(x, None)
@@ -480,7 +485,7 @@ def roll(x: QuantizedTensor, /, *, shift: object, axis: object) -> QuantizedTens
 def _infer_repeat(x: TensorSpec, repeats: Any, *, axis: int | None) -> TensorSpec:
     is_number = isinstance(repeats, (int, TensorSpec))
     counts = repeats if is_number else spec_of(repeats)
-    shape = shape_of(rule.repeated, x, counts, axis=axis)
+    shape = shape_of(rule.infer_repeat, x, counts, axis=axis)
     # A spec does not have elements to check.
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
@@ -501,7 +506,7 @@ def repeat(
 
 
 def _infer_tile(x: TensorSpec, repetitions: Any) -> TensorSpec:
-    shape = shape_of(rule.tiled, x, repetitions)
+    shape = shape_of(rule.infer_tile, x, repetitions)
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     new = list(range(len(shape) - x.ndim))
     grid = moves.expand_dims(x.qparams, new, len(shape))
@@ -524,7 +529,7 @@ def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec
         GridError: scales differ along a padded axis.
         CastError: a grid does not have a code for `value`.
     """
-    shape = shape_of(rule.padded, x, pad_width=pad_width)
+    shape = shape_of(rule.infer_pad, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     axes = [at for at, ends in enumerate(widths) if any(ends)]
     grid = moves.reduce(x.qparams, axes, keepdims=True)

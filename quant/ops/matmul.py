@@ -16,7 +16,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.matmul import affine, matrix_product
+from mdtensor.generics.matmul import infer_linear, infer_matmul
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
@@ -115,7 +115,7 @@ def _with_weights(
     )
 
 
-@method(linear, deduce=weight_only(affine), prepare=float_linear_step)
+@method(linear, deduce=weight_only(infer_linear), prepare=float_linear_step)
 def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Tensor:
     """Compute with floats and quantized weights, which stay packed codes."""
     _check_shapes(x, w, b)
@@ -129,7 +129,7 @@ def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> 
     return layer(x)
 
 
-@method(linear, deduce=weight_only(affine))
+@method(linear, deduce=weight_only(infer_linear))
 def linear(
     x: ScaledFloatTensor, w: ScaledFloatTensor, b: Union[FloatingTensor, None], /
 ) -> Tensor:
@@ -223,7 +223,7 @@ def _is_weights(x: QuantizedTensor) -> bool:
     return is_signed and not x.qparams.zero_point.any()
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(infer_matmul))
 def matmul(x1: FloatingTensor, x2: Weights, /) -> Tensor:
     """Compute with floats and quantized weights, which stay packed codes."""
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
@@ -236,13 +236,13 @@ def matmul(x1: FloatingTensor, x2: Weights, /) -> Tensor:
     return layer(x1)
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(infer_matmul))
 def matmul(x1: Weights, x2: FloatingTensor, /) -> Tensor:
     """Compute with dequantized weights on the left, for which no layer is packed."""
     return compute_on_numbers(matmul, x1, x2)
 
 
-@method(matmul, deduce=weight_only(matrix_product))
+@method(matmul, deduce=weight_only(infer_matmul))
 def matmul(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(matmul, x1, x2)

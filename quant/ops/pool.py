@@ -19,7 +19,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.conv import pooling
+from mdtensor.generics.conv import infer_pool2d
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
@@ -92,7 +92,7 @@ def max_pool2d_step(
 def _infer_max_pool(x: TensorSpec, **options: Any) -> TensorSpec:
     if not x.qparams.is_along(None, 0, 1):
         x.qparams.refuse_axis("grid")
-    return pooling(x, **options)
+    return infer_pool2d(x, **options)
 
 
 @method(max_pool2d, deduce=_infer_max_pool, prepare=max_pool2d_step)

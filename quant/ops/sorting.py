@@ -24,7 +24,7 @@ from mdtensor import (
     where,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.indexing import taken_along
+from mdtensor.generics.indexing import infer_take_along_axis
 from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
@@ -69,7 +69,7 @@ def argsort(
 
 def _infer_take_along(x: TensorSpec, indices: object, *, axis: int) -> TensorSpec:
     """Infer take_along_axis: one grid along the axis, as in the argument."""
-    shape = shape_of(taken_along, x, indices, axis=axis)
+    shape = shape_of(infer_take_along_axis, x, indices, axis=axis)
     at = normalize_axis(axis, x.ndim)
     grid = moves.reduce(x.qparams, [at], keepdims=True)
     one = (*x.shape[:at], 1, *x.shape[at + 1 :])
