@@ -251,13 +251,13 @@ class DeviceConformance:
     def _kernel(self) -> Callable[[Any, Any, Any], Any]:
         return type(self).add
 
-    def _launch(self, a: Any, b: Any, out: Any) -> None:
+    def _launch(self, a: object, b: object, out: object) -> None:
         self.device.launch(self._kernel(), a, b, out)
 
     def _buffer(self, number: float) -> Any:
         return self.device.from_host(_full(number))
 
-    def _peek(self, buffer: Any) -> Array:
+    def _peek(self, buffer: object) -> Array:
         peek = type(self).peek
         return self.device.to_host(buffer) if peek is None else peek(buffer)
 
@@ -312,7 +312,7 @@ def _error(call: Callable[[], Any]) -> Exception | None:
     return None
 
 
-def _same(found: Any, wanted: Any, what: str) -> None:
+def _same(found: object, wanted: object, what: str) -> None:
     if not (found is wanted or found == wanted):
         raise AssertionError(f"{what} is {found!r}, not {wanted!r}")
 

@@ -23,7 +23,7 @@ from mdtensor.spec.spec import TensorSpec, TileSpec, is_tensor
 
 # Inference uses the rule that methods check with, so it cannot promise what a call
 # would reject (decision 0010).
-def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
+def infer(operation: object, /, *arguments: Any, **options: Any) -> Any:
     """Return type and shape of the result of a call, without reading any element.
 
     Args:
@@ -68,7 +68,10 @@ def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
 
 
 def _infer(
-    operation: Any, declared: Operation, specs: tuple[Any, ...], given: dict[str, Any]
+    operation: object,
+    declared: Operation,
+    specs: tuple[Any, ...],
+    given: dict[str, Any],
 ) -> Any:
     specs, options = bind(declared, specs, given)
     if declared.sequence:
@@ -148,7 +151,7 @@ def _call_text(declared: Operation, specs: tuple[Any, ...]) -> str:
     return f"{declared.name}({', '.join(texts)})"
 
 
-def _argument_text(argument: Any) -> str:
+def _argument_text(argument: object) -> str:
     is_spec = isinstance(argument, TensorSpec)
     return str(argument) if is_spec else type_and_shape(argument)
 
@@ -174,7 +177,7 @@ def _check_devices(tensors: Iterable[Any]) -> None:
         raise DeviceError(f"operands are on {first} and {second}", fix)
 
 
-def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
+def _tile_rank(operation: object, tensors: Iterable[Any]) -> int | None:
     """Return the largest `max_rank` of the tiles; None for tensors.
 
     Raises:

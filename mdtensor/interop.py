@@ -210,7 +210,7 @@ class Interchange:
         return int(self._scalar("index"))
 
     def __array__(
-        self, dtype: Any = None, copy: bool | None = None
+        self, dtype: object = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         """Return the elements as a NumPy array; shared unless `copy` is True."""
         call = describe("__array__", self)
@@ -267,7 +267,7 @@ class Interchange:
         """Return a tensor with a copy of the elements, as NumPy arrays do."""
         return self.__deepcopy__({})
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         # Without `__init__`, which would convert and check the elements again.
         new = object.__new__(type(self))
         new.buffer = self.device.copy(self.buffer)
@@ -333,7 +333,7 @@ class NamespaceInfo:
         """Return the devices that can be used on this machine."""
         return [found for found in devices() if not found.missing]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, DType]:
         """Return the element types of Python numbers and of indices."""
         self._check(device)
         return {
@@ -343,7 +343,7 @@ class NamespaceInfo:
             "indexing": DEFAULT_INTEGER,
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(self, *, device: object = None, kind: object = None) -> dict[str, DType]:
         """Return the element types of the array API by name, all or of one kind."""
         self._check(device)
         found = {name: dtypes.dtype(name) for name in _STANDARD}

@@ -279,7 +279,7 @@ def _is_ours(value: object) -> bool:
     return isinstance(value, NUMPY)
 
 
-def _binary(operation: Any, x1: object, x2: object) -> Any | NotImplementedType:
+def _binary(operation: object, x1: object, x2: object) -> Any | NotImplementedType:
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     # A class of another package may have methods for our operations.
@@ -302,7 +302,7 @@ def _call_reflected(right: object, name: str, x: object) -> Any | NotImplemented
     return getattr(right, name)(x) if has_one else NotImplemented
 
 
-def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+def _in_place(operation: object, x1: object, x2: object) -> Any | NotImplementedType:
     """Write the result into the buffer of x1; return a non-tensor result as it is.
 
     Raises:
@@ -375,7 +375,7 @@ def is_operation(value: object) -> bool:
     return isinstance(value, FunctionType) and hasattr(value, "operation")
 
 
-def _with_manners(name: str, operation: Any) -> Any:
+def _with_manners(name: str, operation: object) -> Any:
     """Return `operation` as a method that accepts the forms of other libraries."""
     if name == "reshape":
         return _sizes_one_by_one(operation)
@@ -386,12 +386,12 @@ def _with_manners(name: str, operation: Any) -> Any:
     return operation
 
 
-def _for_numpy(operation: Any) -> Callable[..., Any]:
+def _for_numpy(operation: object) -> Callable[..., Any]:
     """Return `operation` with ddof, out=None, dtype=None, and the axis by position."""
     name = operation.__name__
 
     @functools.wraps(operation)
-    def call(x: Any, /, *arguments: Any, **options: Any) -> Any:
+    def call(x: object, /, *arguments: Any, **options: Any) -> Any:
         if len(arguments) == 1 and "axis" not in options:
             if name in _SPLIT:
                 raise _ambiguous(name, x)
@@ -417,21 +417,21 @@ def _ambiguous(name: str, x: object) -> DispatchError:
     )
 
 
-def _sizes_one_by_one(operation: Any) -> Callable[..., Any]:
+def _sizes_one_by_one(operation: object) -> Callable[..., Any]:
     """Return `reshape` that takes a shape, or its sizes one by one."""
 
     @functools.wraps(operation)
-    def call(x: Any, /, *shape: Any, **options: Any) -> Any:
+    def call(x: object, /, *shape: Any, **options: Any) -> Any:
         return operation(x, *(shape if len(shape) < 2 else (shape,)), **options)
 
     return call
 
 
-def _all_axes_at_once(operation: Any) -> Callable[..., Any]:
+def _all_axes_at_once(operation: object) -> Callable[..., Any]:
     """Return `squeeze` that removes every axis of size 1 if none is named."""
 
     @functools.wraps(operation)
-    def call(x: Any, /, *axis: Any, **options: Any) -> Any:
+    def call(x: object, /, *axis: Any, **options: Any) -> Any:
         if not (axis or options):
             axis = (tuple(at for at, size in enumerate(x.shape) if size == 1),)
         return operation(x, *axis, **options)

@@ -29,7 +29,7 @@ from mdtensor.tensor import _LEAVES, Tensor, leaves
 _REGISTRIES: tuple[dict[Any, Any], ...] = (_REGISTRY, _LEAVES, _OPERATIONS)
 
 
-def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
+def get(operation: object, device: Device | str) -> tuple[Method, ...]:
     """Return the methods of `operation` on `device`, without creating anything.
 
     Args:
@@ -98,7 +98,7 @@ def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
 # Device types replace kinds one by one, because a union of them would be ambiguous with
 # the kind (decision 0015).
 def add(
-    operation: Any,
+    operation: object,
     device: Device | str,
     function: Callable[..., Any],
     /,
@@ -243,7 +243,7 @@ def restored() -> Iterator[None]:
                 operation.set_methods(before)
 
 
-def _function(given: Any) -> Any:
+def _function(given: object) -> Any:
     found = get_op(given) if isinstance(given, str) else given
     if not hasattr(found, "operation"):
         raise OptionError(f"{shown(found)} is not an operation", "See md.operations()")

@@ -132,7 +132,7 @@ def _is_tensor_type(x: Any) -> bool:
     return isinstance(x, type) and issubclass(x, Tensor) and hasattr(x, "dtype")
 
 
-def _is_tensor(x: Any) -> bool:
+def _is_tensor(x: object) -> bool:
     return _is_tensor_type(x) or isinstance(x, (Tensor, TensorSpec))
 
 
@@ -151,7 +151,7 @@ def _of_type(name: str, kind: Any, shape: tuple[int, ...], first: Any) -> Any:
     raise OptionError(f"{name} is a type, {kind.__name__}", "Give a value of it")
 
 
-def _value_of(x: Any) -> Any:
+def _value_of(x: object) -> Any:
     """Return ones for a spec, a copy of a tensor; other values as they are."""
     if isinstance(x, TensorSpec):
         return _ones(x)
@@ -191,7 +191,7 @@ def _promotion(selection: Selection, arguments: Any, result: Any, casts: Any) ->
     return None if turned is None else common
 
 
-def _specs(result: Any) -> Any:
+def _specs(result: object) -> Any:
     """Return specs in the place of tensors."""
     if isinstance(result, Tensor):
         return TensorSpec(type(result), result.shape, getattr(result, "qparams", None))

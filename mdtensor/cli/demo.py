@@ -332,7 +332,7 @@ def sizes(contest: Contest) -> dict[str, int]:
     }
 
 
-def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
+def measure(contest: Contest, pixels: object) -> dict[str, Any]:
     """Return milliseconds a call, and the ratio of our int8 to the faster baseline.
 
     All contenders get the same number of threads. mdtensor uses the second thread only

@@ -202,7 +202,7 @@ def _outputs(network: Model, feeds: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(network.outputs, map(_numbers, tensors), strict=True))
 
 
-def _numbers(tensor: Any) -> Any:
+def _numbers(tensor: object) -> Any:
     """Return the real numbers of a result."""
     real = dequantize(tensor) if isinstance(tensor, QuantizedTensor) else tensor
     return np.asarray(real)

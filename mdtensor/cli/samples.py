@@ -119,7 +119,7 @@ def _files(data: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
-def _samples(loaded: Any, network: Model) -> Iterator[dict[str, Any] | Any]:
+def _samples(loaded: object, network: Model) -> Iterator[dict[str, Any] | Any]:
     """Yield the samples of one file: for the only input, or for each by name."""
     inputs = network.inputs
     if len(inputs) == 1:

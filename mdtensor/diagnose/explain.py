@@ -175,7 +175,7 @@ class Call:
         return self.table.methods[self.answer.winner]
 
 
-def call(function: Any, arguments: Iterable[Any]) -> Call:
+def call(function: object, arguments: Iterable[Any]) -> Call:
     """Resolve a call without making it.
 
     Args:
@@ -194,7 +194,7 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     return replace(this, mask=mask, answer=table.answer(mask) if mask else None)
 
 
-def _type(argument: Any) -> type:
+def _type(argument: object) -> type:
     """Return the type by which a type, value or spec is dispatched."""
     if isinstance(argument, TensorSpec):
         argument = argument.type
@@ -211,7 +211,7 @@ def _defaults(found: Source, given: int) -> Iterator[type]:
                 yield type(default)
 
 
-def which(function: Any, /, *arguments: Any) -> MethodInfo:
+def which(function: object, /, *arguments: Any) -> MethodInfo:
     """Return the method that a call runs; `md.which` says more about operations.
 
     Args:
@@ -237,7 +237,7 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
     return MethodInfo.of(this.winner)
 
 
-def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
+def explain(function: object, /, *arguments: Any, **options: Any) -> Explanation:
     """Explain what a call runs, and why no other method does.
 
     For an operation it has the facts of `md.which`, and a line for every method.
@@ -273,7 +273,7 @@ def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
 
 
 def _facts(
-    function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    function: object, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[str, str], ...]:
     """Return the facts of `which` about a call; none for plum functions."""
     if not hasattr(function, "operation"):
@@ -359,7 +359,7 @@ def _wider(this: Call, narrow: Registered, wide: Registered) -> str:
     return "; ".join(problems) or "takes any number of arguments"
 
 
-def suggest(function: Any, /, *arguments: Any) -> Suggestion:
+def suggest(function: object, /, *arguments: Any) -> Suggestion:
     """Suggest a method that makes a call work; the method was tried.
 
     Args:
@@ -401,7 +401,7 @@ def _new(this: Call, universe: Universe) -> Registered | None:
     return Registered(this.found.short, like, this.types)
 
 
-def methods(function: Any, /) -> tuple[MethodInfo, ...]:
+def methods(function: object, /) -> tuple[MethodInfo, ...]:
     """Return all methods of a function, the most specific first.
 
     Args:
@@ -428,7 +428,7 @@ def methods(function: Any, /) -> tuple[MethodInfo, ...]:
 
 
 def methods_with(
-    cls: type, /, functions: Any = None, *, supertypes: bool = True
+    cls: type, /, functions: object = None, *, supertypes: bool = True
 ) -> tuple[MethodInfo, ...]:
     """Return the methods that take an argument of a type.
 
@@ -508,7 +508,7 @@ class Coverage:
         return "\n".join(lines)
 
 
-def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Coverage:
+def coverage(function: object, /, universe: Iterable[type] | None = None) -> Coverage:
     """Count the tuples of concrete types that run each method.
 
     Args:
@@ -559,7 +559,7 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
 
 
 def plan(
-    functions: Any = None, /, universe: Iterable[type] | None = None
+    functions: object = None, /, universe: Iterable[type] | None = None
 ) -> dict[str, tuple[str, ...]]:
     """Return, for each ambiguous function, methods that resolve all its ambiguities.
 

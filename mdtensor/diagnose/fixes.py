@@ -118,7 +118,7 @@ class Scope:
                 return f"@{at}"
         return f"@{name}.dispatch" if name else "@dispatch"
 
-    def _name_of(self, value: Any, module: str, path: list[str]) -> str:
+    def _name_of(self, value: object, module: str, path: list[str]) -> str:
         """Return the name of a value here, dotted if need be; empty if it has none."""
         if _follow(self.names, path) is value:
             return ".".join(path)
@@ -130,7 +130,7 @@ class Scope:
         return other or next(self._through_modules(value, module, path), "")
 
     def _through_modules(
-        self, value: Any, module: str, path: list[str]
+        self, value: object, module: str, path: list[str]
     ) -> Iterator[str]:
         """Yield names through imported modules, such as `np.ndarray`."""
         modules = [(n, m) for n, m in self.names.items() if _is_module(m)]
@@ -151,11 +151,11 @@ def _is_importable(cls: type) -> bool:
     return home is not None and _follow(vars(home), path) is cls
 
 
-def _is_module(value: Any) -> bool:
+def _is_module(value: object) -> bool:
     return type(value) is types.ModuleType
 
 
-def _holds(dispatcher: plum.Dispatcher, call: Any) -> bool:
+def _holds(dispatcher: plum.Dispatcher, call: object) -> bool:
     return any(known is call for known in dispatcher.functions.values())
 
 

@@ -67,7 +67,7 @@ def short(kind: Hint) -> str:
     return f"{first} | {len(kind.members) - SHOWN + 1} more"
 
 
-def hint(annotation: Any) -> Hint:
+def hint(annotation: object) -> Hint:
     """Return the hint of an annotation, however the annotation is spelled.
 
     Example:
@@ -86,7 +86,7 @@ def hint(annotation: Any) -> Hint:
 
 
 @lru_cache(maxsize=4096)
-def _hint(annotation: Any) -> Hint:
+def _hint(annotation: object) -> Hint:
     if annotation is Any:
         return Hint((object,), top=True)
     exotic = annotation if _is_exotic(annotation) else None
@@ -120,7 +120,7 @@ def type_name(cls: type) -> str:
     return "None" if cls is type(None) else cls.__name__
 
 
-def _exotic_text(annotation: Any) -> str:
+def _exotic_text(annotation: object) -> str:
     text = repr(annotation)
     # `<object at 0x...>` differs from run to run, and reports must not.
     if text.startswith("<"):
@@ -128,7 +128,7 @@ def _exotic_text(annotation: Any) -> str:
     return text.removeprefix("typing.")
 
 
-def _is_exotic(annotation: Any) -> bool:
+def _is_exotic(annotation: object) -> bool:
     if typing.get_origin(annotation) in _UNIONS:
         return any(map(_is_exotic, typing.get_args(annotation)))
     if typing.get_args(annotation):
@@ -137,7 +137,7 @@ def _is_exotic(annotation: Any) -> bool:
     return not plain and typing.get_origin(annotation) is None
 
 
-def _classes(annotation: Any) -> Iterator[type]:
+def _classes(annotation: object) -> Iterator[type]:
     """Yield the classes that an annotation names."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS:
@@ -177,7 +177,7 @@ class Order:
         self.width = [above.bit_count() for above in self.above]
         self._hits: dict[type, int] = {}
 
-    def number(self, annotation: Any) -> int:
+    def number(self, annotation: object) -> int:
         """Return the number of an annotation that the order was made with."""
         return self._numbers[_key(annotation)]
 
@@ -198,7 +198,7 @@ class Order:
             )
         return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
 
-    def _enter(self, annotation: Any) -> None:
+    def _enter(self, annotation: object) -> None:
         key = _key(annotation)
         if key not in self._numbers:
             new = hint(annotation)
@@ -264,7 +264,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _key(annotation: Any) -> Any:
+def _key(annotation: object) -> Any:
     try:
         hash(annotation)
     # `Annotated[int, []]` cannot be hashed: then the object itself is the key.

@@ -97,7 +97,7 @@ def _row(finding: Finding) -> tuple[object, ...]:
     return level, finding.rule, finding.message, places, fix
 
 
-def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Report:
+def analyze(functions: object = None, universe: Iterable[type] | None = None) -> Report:
     """Find every ambiguity, hole and surprise in the methods of some functions.
 
     The result is exact over the universe: each tuple of its types is resolved as plum
@@ -146,7 +146,7 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
     )
 
 
-def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
+def study_of(functions: object = None, universe: Iterable[type] | None = None) -> Study:
     """Return the study that `analyze` checks."""
     if is_function(functions) and is_function(universe):
         _refuse_second_function(functions, universe)
@@ -157,7 +157,7 @@ def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> S
     return Study(found, known, promises)
 
 
-def _refuse_second_function(first: Any, second: Any) -> NoReturn:
+def _refuse_second_function(first: object, second: object) -> NoReturn:
     """Raise for a function in the place of the universe."""
     one, other = source(first).short, source(second).short
     raise OptionError(

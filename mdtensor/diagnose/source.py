@@ -174,7 +174,7 @@ class Source:
         return hasattr(self.call, "operation")
 
 
-def sources(functions: Any = None) -> tuple[Source, ...]:
+def sources(functions: object = None) -> tuple[Source, ...]:
     """Return what was registered for `functions`, sorted by name.
 
     Args:
@@ -188,7 +188,7 @@ def sources(functions: Any = None) -> tuple[Source, ...]:
     return tuple(sorted(map(source, found.values()), key=lambda s: s.name))
 
 
-def source(function: Any) -> Source:
+def source(function: object) -> Source:
     """Return what was registered for one operation or plum function.
 
     Raises:
@@ -203,7 +203,7 @@ def source(function: Any) -> Source:
     )
 
 
-def _calls(functions: Any) -> Iterator[Any]:
+def _calls(functions: object) -> Iterator[Any]:
     if functions is None:
         yield from operations().values()
     elif isinstance(functions, Iterable) and not isinstance(functions, str):
@@ -213,7 +213,7 @@ def _calls(functions: Any) -> Iterator[Any]:
         yield from _calls_of(functions)
 
 
-def _calls_of(holder: Any) -> Iterator[Any]:
+def _calls_of(holder: object) -> Iterator[Any]:
     """Yield the functions of a Dispatcher or a module, or the one function."""
     if isinstance(holder, plum.Dispatcher):
         for group in (holder.functions, *holder.classes.values()):
@@ -224,7 +224,7 @@ def _calls_of(holder: Any) -> Iterator[Any]:
         yield source(holder).call
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: object) -> bool:
     """Return whether `value` has methods: an operation, or a plum function."""
     try:
         operation = getattr(value, "operation", None)
@@ -331,7 +331,7 @@ def _methods_of(
     ]
 
 
-def _has_defaults(implementation: Any) -> bool:
+def _has_defaults(implementation: object) -> bool:
     if type(implementation) is types.FunctionType:
         wraps = hasattr(implementation, "__wrapped__")
         return wraps or bool(implementation.__defaults__)
@@ -391,7 +391,7 @@ def _candidates(modules: Iterable[ModuleType]) -> Iterator[Any]:
                 yield value
 
 
-def _has_part(call: Any, wanted: tuple[str, ...]) -> bool:
+def _has_part(call: object, wanted: tuple[str, ...]) -> bool:
     found = source(call)
     methods = [*found.methods, *(broken.method for broken in found.unresolved)]
     homes = {str(call.__module__), *(method.module for method in methods)}

@@ -65,7 +65,7 @@ class Attribute:
     default: Any
     doc: str
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Return whether `value` has the type: an int is a float, a bool is neither."""
         given = type(value)
         for hint in members(self.type):
@@ -159,7 +159,7 @@ class Described:
             small_table(["method", "where"], rows),
         )
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Check that a value has the type of the attribute `name`.
 
         Raises:
@@ -190,7 +190,7 @@ class Described:
 
 
 def require_signature(
-    declaration: Any, category: Any, sequence: bool
+    declaration: object, category: object, sequence: bool
 ) -> inspect.Signature:
     """Return the signature of a declaration, or raise if it cannot be an operation.
 
@@ -267,18 +267,18 @@ def argument_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if hint is not object}
 
 
-def is_name(given: Any) -> bool:
+def is_name(given: object) -> bool:
     """Return whether `given` is a valid name for a parameter or an operation."""
     return isinstance(given, str) and given.isidentifier() and not iskeyword(given)
 
 
-def is_hint(given: Any) -> bool:
+def is_hint(given: object) -> bool:
     """Return whether `given` is a class, a union, or another type annotation."""
     is_type = isinstance(given, type) or get_origin(given) is not None
     return is_type or given is None or given is Any
 
 
-def type_name(hint: Any) -> str:
+def type_name(hint: object) -> str:
     """Return a short text for a class, a union or another annotation."""
     if get_origin(hint) in (Union, UnionType):
         return " | ".join(map(type_name, get_args(hint)))
@@ -287,7 +287,7 @@ def type_name(hint: Any) -> str:
     return _HOMES.sub("", str(hint))
 
 
-def members(hint: Any) -> tuple[Any, ...]:
+def members(hint: object) -> tuple[Any, ...]:
     """Return the classes of a union, or a tuple of the one class."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 

@@ -144,7 +144,7 @@ class Operation(Described):
             self._methods[new.implementation] = new
             self._forget()
 
-    def items(self, arrays: Any) -> tuple[Any, ...]:
+    def items(self, arrays: object) -> tuple[Any, ...]:
         """Return the tensors of the one sequence that the operation takes."""
         if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
             call = f"{self.name}({type(arrays).__name__})"
@@ -366,7 +366,7 @@ def generic(
 
 
 def method(
-    function: Any,
+    function: object,
     /,
     *,
     deduce: Callable[..., Any] | None = None,

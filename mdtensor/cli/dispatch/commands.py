@@ -303,7 +303,7 @@ def rule(
         answer(found, form, text.show_rule, _rule_facts(found))
 
 
-def _rule_facts(found: Any) -> dict[str, str]:
+def _rule_facts(found: object) -> dict[str, str]:
     names = ("id", "level", "title", "explanation", "example", "repaired")
     return {name: getattr(found, name).strip() for name in names}
 

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterable
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -105,7 +104,7 @@ def _add_share(table: Table, name: str, count: int, total: int, style: str) -> N
     table.add_row(*(Text(cell, style) for cell in cells))
 
 
-def show_plain(console: Console, found: Any) -> None:
+def show_plain(console: Console, found: object) -> None:
     console.print(Text(str(found)))
 
 
