@@ -62,6 +62,7 @@ def infer(operation: object, /, *arguments: Any, **options: Any) -> Any:
     try:
         return _infer(operation, declared, specs, options)
     except MdtensorError as error:
+        # An error of the rule that names its call is more exact than ours.
         if error.call:
             raise
         raise error.within(_call_text(declared, specs)) from None
@@ -78,6 +79,7 @@ def _infer(
         specs = declared.items(specs[0])
     tensors = [*_flat((*specs, *options.values()))]
     _check_grids(tensors)
+    # A spec is dispatched as the tensor that it describes.
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
     if options.get("out") is not None and not declared.select(*types).method.rounds:
         raise no_rounding_error(specs)
@@ -89,6 +91,7 @@ def _infer(
             else _rule_of_declaration(selected)
         )
     else:
+        # Without methods there is no selection that would check the types.
         declared.admit(types)
         rule = declared.rule
         options = declared.fill(options)
@@ -126,6 +129,7 @@ def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
 
 def _specs(argument: Any, several: bool) -> Any:
     """Return specs for tensors, also inside a list; other values unchanged."""
+    # Only a sequence operation takes lists of tensors; elsewhere a list is an option.
     if several and isinstance(argument, Iterable) and not is_tensor(argument):
         return tuple(_specs(part, False) for part in argument)
     if is_tensor(argument) and not isinstance(argument, TensorSpec):
@@ -195,6 +199,7 @@ def _tile_rank(operation: object, tensors: Iterable[Any]) -> int | None:
         given = "TileSpec" if ranks else "TensorSpec"
         wanted = "TensorSpec" if ranks else "TileSpec"
         raise DispatchError(f"{operation} takes {wanted}, got {given}")
+    # The result may need as many dimensions as the largest operand.
     return max(ranks, default=None)
 
 
@@ -202,5 +207,6 @@ def _tiles(found: Any, rank: int) -> Any:
     """Return the same specs as tiles."""
     if isinstance(found, TensorSpec):
         return TileSpec(found.type, found.shape, found.qparams, rank)
+    # Named tuples keep their class, so that fields have names in tiles too.
     parts = (_tiles(part, rank) for part in found)
     return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)

@@ -311,9 +311,11 @@ def _in_place(operation: object, x1: object, x2: object) -> Any | NotImplemented
         WriteError: the buffer is read-only.
     """
     result: Any = _binary(operation, x1, x2)
+    # Another package's class, or NotImplemented, which Python handles.
     if not isinstance(result, Operators):
         return result
     name, wanted = operation.__name__, type_and_shape(x1)
+    # Type before shape, as in the errors of operations: a cast may change both.
     if type(result) is not type(x1):
         kind, problem = PromotionError, f"the result is {type_and_shape(result)}"
     elif result.shape != x1.shape:

@@ -33,6 +33,7 @@ def _try(selection: Selection) -> Trial:
     if (missing := _missing_device(selection)) is not None:
         return Trial(error=missing)
     try:
+        # Apart from the call: if no arguments are known, nothing has been tried.
         arguments, options = _call(selection)
     except MdtensorError as error:
         return Trial(unknown=str(error))
@@ -70,6 +71,7 @@ def _function(selection: Selection, options: dict[str, Any]) -> Any:
     if selection.method.rounds:
         return selection.method.implementation
 
+    # The call would raise this error, so the trial must do the same.
     def refuse(*arguments: Any, **_: Any) -> Any:
         refuse_out(selection.operation, *arguments)
 
@@ -93,6 +95,7 @@ def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
 
 def _missing_defaults(operation: Any, given: int) -> list[Any]:
     """Return the defaults of the arguments after the first `given` ones."""
+    # Its one parameter stands for any number of tensors.
     if operation.sequence:
         return []
     parameters = operation.signature.parameters
@@ -160,12 +163,14 @@ def _value_of(x: object) -> Any:
 
 
 def _ones(spec: TensorSpec) -> Any:
+    # Unknown sizes become 1, which broadcasts with every other size.
     shape = tuple(
         size if isinstance(size, int) and size >= 0 else 1 for size in spec.shape
     )
     if spec.qparams is None:
         ones = np.ones(shape, spec.dtype.storage)
         return spec.type.wrap(spec.device.from_host(ones))
+    # Codes of 1 exist in each quantized type.
     return spec.type(np.ones(shape, np.int8).tolist(), spec.qparams)
 
 

@@ -113,6 +113,8 @@ def _files(data: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
+        # Sorted, because the order of a folder differs between file systems, and
+        # calibration depends on the order of samples.
         found = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES)
         if not found:
             raise DataError(f"no .npy or .npz file in {path}", "Pass another folder")
@@ -126,6 +128,7 @@ def _samples(loaded: object, network: Model) -> Iterator[dict[str, Any] | Any]:
         arrays = loaded.values() if isinstance(loaded, dict) else [loaded]
         for array in arrays:
             yield from _steps(array, next(iter(inputs.values())).shape)
+    # All names or none: a file for another model should fail as a whole.
     elif isinstance(loaded, dict) and set(loaded) == set(inputs):
         yield from _together(
             {n: list(_steps(loaded[n], spec.shape)) for n, spec in inputs.items()}

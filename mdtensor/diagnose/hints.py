@@ -44,6 +44,7 @@ class Hint:
         """Return an annotation that plum understands."""
         if self.top:
             return Any
+        # plum reads typing's unions reliably, but mistakes some of the form `A | B`.
         return self.exotic if self.exotic is not None else typing.Union[self.members]
 
     def __str__(self) -> str:
@@ -77,6 +78,7 @@ def hint(annotation: object) -> Hint:
         >>> hint(list[int]).members
         (<class 'list'>,)
     """
+    # The usual case, without hashing: most annotations are plain classes.
     if type(annotation) is type:
         return Hint((annotation,))
     try:
@@ -87,6 +89,8 @@ def hint(annotation: object) -> Hint:
 
 @lru_cache(maxsize=4096)
 def _hint(annotation: object) -> Hint:
+    # Any has the members of `object` and is yet wider, so that `top` must tell them
+    # apart.
     if annotation is Any:
         return Hint((object,), top=True)
     exotic = annotation if _is_exotic(annotation) else None
@@ -97,6 +101,7 @@ def drop_narrower(classes: Iterable[type]) -> tuple[type, ...]:
     """Drop the classes that derive from another one; return the rest by name."""
     found = set(classes)
     widest = [c for c in found if not any(derives(c, d) for d in found if d is not c)]
+    # By name, since the order of a set would change the reports from run to run.
     return tuple(sorted(widest, key=qualified))
 
 
@@ -131,6 +136,7 @@ def _exotic_text(annotation: object) -> str:
 def _is_exotic(annotation: object) -> bool:
     if typing.get_origin(annotation) in _UNIONS:
         return any(map(_is_exotic, typing.get_args(annotation)))
+    # Arguments make it exotic: plum compares `list[int]`, and a call sees only `list`.
     if typing.get_args(annotation):
         return True
     plain = isinstance(annotation, type) or annotation is None or annotation is Any
@@ -147,6 +153,7 @@ def _classes(annotation: object) -> Iterator[type]:
         yield from map(type, arguments)
     elif origin is typing.Annotated:
         yield from _classes(arguments[0])
+    # A variable without a bound takes everything.
     elif isinstance(annotation, typing.TypeVar):
         for bound in annotation.__constraints__ or (annotation.__bound__ or object,):
             yield from _classes(bound)
@@ -190,8 +197,10 @@ class Order:
 
     def below(self, narrow: Hint, wide: Hint) -> bool:
         """Return whether plum takes `narrow` as a part of `wide`; for any two hints."""
+        # Nothing but Any is above Any.
         if wide.top or narrow.top:
             return wide.top
+        # For exotic hints plum's own comparison is the definition, so it is asked.
         if narrow.exotic is not None or wide.exotic is not None:
             return bool(
                 plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)
@@ -203,6 +212,8 @@ class Order:
         if key not in self._numbers:
             new = hint(annotation)
             same = (new.members, new.top, new.exotic is not None and key)
+            # Equal hints that are spelled differently share one number, since plum
+            # treats them as one.
             number = self._by_hint.setdefault(same, len(self.hints))
             if number == len(self.hints):
                 self.hints.append(new)
@@ -219,6 +230,7 @@ class Order:
             self._odd |= bit * (found.exotic is not None)
             for member in found.members:
                 self._taking[member] = self._taking.get(member, 0) | bit
+                # Only sets of classes are compared by bits; the others need plum.
                 if found.exotic is None and not found.top:
                     self._plain[member] = self._plain.get(member, 0) | bit
         # ABCs and their like take classes that do not name them as a parent.
@@ -240,6 +252,7 @@ class Order:
         this = self.hints[number]
         if this.top:
             return self._top
+        # All bits are set: each member removes the hints that lack a class above it.
         wider = -1
         for member in this.members:
             wider &= self._over(member, self._plain)
@@ -248,6 +261,7 @@ class Order:
         for odd in bits(self._odd & ~(1 << number)):
             if self.below(this, self.hints[odd]):
                 wider |= 1 << odd
+        # Any is above every hint, and each hint is above itself.
         return wider | self._top | 1 << number
 
 
@@ -274,4 +288,6 @@ def _key(annotation: object) -> Any:
 
 
 def _is_virtual(cls: type) -> bool:
+    # An ABC, a protocol or any other metaclass may accept classes that do not derive
+    # from it.
     return type(cls).__subclasscheck__ is not type.__subclasscheck__

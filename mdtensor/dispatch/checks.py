@@ -90,6 +90,7 @@ def check_types(types: object, name: str) -> None:
     if not isinstance(types, (tuple, list)) or not types:
         problem = f"types of a method of {name} are {shown(types)}"
         raise RegistrationError(problem, "Give a tuple with one for each argument")
+    # The place is named, because `types=` has no names of parameters.
     for at, given in enumerate(types):
         _check(f"place {at} of a method of {name}", given)
 
@@ -198,6 +199,7 @@ def misfits(
     """
     try:
         given = Parameters.of(function)
+    # Some builtins do not tell their parameters; the call itself will raise.
     except (TypeError, ValueError):
         return []
     return [*_misfits(declared, given, least, sequence)]

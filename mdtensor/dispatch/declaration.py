@@ -70,6 +70,8 @@ class Attribute:
         given = type(value)
         for hint in members(self.type):
             kind = get_origin(hint) or hint
+            # The exact class is the usual case, and cheaper than the abstract classes
+            # of numbers.
             if kind is Any or not isinstance(kind, type) or given is kind:
                 return True
             # NumPy integers are integers too, but True for a size is a mistake.
@@ -238,6 +240,7 @@ def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
     names: list[str] = []
     if not any(line == "Args:" for line in lines):
         return found
+    # The loop goes on where the search for `Args:` stopped.
     for line in lines:
         if line and not line.startswith(" "):
             break
@@ -333,6 +336,7 @@ class Parameters:
 def _of_code(function: Any) -> Parameters:
     code, defaults = function.__code__, function.__defaults__ or ()
     count = code.co_argcount
+    # Names of parameters come first among a code's variables.
     placed = code.co_varnames[:count]
     optional = {*placed[count - len(defaults) :], *(function.__kwdefaults__ or ())}
     return Parameters(

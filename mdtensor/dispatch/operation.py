@@ -170,6 +170,7 @@ class Operation(Described):
     def set_methods(self, methods: Iterable[Method]) -> None:
         """Replace all methods by these, which are not checked."""
         with self._lock:
+            # Not checked again: they come from this operation.
             self._methods = {new.implementation: new for new in methods}
             # plum cannot remove a method, so its function is made again.
             self._plum = plum.Dispatcher().abstract(bare(self.declaration))
@@ -246,6 +247,8 @@ class Operation(Described):
         call_errors.refuse_annotations(self, types)
         if not self.sequence and len(types) != len(self.dispatched):
             raise call_errors.no_method(self, types)
+        # One annotation stands for the whole sequence, and the types are those of its
+        # items.
         wanted = {} if self.sequence else argument_types(self.declaration)
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)

@@ -73,6 +73,7 @@ def numeric_rule(*divisors: str) -> Callable[..., TensorSpec]:
 def infer_hardtanh(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
     """Infer type and shape of the argument; the bounds must be in order."""
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
+    # Written with `not`, so that a bound of NaN is rejected as well.
     if not low <= high:
         raise OptionError(f"min_val {low} is above max_val {high}", "Swap them")
     return x
@@ -86,7 +87,10 @@ def infer_gelu(x: TensorSpec, *, approximate: str) -> TensorSpec:
 
 def infer_prelu(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     """Infer type and shape of the first argument; one weight, or one per channel."""
+    # Axis 1 holds the channels, as in PyTorch. A vector has none, so it takes one
+    # weight.
     channels = x.shape[1] if x.ndim > 1 else 1
+    # A weight of unknown size passes: the call checks it.
     sizes = {1, channels, DYNAMIC}
     if weight.ndim > 1 or (channels != DYNAMIC and not set(weight.shape) <= sizes):
         raise ShapeError(
@@ -100,6 +104,7 @@ def infer_glu(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
     """Infer the type of the argument and half its size along `axis`."""
     at = normalize_axis(axis, x.ndim)
     size = x.shape[at]
+    # Halves of unequal size could not be multiplied.
     if size != DYNAMIC and size % 2:
         raise ShapeError(
             f"axis {at} of size {size} does not split into halves", "Make it even"

@@ -41,6 +41,8 @@ def infer_conv2d(
     **_: Any,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
+    # The options are read before the shapes, whose errors count positions of this
+    # window.
     window = conv_window(w.shape, stride, padding, dilation)
     shape = conv_shape(x.shape, w.shape, b.shape if b else None, window, groups)
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
@@ -57,12 +59,15 @@ def infer_conv1d(
     groups: int = 1,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, ol]."""
+    # Ranks are checked here, because the image of height 1 below would be reported with
+    # axes that the caller did not pass.
     if x.ndim != 3 or w.ndim != 3:
         raise ShapeError(
             f"signal has {x.ndim} axes and weights {w.ndim}",
             "Use [n, c, l] and [out, c / groups, k]",
         )
     window = conv1d_window(w.shape, stride, padding, dilation)
+    # A signal is an image of height 1, so both share one set of shape rules.
     shapes = flat_image(x.shape), flat_image(w.shape), b.shape if b else None
     n, out, _, length = conv_shape(*shapes, window, groups)
     result = x.with_dtype(result_type(*filter(None, (x, w, b))))
@@ -99,6 +104,8 @@ def infer_pool2d(
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
+    # Checked here for all pools: it does not change the shape, so no later step would
+    # notice a wrong one.
     flag(count_include_pad, "count_include_pad")
     window = pool_window(kernel_size, stride, padding)
     return x.with_shape(x.shape[:2] + window.slide(x.shape[2], x.shape[3], ceil_mode))
@@ -122,6 +129,7 @@ def infer_pool1d(
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, ol]."""
     check_signal(x.shape)
+    # As for images: nothing after this reads the option before the kernel runs.
     flag(count_include_pad, "count_include_pad")
     window = pool1d_window(kernel_size, stride, padding)
     return x.with_shape((*x.shape[:2], window.slide(1, x.shape[2], ceil_mode)[1]))
@@ -130,6 +138,7 @@ def infer_pool1d(
 def infer_adaptive_pool2d(x: TensorSpec, *, output_size: OutputSize) -> TensorSpec:
     """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
+    # Windows that cover an empty image would all be empty, without a mean or a maximum.
     if 0 in x.shape[2:]:
         raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
     return x.with_shape((*x.shape[:2], *adaptive_size(output_size, x.shape[2:])))
@@ -143,6 +152,8 @@ def adaptive_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
             raise OptionError(
                 f"output_size is {shown(output_size)}", "Use one or two sizes"
             )
+        # A placeholder that passes the check of sizes; the loop below puts the size of
+        # the image there.
         known = [1 if n is None else n for n in given]
         wanted = pair(known, "output_size", 1)
         kept = zip(given, wanted, size, strict=True)

@@ -30,6 +30,7 @@ def infer_like(
     **_: Any,
 ) -> TensorSpec:
     """Infer the shape of the argument, and its type and device unless given."""
+    # The device comes second: it has one class for each element type.
     typed = x if dtype is None else x.with_dtype(dtypes.dtype(dtype))
     if device is None:
         return typed
@@ -45,8 +46,11 @@ def infer_full_like(
 ) -> TensorSpec:
     """Infer as `infer_like`; the type must hold the value, if it is a Python number."""
     found = infer_like(x, dtype=dtype, device=device)
+    # `fit_scalar` would accept 0 and 1, which equal False and True; but a number for a
+    # bool is a mistake.
     if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
         raise CastError("bool does not hold numbers", "Give True or False")
+    # Other values, such as arrays, are checked by the cast when the call runs.
     if is_weak(fill_value):
         fit_scalar(fill_value, found.dtype)
     return found
@@ -54,6 +58,7 @@ def infer_full_like(
 
 def infer_triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must be matrices."""
+    # NumPy makes a matrix of a vector here; the array API requires matrices.
     if x.ndim < 2:
         raise ShapeError(
             f"a matrix has at least 2 dimensions, x has {x.ndim}", "Give at least 2"
@@ -64,6 +69,8 @@ def infer_triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
 
 def check_diagonal(k: object) -> None:
     """Raise unless `k` is an integer; it may lie outside of the matrix."""
+    # Not `is_size`: a diagonal of any distance is fine, it only leaves everything or
+    # nothing.
     if not isinstance(k, Integral) or isinstance(k, bool):
         raise OptionError(f"k is {shown(k)}", "Use an integer")
 
@@ -208,6 +215,8 @@ def infer_astype(
     flag(copy, "copy")
     wanted = dtypes.dtype(dtype)
     found = x.with_dtype(wanted)
+    # Quantized types need a grid, which a name of a type does not have, so this raises
+    # and names `quantize`.
     found.type.of_numbers()
     if not isdtype(wanted, ("bool", "numeric")):
         raise CastError(f"{wanted} is not a type of plain numbers")

@@ -50,6 +50,7 @@ class SVDResult(NamedTuple):
 
 def infer_cholesky(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
+    # The option is checked first: it is wrong for matrices of any shape.
     flag(upper, "upper")
     check_solvable(x)
     check_square(x.shape)
@@ -58,6 +59,7 @@ def infer_cholesky(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
 
 def infer_eigvalsh(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., m]."""
+    # Eigenvalues of Hermitian matrices are real, so complex matrices give real ones.
     return component(infer_cholesky(x)).with_shape(x.shape[:-1])
 
 
@@ -68,6 +70,8 @@ def infer_eigh(x: TensorSpec) -> EighResult:
 
 def infer_eig(x: TensorSpec) -> EigResult:
     """Infer [..., m] and [..., m, m] of the complex type."""
+    # A real matrix may have complex eigenvalues. A type that depended on the elements
+    # could not be inferred (decision 0010).
     values = infer_eigvals(x)
     return EigResult(values, values.with_shape(x.shape))
 
@@ -75,11 +79,14 @@ def infer_eig(x: TensorSpec) -> EigResult:
 def infer_eigvals(x: TensorSpec) -> TensorSpec:
     """Infer [..., m] of the complex type."""
     values = infer_eigvalsh(x)
+    # The table is used instead of promotion, whose rules a program may change (decision
+    # 0008).
     return values.with_dtype(COMPLEX[values.dtype])
 
 
 def infer_qr(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
     """Infer [..., m, k] and [..., k, n]; k is m or the smaller of m and n."""
+    # Called before the shape is unpacked, because it raises for fewer than two axes.
     smaller = _smaller(x)
     *stack, m, n = x.shape
     k = m if choice(mode, "mode", MODES) == "complete" else smaller
@@ -88,6 +95,7 @@ def infer_qr(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
 
 def infer_svdvals(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., k]."""
+    # Singular values are lengths, so they are real for complex matrices as well.
     return component(x).with_shape((*x.shape[:-2], _smaller(x)))
 
 
@@ -95,6 +103,7 @@ def infer_svd(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
     """Infer [..., m, m], [..., k], [..., n, n]; the outer two cut to k unless full."""
     values, (*stack, m, n) = infer_svdvals(x), x.shape
     is_full = flag(full_matrices, "full_matrices")
+    # Both outer factors are cut to the same size, so that U · diag(S) · Vh still fits.
     left, right = (m, n) if is_full else values.shape[-1:] * 2
     return SVDResult(
         x.with_shape((*stack, m, left)), values, x.with_shape((*stack, right, n))
@@ -105,6 +114,8 @@ def _smaller(x: TensorSpec) -> int:
     check_solvable(x)
     check_matrix(x.shape)
     m, n = x.shape[-2:]
+    # The smaller of two sizes is unknown even if one is known: the other may be below
+    # it.
     return DYNAMIC if DYNAMIC in (m, n) else min(m, n)
 
 

@@ -50,6 +50,8 @@ def infer_rfft(
 ) -> TensorSpec:
     """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
     found = infer_fft(_spectrum(x), n=n, axis=axis, norm=norm)
+    # The other half is the mirror image of a real signal's spectrum, so it is not
+    # stored.
     return _with_size(found, axis, _half(found.shape[axis]))
 
 
@@ -57,6 +59,8 @@ def infer_irfft(
     x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
+    # Not by `infer_fft`: there, the length of the argument is the default length of the
+    # result, and here it holds only half of the frequencies.
     choice(norm, "norm", NORMS)
     at = normalize_axis(axis, x.ndim)
     return _with_size(component(x), at, length(n, _full(x.shape[at])))
@@ -84,7 +88,9 @@ def infer_rfftn(
     """Infer a complex type; the last axis gets the frequencies from 0."""
     choice(norm, "norm", NORMS)
     sizes, order = lengths(x.shape, s, axes)
+    # One axis is halved, so there must be one; the other transforms accept none.
     check_some(order)
+    # The last axis that is named is halved, not the last axis of the shape.
     return _with_sizes(_spectrum(x), (*sizes[:-1], _half(sizes[-1])), order)
 
 
@@ -113,6 +119,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
         OptionError: n is not an integer, or below 1.
         ShapeError: the axis is empty.
     """
+    # An empty signal has no spectrum, but with n it is padded to zeros.
     if n is None:
         if size == 0:
             raise ShapeError("the transformed axis is empty", f"Give {name} from 1")
@@ -136,12 +143,15 @@ def lengths(
     """
     order = _order(axes, len(shape), s)
     known = [shape[at] for at in order]
+    # Before the default sizes are used: the last axis holds only half of the signal.
     if is_half:
         check_some(order)
         known[-1] = _full(known[-1])
+    # None for each axis keeps its own size, so that one loop serves for both forms.
     given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
     if len(given) != len(order):
         raise ShapeError(f"got {len(given)} sizes for {len(order)} axes", "Pair them")
+    # -1 keeps the size of the axis, as in NumPy 2.
     wanted = [None if n == -1 else n for n in given]
     sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
     return tuple(sizes), order
@@ -149,11 +159,15 @@ def lengths(
 
 def _order(axes: object, ndim: int, s: object) -> Shape:
     if axes is None:
+        # Sizes without axes could mean the first axes or the last ones, so the axes
+        # must be named. NumPy 2 deprecates such calls.
         if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
             problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
             raise OptionError(problem, "Name the axes as well")
         return tuple(range(ndim))
     given = integers(axes, "axes", "Use integers")
+    # For its errors only: it sorts, and the order of the axes decides which one is
+    # halved.
     normalize_axes(given, ndim)
     return tuple(normalize_axis(axis, ndim) for axis in given)
 
@@ -178,6 +192,8 @@ def _half(size: int) -> int:
 
 
 def _full(size: int) -> int:
+    # m frequencies belong to 2 · (m - 1) or one more elements. The even length is the
+    # convention of NumPy; pass n for the odd one.
     return DYNAMIC if size == DYNAMIC else max(0, 2 * (size - 1))
 
 

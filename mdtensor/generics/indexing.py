@@ -40,15 +40,20 @@ def check_value(dtype: DType, shape: Shape, value: Any) -> None:
         ShapeError: a tensor that does not broadcast to `shape`.
         OptionError: neither a number nor a tensor.
     """
+    # A Python number has no type of its own, so its value decides, as in promotion.
     if is_weak(value):
         fit_scalar(value, dtype)
         return
+    # NumPy arrays count as tensors of their own type; a list would have to be converted
+    # first, with a type of its own choice.
     is_array = isinstance(getattr(value, "shape", None), tuple)
     if not is_array or not hasattr(value, "dtype"):
         raise OptionError(
             f"the value is a {type(value).__name__}",
             "Give a Python number, a tensor or a NumPy array",
         )
+    # An assignment must not narrow silently, so it follows promotion and not the cast
+    # that NumPy makes.
     if not can_cast(value.dtype, dtype):
         raise PromotionError(
             f"{value.dtype} does not promote to {dtype}",
@@ -67,6 +72,7 @@ def infer_take(
 
 def take_axis(axis: int | None, ndim: int) -> int:
     """Return the axis of `take`, counted from the front."""
+    # NumPy would flatten. The array API demands the axis for more than one dimension.
     if axis is None and ndim != 1:
         raise OptionError(f"axis is missing for {ndim} dimensions", "Give axis")
     return normalize_axis(0 if axis is None else axis, ndim)
@@ -77,12 +83,15 @@ def infer_take_along_axis(
 ) -> TensorSpec:
     """Infer the joint shape, with the size of the indices along the axis."""
     at = normalize_axis(axis, x.ndim)
+    # No rank is filled up here: along which axis would the indices then count?
     if x.ndim != indices.ndim:
         raise ShapeError(
             f"indices have {indices.ndim} dimensions, x has {x.ndim}",
             "Give both the same number of axes",
         )
     pair = x.shape, indices.shape
+    # The axis itself has size 1 in both, so that only the other axes broadcast; its
+    # size in the result is the number of indices.
     off = broadcast_shapes(*((*shape[:at], 1, *shape[at + 1 :]) for shape in pair))
     return x.with_shape((*off[:at], indices.shape[at], *off[at + 1 :]))
 

@@ -30,9 +30,9 @@ from mdtensor.spec.spec import TensorSpec, is_tensor
 
 # Shape rules of linear algebra.
 
-#: Orders of matrix norms; None is "fro".
 #: The real types that LAPACK computes in; complex types consist of two of them.
 LAPACK = frozenset({dtypes.float32.storage, dtypes.float64.storage})
+#: Orders of matrix norms; None is "fro".
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
 
 
@@ -62,6 +62,8 @@ def check_square(shape: Shape) -> None:
 
 def check_precision(dtype: DType) -> None:
     """Raise for types that LAPACK does not compute: integers, narrow floats."""
+    # LAPACK has no routines for 16 bits or integers. Casting here would hide a change
+    # of type that the promotion rules do not make.
     if not dtype.is_complex and dtype.storage not in LAPACK:
         raise PromotionError(
             f"matrices are solved in float32, float64 or complex, not {dtype}",
@@ -72,6 +74,8 @@ def check_precision(dtype: DType) -> None:
 def check_solvable(x: TensorSpec) -> None:
     """Raise for types that LAPACK and for stacks that NumPy does not compute."""
     check_precision(x.dtype)
+    # NumPy adds axes of its own, and its error would name an array that the caller
+    # never made.
     if x.ndim > AXES:
         problem = f"{x.ndim} axes, matrices are solved in up to {AXES}"
         raise ShapeError(problem, "Use reshape to stack them along one axis")
@@ -86,11 +90,14 @@ def infer_matrix_transpose(x: TensorSpec) -> TensorSpec:
 def infer_diagonal(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     """Infer [..., k], the elements on one diagonal of each matrix."""
     check_matrix(x.shape)
+    # Checked here, because a slice would accept None and a float would fail late.
     if not is_size(offset):
         raise OptionError(f"offset is {shown(offset)}", "Use an integer")
     *stack, m, n = x.shape
+    # The length is a minimum of both sizes, so one unknown size leaves it unknown.
     if DYNAMIC in (m, n):
         return x.with_shape((*stack, DYNAMIC))
+    # A diagonal outside of the matrix is empty, not an error.
     return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
 
 
@@ -98,6 +105,8 @@ def infer_trace(
     x: TensorSpec, *, offset: int = 0, dtype: DTypeName | None = None
 ) -> TensorSpec:
     """Infer [...] in the type of a `sum`, or in `dtype`."""
+    # The rules of `sum` apply, so that the trace of int8 matrices does not wrap in
+    # int8.
     held = infer_diagonal(x, offset=offset)
     return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
 
@@ -106,9 +115,12 @@ def infer_vector_norm(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> TensorSpec:
     """Infer the real type and the reduced shape."""
+    # NaN is a number to `number`, but no vector norm has it as its order.
     if isnan(number(ord, "ord")):
         raise OptionError("ord is nan", "Use a number, or an infinity")
     sizes = [x.shape[at] for at in normalize_axes(axis, x.ndim)]
+    # Only this order has no value for no elements: all others are a sum, a count or a
+    # maximum of absolute values, which is then 0.
     if ord == -inf and 0 in sizes:
         raise ShapeError(
             f"cannot take the minimum of no elements: shape {x.shape}, axis {axis}"
@@ -121,10 +133,15 @@ def infer_matrix_norm(
 ) -> TensorSpec:
     """Infer the real type and [...] or [..., 1, 1]."""
     check_matrix(x.shape)
+    # The class is checked before `in`: an array would be compared element by element,
+    # and NumPy would raise about its truth.
     is_order = ord is None or (isinstance(ord, (str, Real)) and ord in ORDERS)
+    # True equals 1, so `in` alone would take it for the order 1.
     if isinstance(ord, bool) or not is_order:
         orders = ", ".join(map(str, ORDERS))
         raise OptionError(f"ord is {shown(ord)}", f"Use one of {orders}")
+    # These three orders are minima, of sums over columns, of sums over rows, and of
+    # singular values, so the sizes along them must not be 0.
     smallest: dict[object, Shape] = {
         -1: x.shape[-1:],
         -inf: x.shape[-2:-1],
@@ -134,6 +151,7 @@ def infer_matrix_norm(
         raise ShapeError(
             f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}"
         )
+    # The last two axes are always the matrix here; `vector_norm` takes any axes.
     return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
 
 
@@ -152,18 +170,25 @@ def infer_det(x: TensorSpec) -> TensorSpec:
 def infer_slogdet(x: TensorSpec) -> SlogdetResult:
     """Infer the type of the argument and the real type, both [...]."""
     sign = infer_det(x)
+    # The logarithm of an absolute value is real, also for complex matrices.
     return SlogdetResult(sign, component(sign))
 
 
 def infer_solve(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     """Infer the promoted type; [..., m] for a vector [m], else [..., m, k]."""
+    # The promoted type must be solvable, not each operand: an integer right side is
+    # fine beside a float matrix.
     dtype = result_type(x1, x2)
     check_precision(dtype)
     check_square(x1.shape)
+    # Checked before the rows are read, which a 0-dimensional operand does not have.
     if not x2.shape:
         raise ShapeError("the right side is 0-dimensional", "Give it shape [m]")
+    # Only one axis makes a vector, as in NumPy 2 and the array API. By the rule of
+    # NumPy 1, which compared ranks, one more stack axis would change the result.
     m, stack, is_vector = x1.shape[-1], x1.shape[:-2], x2.ndim == 1
     rows = x2.shape[-1 if is_vector else -2]
+    # An unknown size on either side may turn out to fit, so the run checks it.
     if rows != m and DYNAMIC not in (rows, *x1.shape[-2:]):
         raise ShapeError(
             f"{m} by {m} matrices need a right side of {m} rows, got {rows}"
@@ -175,6 +200,7 @@ def infer_solve(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
 def infer_pinv(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer the type of the argument and [..., n, m]."""
     check_solvable(x)
+    # The pseudo-inverse maps back, so its shape is the one of the transpose.
     found = infer_matrix_transpose(x)
     _check_tolerance(x.shape[:-2], rtol)
     return found
@@ -182,12 +208,15 @@ def infer_pinv(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
 
 def infer_matrix_rank(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer int64 and [...]."""
+    # Both come from the same singular values and the same tolerance, so they accept the
+    # same arguments.
     stack = infer_pinv(x, rtol=rtol).shape[:-2]
     return x.with_dtype(dtypes.int64).with_shape(stack)
 
 
 def _check_tolerance(stack: Shape, rtol: Any) -> None:
     """Raise unless it is None, a number, or floats that broadcast to `stack`."""
+    # A bool is an int to Python, but `rtol=True` is a mistake.
     is_number = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
     if rtol is None or is_number:
         return
@@ -195,6 +224,8 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
         raise OptionError(
             f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
         )
+    # A tolerance may differ between the matrices of a stack, but must not add axes to
+    # the result.
     if not are_like(broadcast_shapes(rtol.shape, stack), stack):
         raise ShapeError(
             f"rtol of shape {rtol.shape} does not broadcast to the stack {stack}"

@@ -38,6 +38,7 @@ def infer_reshape(
     x: TensorSpec, *, shape: Sequence[int], copy: bool | None = None, **_: Any
 ) -> TensorSpec:
     """Infer another shape for the same elements."""
+    # None means: copy only where strides do not allow a view. It is no flag.
     if copy is not None:
         flag(copy, "copy")
     return x.with_shape(reshape_shape(x.shape, shape))
@@ -51,6 +52,8 @@ def infer_permute_dims(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> Tenso
 
 def infer_concat(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type; sizes along `axis` add up."""
+    # Shapes are checked before types, so that a wrong axis is reported as one for any
+    # mix of types.
     shape = concat_shape([x.shape for x in arrays], axis)
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
@@ -63,6 +66,7 @@ def infer_pad(
     **_: Any,
 ) -> TensorSpec:
     """Infer a shape larger by the padding, which must be one number."""
+    # The border must be a value of the type itself: padding never changes the type.
     fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
@@ -73,6 +77,7 @@ def infer_squeeze(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape without the named axes of size 1."""
     axes = normalize_axes(axis, x.ndim)
     for at in axes:
+        # An unknown size may be 1, so only the run can reject it.
         if x.shape[at] not in (1, DYNAMIC):
             raise ShapeError(f"axis {at} has size {x.shape[at]}, not 1")
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
@@ -82,6 +87,8 @@ def infer_expand_dims(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape with new axes of size 1 at the positions `axis`."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
+    # Axes count in the result, so a repeated or missing axis is found there and not in
+    # x (array API 2024.12).
     places = normalize_axes(axes, x.ndim + count)
     kept = iter(x.shape)
     return x.with_shape(
@@ -91,6 +98,7 @@ def infer_expand_dims(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
 
 def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpec:
     """Infer the requested shape."""
+    # -1 has no meaning here, unlike in `reshape`; a named size does.
     wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
@@ -98,6 +106,7 @@ def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpe
 
 def infer_flip(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
+    # Nothing is computed from the axes, but wrong ones must raise here as in the call.
     normalize_axes(axis, x.ndim)
     return x
 
@@ -112,6 +121,7 @@ def infer_repeat(
     x: TensorSpec, repeats: object, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer a longer axis; -1 there if a tensor gives the repeats."""
+    # Without an axis elements are repeated in row-major order, as in NumPy.
     flat = infer_reshape(x, shape=(-1,)) if axis is None else x
     at = normalize_axis(0 if axis is None else axis, flat.ndim)
     size = _repeat_size(flat.shape[at], repeats)
@@ -119,7 +129,10 @@ def infer_repeat(
 
 
 def _repeat_size(size: int, repeats: Any) -> int:
+    # Repeats in a tensor are elements, which inference does not read; their sum is the
+    # size of the result (decision 0010).
     if isinstance(repeats, TensorSpec):
+        # One repeat serves for all indices; any other number must match the axis.
         if repeats.shape not in ((), (1,), (size,)) and DYNAMIC not in (
             *repeats.shape,
             size,
@@ -138,6 +151,7 @@ def infer_roll(
     x: TensorSpec, *, shift: Integers, axis: Integers | None = None, **_: Any
 ) -> TensorSpec:
     """Infer type and shape of the argument."""
+    # Without an axis the flattened elements roll, so any shape behaves like one axis.
     if axis is None:
         roll_steps(shift, 0, 1)
     else:
@@ -148,12 +162,14 @@ def infer_roll(
 def infer_stack(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type and a new axis, one size for each argument."""
     with_axis = [infer_expand_dims(x, axis=axis) for x in arrays]
+    # Compared here, because the error of `concat` would show shapes with the new axis.
     for other in arrays[1:]:
         if not are_like(arrays[0].shape, other.shape):
             raise ShapeError(
                 f"shapes {arrays[0].shape} and {other.shape} differ",
                 "Give arrays of one shape",
             )
+    # The axis counts in the result, which has one axis more than the arguments.
     return infer_concat(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
 
 
@@ -162,6 +178,8 @@ def infer_tile(x: TensorSpec, repetitions: object) -> TensorSpec:
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
         raise OptionError(f"repetitions is {shown(repetitions)}", "Use integers from 0")
+    # The shorter of shape and repetitions is filled with ones at the front, as
+    # broadcasting does.
     ndim = max(x.ndim, len(counts))
     sizes = (1,) * (ndim - x.ndim) + x.shape
     times = (1,) * (ndim - len(counts)) + counts
@@ -172,6 +190,7 @@ def infer_tile(x: TensorSpec, repetitions: object) -> TensorSpec:
 def infer_unstack(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one part per index of the axis, whose size must be known."""
     at = normalize_axis(axis, x.ndim)
+    # The result is a tuple with one tensor for each index, so its length must be known.
     if x.shape[at] == DYNAMIC:
         raise ShapeError(f"the size of axis {at} is not known")
     part = x.with_shape((*x.shape[:at], *x.shape[at + 1 :]))

@@ -37,6 +37,7 @@ def infer_linear(
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [..., n]."""
     shape = linear_shape(x.shape, w.shape, b.shape if b else None)
+    # `filter` drops a missing bias, so that None does not take part in promotion.
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
@@ -54,10 +55,12 @@ def infer_cross(
 ) -> TensorSpec:
     """Infer the promoted type; `axis` has size 3, the others broadcast."""
     at = pair_axis(x1.shape, x2.shape, axis)
+    # A size of 2, which NumPy once took for a plane, is an error in the array API.
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
             raise ShapeError(f"axis {axis} has size {size}, not 3")
     rest = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
+    # `at` counts from the end, and `rest` lacks the axis itself; hence the 1.
     place = len(rest) + 1 + at
     shape = (*rest[:place], 3, *rest[place:])
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
@@ -73,12 +76,17 @@ def pair_axis(x1: Shape, x2: Shape, axis: int) -> int:
     ndim = min(len(x1), len(x2))
     if not ndim:
         raise ShapeError("an operand is 0-dimensional", "Use mul")
+    # Counted from the end, because operands broadcast from the end: axis -1 is the same
+    # one in operands of different ranks.
     at = normalize_axis(axis, ndim) - ndim
+    # From the front it would be two different axes of the broadcast operands, and the
+    # standard allows only negative axes for that reason.
     if axis >= 0 and len(x1) != len(x2):
         raise ShapeError(
             f"axis {axis} is not the same in {len(x1)} and {len(x2)} dimensions",
             f"Count from the end: axes go from {-ndim} to -1",
         )
+    # Sizes along the paired axis must be equal; a size of 1 does not broadcast there.
     if x1[at] != x2[at] and DYNAMIC not in (x1[at], x2[at]):
         raise ShapeError(f"axis {axis} has the sizes {x1[at]} and {x2[at]}")
     return at
@@ -114,10 +122,12 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
         tuple(normalize_axis(axis, len(x1)) for axis in first),
         tuple(normalize_axis(axis, len(x2)) for axis in second),
     )
+    # Their number is compared first, because the zip over sizes would hide the surplus.
     if len(both[0]) != len(both[1]):
         raise ShapeError(
             f"{len(first)} axes cannot pair with {len(second)}", "Pair them"
         )
+    # After normalization, or -1 and the last axis would pass as two axes.
     if any(len(set(side)) < len(side) for side in both):
         raise ShapeError(f"axes {axes} repeat", "Name each axis once")
     sizes = [(x1[i], x2[j]) for i, j in zip(*both, strict=True)]
@@ -130,6 +140,8 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
 def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     """Return the paired axes from their number or from two sequences."""
     fix = "Give a number of axes from 0, or the axes of each operand"
+    # A pair of sequences comes before the number: a sequence is never a size, but an
+    # array with one element could be read as one.
     given = entries(axes)
     if given is not None:
         if len(given) != 2:
@@ -139,11 +151,15 @@ def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
         raise OptionError(f"axes is {shown(axes)}", fix)
     if axes > ndim:
         raise ShapeError(f"{axes} axes of {ndim} dimensions", "Use fewer")
+    # A number pairs the last axes of x1 with the first axes of x2, as a matrix product
+    # does for one axis.
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))
 
 
 def infer_outer(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the promoted type and [m, n]."""
+    # NumPy flattens here. The array API does not, and a flattened matrix is rarely what
+    # a caller wants.
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(
             f"operands have {x1.ndim} and {x2.ndim} dimensions, not 1",
@@ -157,6 +173,8 @@ def infer_matrix_power(x: TensorSpec, n: int) -> TensorSpec:
     check_square(x.shape)
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")
+    # Only the inverse needs LAPACK; integer matrices have all other powers, exact up to
+    # wrapping.
     if n < 0 and x.dtype.is_integer:
         raise PromotionError(
             f"matrices of {x.dtype} do not have an inverse", "Use astype(x, float32)"

@@ -27,6 +27,7 @@ def infer_batch_norm(
     x: TensorSpec, *statistics: TensorSpec, eps: float = 1e-5
 ) -> TensorSpec:
     """Infer type and shape of the first argument; axis 1 holds the channels."""
+    # A negative eps could make the variance negative, and its root NaN.
     number(eps, "eps", least=0)
     check_statistics(x.shape, 1, [s.shape for s in statistics])
     return x
@@ -44,6 +45,7 @@ def infer_fold_batch_norm(
 
 def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
     """Raise unless each statistic has one number per index of `axis`."""
+    # Before the loop: without the axis, every statistic would be reported instead.
     if len(shape) <= axis:
         raise ShapeError(f"shape {shape} does not have an axis of channels")
     for found in statistics:
@@ -61,9 +63,11 @@ def infer_layer_norm(
     eps: float | None = None,
 ) -> TensorSpec:
     """Infer type and shape of an argument that ends in `normalized_shape`."""
+    # `rms_norm` alone has None, for the eps of the type, as PyTorch has.
     if eps is not None:
         number(eps, "eps", least=0)
     sizes = last_sizes(normalized_shape)
+    # The start is at least 0, because a negative one would take axes from the end.
     last = x.shape[max(x.ndim - len(sizes), 0) :]
     if len(last) != len(sizes) or not _fits(last, sizes):
         raise ShapeError(f"shape {x.shape} does not end in {sizes}")
@@ -80,12 +84,14 @@ def last_sizes(normalized_shape: object) -> Shape:
     """Return the sizes of the last axes, at least one."""
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
+    # No axes would normalize each element by itself, to 0 for every input.
     if not sizes or min(sizes) < 0:
         raise OptionError(f"normalized_shape is {shown(normalized_shape)}", fix)
     return sizes
 
 
 def _fits(known: Shape, sizes: Shape) -> bool:
+    # Only the tensor may have unknown sizes: the option is given as numbers.
     return all(m in (n, DYNAMIC) for m, n in zip(known, sizes, strict=True))
 
 
@@ -99,6 +105,7 @@ def infer_group_norm(
 ) -> TensorSpec:
     """Infer type and shape of an argument whose channels split into groups."""
     number(eps, "eps", least=0)
+    # Weights are per channel and not per group, as in PyTorch and ONNX.
     check_statistics(x.shape, 1, [w.shape for w in (weight, bias) if w is not None])
     channels = x.shape[1]
     if not is_size(num_groups) or num_groups < 1:
@@ -118,6 +125,7 @@ def infer_instance_norm(
     eps: float = 1e-5,
 ) -> TensorSpec:
     """Infer type and shape of an argument with axes after its channels."""
+    # Each image and channel needs axes to average over; one element alone gives 0.
     if x.ndim < 3:
         raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
     return infer_group_norm(x, weight, bias, num_groups=1, eps=eps)
@@ -128,6 +136,7 @@ def infer_normalize(
 ) -> TensorSpec:
     """Infer type and shape of the argument."""
     number(eps, "eps", least=0)
+    # Written with `not`, so that NaN is rejected as well.
     if not number(p, "p") > 0:
         raise OptionError(f"p is {shown(p)}", "Use a number above 0")
     normalize_axes(axis, x.ndim)

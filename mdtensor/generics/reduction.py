@@ -67,11 +67,15 @@ def accumulator(source: dtypes.DType, wanted: DTypeName | None = None) -> dtypes
         OptionError: `wanted` is not a number type.
         CastError: `wanted` is real, and `source` is complex.
     """
+    # Not `wanted or ...`: every given value is looked up, so that a wrong one raises.
     if wanted is None:
         return _accumulator(source)
     found = dtypes.dtype(wanted)
+    # Only kinds that add up are in the table: not bool, which a sum leaves, and not
+    # quantized types, whose grid `out=` gives.
     if not _REACH.get(found.kind):
         raise OptionError(f"dtype is {found}", "Use a type of numbers")
+    # A cast would drop the imaginary parts of all elements before they are added.
     if source.is_complex and not found.is_complex:
         raise CastError(
             f"{found} does not hold what {source} elements add up to",
@@ -83,6 +87,8 @@ def accumulator(source: dtypes.DType, wanted: DTypeName | None = None) -> dtypes
 def _accumulator(source: dtypes.DType) -> dtypes.DType:
     if source.is_floating or source.is_complex:
         return source
+    # A sum of narrow integers overflows after a few elements, so the array API widens
+    # to the default integer; ours has 64 bits on every platform.
     return dtypes.uint64 if source.kind == "unsigned integer" else dtypes.int64
 
 
@@ -90,6 +96,8 @@ def infer_max(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer as `reduction`; there must be at least one element."""
+    # A sum of nothing is 0, but nothing is neither the largest nor the smallest
+    # element.
     check_nonempty(x.shape, axis)
     return reduction(x, axis=axis, keepdims=keepdims)
 
@@ -103,6 +111,8 @@ def infer_var(
     **_: Any,
 ) -> TensorSpec:
     """Infer as `reduction`; the correction must be a real number."""
+    # Not required to be below the number of elements: the quotient is NaN then, and the
+    # number may be unknown here.
     number(correction, "correction")
     return reduction(x, axis=axis, keepdims=keepdims)
 
@@ -370,6 +380,7 @@ def infer_cumulative_sum(
     **_: Any,
 ) -> TensorSpec:
     """Infer the type of a sum; one element longer with the initial value."""
+    # The flag becomes the number of elements that the empty sum adds.
     extra = int(flag(include_initial, "include_initial"))
     longer = _change_size(x.shape, running_axis(x.shape, axis), extra)
     return x.with_shape(longer).with_dtype(accumulator(x.dtype, dtype))
@@ -383,6 +394,8 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     """
     if axis is not None:
         return normalize_axis(axis, len(shape))
+    # NumPy would flatten first. The array API demands the axis, since the order of
+    # flattening would change the result.
     if len(shape) != 1:
         raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
     return 0
@@ -399,17 +412,23 @@ def infer_diff(
 ) -> TensorSpec:
     """Infer the promoted type of the joined tensors, `n` elements shorter."""
     at = normalize_axis(axis, x.ndim)
+    # Checked before the tensors, so that the error does not depend on their shapes.
     if not is_size(n) or n < 0:
         raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
     for name, given in (("prepend", prepend), ("append", append)):
         _check_tensor(given, name)
+    # x stands between the two, in the order in which they are joined.
     parts: list[Any] = [part for part in (prepend, x, append) if part is not None]
     shape = concat_shape([part.shape for part in parts], at)
     dtype = result_type(*(part.dtype for part in parts))
+    # Each of the n differences takes one element; none are left once n reaches the
+    # size.
     return x.with_dtype(dtype).with_shape(_change_size(shape, at, -n))
 
 
 def _check_tensor(given: Any, name: str) -> None:
+    # NumPy accepts a number here. A number has no shape, so its place along the axis
+    # would be a guess.
     if given is not None and not is_tensor(given):
         raise OptionError(f"{name} is a {type(given).__name__}", "Use a tensor")
 

@@ -32,14 +32,18 @@ def infer_interpolate(
     choice(mode, "mode", MODES)
     if align_corners is not None:
         flag(align_corners, "align_corners")
+        # Nearest pixels have no corners to align, so the option would be without
+        # effect; PyTorch rejects it too.
         if mode in MODES[:2]:
             raise OptionError(
                 f"mode {mode} does not take align_corners", "Leave it None"
             )
+    # With both given one would have to win, and a caller could not see which.
     if (size is None) == (scale_factor is None):
         raise OptionError(
             "size and scale_factor are both given, or neither", "Pass one of them"
         )
+    # Every new pixel is a mean of old ones, of which there are none.
     if 0 in x.shape[2:]:
         raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
     if size is not None:
@@ -69,6 +73,7 @@ def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     """Infer fewer channels in a larger image."""
     r = single(upscale_factor, "upscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
+    # Unknown channels are checked by the call.
     if channels != DYNAMIC and channels % r**2:
         raise ShapeError(f"{channels} channels do not split into {r} x {r} pixels")
     grown = (DYNAMIC if n == DYNAMIC else n * r for n in (height, width))

@@ -27,6 +27,7 @@ def infer_argmax(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape, along one axis or all; never empty."""
+    # One axis or all: an index into several axes would not be a single number.
     one = axis if axis is None else normalize_axis(axis, x.ndim)
     return infer_max(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
 
@@ -40,6 +41,7 @@ def infer_count_nonzero(
 
 def infer_nonzero(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one int64 tensor per axis, whose length depends on the elements."""
+    # The result has one tensor for each axis, so for none it would be an empty tuple.
     if x.ndim == 0:
         raise ShapeError(
             "a 0-dimensional tensor does not have indices", "Use reshape(x, (1,))"
@@ -54,10 +56,12 @@ def infer_searchsorted(
     choice(side, "side", ("left", "right"))
     if x1.ndim != 1:
         raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
+    # A Python number has no type, so its value must fit the type of the sorted values.
     if is_weak(x2):
         joint_type(x1, x2)
     if sorter is not None:
         _check_sorter(sorter, x1.shape[0])
+    # The insertion points have the shape of what is inserted; a number gives one, ().
     return x1.with_dtype(dtypes.int64).with_shape(getattr(x2, "shape", ()))
 
 
@@ -66,14 +70,18 @@ def _check_sorter(sorter: Any, size: int) -> None:
         raise OptionError(
             f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
         )
+    # A shorter sorter would leave elements out of the search without an error.
     if not are_like(sorter.shape, (size,)):
         raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
 
 
 def infer_where(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type of `x1` and `x2`, broadcast shape of all three."""
+    # All three broadcast together, since a condition may have more axes than its
+    # choices.
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
+    # The condition selects only, so it takes no part in promotion.
     return condition.with_dtype(joint_type(x1, x2)).with_shape(shape)
 
 
@@ -247,6 +255,8 @@ def infer_sort(
     """Infer type and shape of the argument."""
     normalize_axis(axis, x.ndim)
     flag(descending, "descending")
+    # Sorting is always stable, so the option changes nothing; but a wrong value must
+    # raise as in other libraries.
     flag(stable, "stable")
     return x
 
@@ -338,6 +348,8 @@ class UniqueInverseResult(NamedTuple):
 
 def infer_unique_values(x: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the type of the argument, in one dimension."""
+    # The number of distinct elements depends on the elements, which inference does not
+    # read (decision 0010).
     return x.with_shape((DYNAMIC,))
 
 
@@ -356,12 +368,16 @@ def infer_unique_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
 
 def infer_unique_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     """Infer values, and int64 for each element."""
+    # Indices have the shape of x, so that values[inverse] restores it (array API
+    # 2024.12).
     return UniqueInverseResult(infer_unique_values(x), x.with_dtype(dtypes.int64))
 
 
 def infer_isin(x1: object, x2: object, *, invert: bool = False, **_: Any) -> TensorSpec:
     """Infer bool and the shape of the first argument, or () for a number."""
     flag(invert, "invert")
+    # Two tensors compare exactly, whatever their types, so only Python numbers must
+    # fit.
     if is_weak(x1) or is_weak(x2):
         joint_type(x1, x2)
     tensor: TensorSpec = one_tensor(x1, x2)

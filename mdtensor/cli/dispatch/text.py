@@ -32,6 +32,8 @@ def show_checked(console: Console, checked: Checked) -> None:
 
 def plain(checked: Checked) -> str:
     """Return the same text for a file, always without colour."""
+    # Neither width nor colour of the terminal may end up in the file, which is compared
+    # between machines.
     console = Console(file=io.StringIO(), width=UNBOUNDED, color_system=None)
     with console.capture() as captured:
         show_checked(console, checked)
@@ -48,6 +50,7 @@ def _finding(finding: Finding) -> Text:
     level, _, message = head.partition(": ")
     text = Text.assemble((level, STYLES[finding.level]), ": ", (message, "bold"))
     for line in rest:
+        # The lines of a fix are the ones to copy, so they stand out.
         fixes = line.startswith(("   = fix: ", "          "))
         text.append(f"\n{line}", "green" if fixes else "")
     return text
@@ -81,6 +84,7 @@ def show_explanation(console: Console, found: Explanation) -> None:
     head, outcome, *rest = str(found).splitlines()
     console.print(Text(head, "bold"))
     console.print(Text(outcome, "bold green" if found.winner else "bold red"))
+    # As Text, because brackets in signatures would be read as markup.
     for line in rest:
         console.print(Text(line))
 
