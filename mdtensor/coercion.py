@@ -29,7 +29,7 @@ _READ = frozenset(_NUMBERS)
 _DEEPEST = 64
 
 
-def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
+def host_array(values: object, dtype: DType) -> npt.NDArray[Any]:
     """Return `values` as a NumPy array of the storage type of `dtype`.
 
     Raises:
@@ -49,7 +49,7 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
 
 
 def typed_array(
-    values: Any, dtype: DType | None = None
+    values: object, dtype: DType | None = None
 ) -> tuple[DType, npt.NDArray[Any]]:
     """Return the element type of `values` and a NumPy array of them.
 
@@ -113,7 +113,7 @@ def _split_types(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
     return strong, weak
 
 
-def _element_types(values: Any, depth: int) -> set[Any]:
+def _element_types(values: object, depth: int) -> set[Any]:
     """Return the types of Python numbers in nested sequences, and all dtypes."""
     if hasattr(values, "dtype"):
         return {_dtype_of(values)}
@@ -132,7 +132,7 @@ def _dtype_of(value: Any) -> DType:
     return own if isinstance(own, DType) else dtypes.dtype(np.asarray(value).dtype)
 
 
-def _is_number(found: Any, kind: type) -> bool:
+def _is_number(found: object, kind: type) -> bool:
     """Return whether `found` is a number class of exactly this kind."""
     if not isinstance(found, type) or not issubclass(found, kind):
         return False
@@ -145,7 +145,7 @@ def _with_scalars(strong: DType, weak: Sequence[type]) -> DType:
     return strong
 
 
-def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
+def _natural_array(values: object, types: set[Any]) -> npt.NDArray[Any]:
     """Return `values` as NumPy reads them, but with exact integers of any size.
 
     `types` are the types of the elements. NumPy makes floats of [1, 2**63]; here they

@@ -66,6 +66,7 @@ class DeviceConformance:
         """
         passed = []
         for name in (name for name in dir(self) if name.startswith("test_")):
+            # A test that this device cannot run is not a failure.
             with contextlib.suppress(unittest.SkipTest):
                 getattr(self, name)()
                 passed.append(name)
@@ -76,6 +77,7 @@ class DeviceConformance:
     def test_found_by_its_name(self) -> None:
         place = self._usable()
         _same(find_device(place.name), place, "device(name)")
+        # A device is one object: tensors that come back from a file must find it.
         _same(pickle.loads(pickle.dumps(place)), place, "the device, pickled")
         _same(repr(place), place.name, "repr(device)")
 
@@ -98,6 +100,7 @@ class DeviceConformance:
     def test_buffers_are_apart(self) -> None:
         place = self._usable()
         one, two = self._buffer(1.0), self._buffer(2.0)
+        # Made before the launch, which an asynchronous device may run later.
         twin = place.copy(two)
         # The launch must change `two`, and neither its copy nor `one`.
         self._launch(two, one, two)
@@ -251,13 +254,13 @@ class DeviceConformance:
     def _kernel(self) -> Callable[[Any, Any, Any], Any]:
         return type(self).add
 
-    def _launch(self, a: Any, b: Any, out: Any) -> None:
+    def _launch(self, a: object, b: object, out: object) -> None:
         self.device.launch(self._kernel(), a, b, out)
 
     def _buffer(self, number: float) -> Any:
         return self.device.from_host(_full(number))
 
-    def _peek(self, buffer: Any) -> Array:
+    def _peek(self, buffer: object) -> Array:
         peek = type(self).peek
         return self.device.to_host(buffer) if peek is None else peek(buffer)
 
@@ -312,7 +315,7 @@ def _error(call: Callable[[], Any]) -> Exception | None:
     return None
 
 
-def _same(found: Any, wanted: Any, what: str) -> None:
+def _same(found: object, wanted: object, what: str) -> None:
     if not (found is wanted or found == wanted):
         raise AssertionError(f"{what} is {found!r}, not {wanted!r}")
 

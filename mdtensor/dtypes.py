@@ -104,7 +104,7 @@ class DType:
         return dtype, (self.name,)
 
 
-def _check_words(name: Any, kind: Any) -> None:
+def _check_words(name: object, kind: object) -> None:
     """Raise for a name that is taken or invalid, and for a misspelled kind."""
     if not isinstance(name, str) or not name.isidentifier():
         problem = f"{shown(name)} is not an element type name"
@@ -125,7 +125,7 @@ def _similar_kinds(kind: str) -> list[str]:
     return [ours for ours in STORED if near and near[0] in (ours, *ours.split())]
 
 
-def _storage(given: Any, kind: str) -> np.dtype[Any]:
+def _storage(given: object, kind: str) -> np.dtype[Any]:
     """Return `given` as a NumPy dtype, or raise if it does not store this kind."""
     found: np.dtype[Any] | None
     try:
@@ -143,7 +143,7 @@ def _storage(given: Any, kind: str) -> np.dtype[Any]:
     return found
 
 
-def _bits(given: Any, storage: np.dtype[Any]) -> int:
+def _bits(given: object, storage: np.dtype[Any]) -> int:
     most = 8 * storage.itemsize
     least = 1
     if storage.kind not in "biu":  # some bits of a float are not a narrower float

@@ -23,7 +23,7 @@ from mdtensor.spec.spec import TensorSpec, TileSpec, is_tensor
 
 # Inference uses the rule that methods check with, so it cannot promise what a call
 # would reject (decision 0010).
-def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
+def infer(operation: object, /, *arguments: Any, **options: Any) -> Any:
     """Return type and shape of the result of a call, without reading any element.
 
     Args:
@@ -62,19 +62,24 @@ def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
     try:
         return _infer(operation, declared, specs, options)
     except MdtensorError as error:
+        # An error of the rule that names its call is more exact than ours.
         if error.call:
             raise
         raise error.within(_call_text(declared, specs)) from None
 
 
 def _infer(
-    operation: Any, declared: Operation, specs: tuple[Any, ...], given: dict[str, Any]
+    operation: object,
+    declared: Operation,
+    specs: tuple[Any, ...],
+    given: dict[str, Any],
 ) -> Any:
     specs, options = bind(declared, specs, given)
     if declared.sequence:
         specs = declared.items(specs[0])
     tensors = [*_flat((*specs, *options.values()))]
     _check_grids(tensors)
+    # A spec is dispatched as the tensor that it describes.
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
     if options.get("out") is not None and not declared.select(*types).method.rounds:
         raise no_rounding_error(specs)
@@ -86,6 +91,7 @@ def _infer(
             else _rule_of_declaration(selected)
         )
     else:
+        # Without methods there is no selection that would check the types.
         declared.admit(types)
         rule = declared.rule
         options = declared.fill(options)
@@ -123,6 +129,7 @@ def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
 
 def _specs(argument: Any, several: bool) -> Any:
     """Return specs for tensors, also inside a list; other values unchanged."""
+    # Only a sequence operation takes lists of tensors; elsewhere a list is an option.
     if several and isinstance(argument, Iterable) and not is_tensor(argument):
         return tuple(_specs(part, False) for part in argument)
     if is_tensor(argument) and not isinstance(argument, TensorSpec):
@@ -148,7 +155,7 @@ def _call_text(declared: Operation, specs: tuple[Any, ...]) -> str:
     return f"{declared.name}({', '.join(texts)})"
 
 
-def _argument_text(argument: Any) -> str:
+def _argument_text(argument: object) -> str:
     is_spec = isinstance(argument, TensorSpec)
     return str(argument) if is_spec else type_and_shape(argument)
 
@@ -174,7 +181,7 @@ def _check_devices(tensors: Iterable[Any]) -> None:
         raise DeviceError(f"operands are on {first} and {second}", fix)
 
 
-def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
+def _tile_rank(operation: object, tensors: Iterable[Any]) -> int | None:
     """Return the largest `max_rank` of the tiles; None for tensors.
 
     Raises:
@@ -192,6 +199,7 @@ def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
         given = "TileSpec" if ranks else "TensorSpec"
         wanted = "TensorSpec" if ranks else "TileSpec"
         raise DispatchError(f"{operation} takes {wanted}, got {given}")
+    # The result may need as many dimensions as the largest operand.
     return max(ranks, default=None)
 
 
@@ -199,5 +207,6 @@ def _tiles(found: Any, rank: int) -> Any:
     """Return the same specs as tiles."""
     if isinstance(found, TensorSpec):
         return TileSpec(found.type, found.shape, found.qparams, rank)
+    # Named tuples keep their class, so that fields have names in tiles too.
     parts = (_tiles(part, rank) for part in found)
     return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)

@@ -63,6 +63,7 @@ def export(
         raise ExchangeError(
             f"the host has no streams, stream is {shown(stream)}", "Use stream=None"
         )
+    # The pair is checked first: a comparison with an array would give an array.
     if dl_device is not None and (not _is_pair(dl_device) or dl_device != HOST):
         raise ExchangeError(
             f"the elements are on device {HOST}, not {shown(dl_device)}",
@@ -79,6 +80,7 @@ def export(
     found = array.copy() if copy else array
     is_bfloat16 = found.dtype == bfloat16.storage
     try:
+        # NumPy cannot export bfloat16, so it goes as uint16 and gets its code below.
         capsule = (found.view(np.uint16) if is_bfloat16 else found).__dlpack__(
             max_version=max_version
         )
@@ -92,12 +94,14 @@ def export(
 def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
     """Return the problem and the fix for an array that NumPy cannot export."""
     problem = f"DLPack has no place for {array.dtype}"
+    # 2 marks types of other packages, such as the narrow floats.
     if array.dtype.isbuiltin == 2 and array.dtype != bfloat16.storage:
         return problem, "Use astype(x, float32)"
     return f"{problem} with strides {array.strides}", "Use copy=True"
 
 
 def _version(max_version: Any) -> tuple[int, int]:
+    # Without a version the consumer is older than DLPack 1.0.
     if max_version is None:
         return 0, 0
     if _is_pair(max_version):
@@ -175,6 +179,8 @@ class Interchange:
         return host.reshape(()).item()
 
     def _real_scalar(self, kind: str) -> Any:
+        # Python's `int(1j)` raises as well; NumPy would drop the imaginary part with a
+        # warning.
         if self.dtype.is_complex:
             raise DispatchError(
                 f"a complex number is not a {kind}",
@@ -210,7 +216,7 @@ class Interchange:
         return int(self._scalar("index"))
 
     def __array__(
-        self, dtype: Any = None, copy: bool | None = None
+        self, dtype: object = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         """Return the elements as a NumPy array; shared unless `copy` is True."""
         call = describe("__array__", self)
@@ -251,6 +257,7 @@ class Interchange:
                 problem = f"the elements are on {self.device}, not on the host"
                 fix = f"Move them with to(cpu), or pass dl_device={HOST}"
                 raise ExchangeError(problem, fix)
+            # A copy on the host can be exported, whatever the device.
             host = self.buffer if is_here else self.device.to_host(self.buffer)
             return export(host, stream, max_version, dl_device, copy)
 
@@ -267,9 +274,10 @@ class Interchange:
         """Return a tensor with a copy of the elements, as NumPy arrays do."""
         return self.__deepcopy__({})
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         # Without `__init__`, which would convert and check the elements again.
         new = object.__new__(type(self))
+        # The memo of `copy` is not needed: a buffer holds no objects.
         new.buffer = self.device.copy(self.buffer)
         return new
 
@@ -333,7 +341,7 @@ class NamespaceInfo:
         """Return the devices that can be used on this machine."""
         return [found for found in devices() if not found.missing]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, DType]:
         """Return the element types of Python numbers and of indices."""
         self._check(device)
         return {
@@ -343,9 +351,10 @@ class NamespaceInfo:
             "indexing": DEFAULT_INTEGER,
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(self, *, device: object = None, kind: object = None) -> dict[str, DType]:
         """Return the element types of the array API by name, all or of one kind."""
         self._check(device)
+        # The standard's types only: a library that asks may not know others.
         found = {name: dtypes.dtype(name) for name in _STANDARD}
         if kind is None:
             return found

@@ -95,121 +95,121 @@ class Operators:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return _binary(arithmetic.add, self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Any:
         return _binary(arithmetic.add, other, self)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: object) -> Any:
         return _in_place(arithmetic.add, self, other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return _binary(arithmetic.sub, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return _binary(arithmetic.sub, other, self)
 
-    def __isub__(self, other: Any) -> Any:
+    def __isub__(self, other: object) -> Any:
         return _in_place(arithmetic.sub, self, other)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return _binary(arithmetic.mul, self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Any:
         return _binary(arithmetic.mul, other, self)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: object) -> Any:
         return _in_place(arithmetic.mul, self, other)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         return _binary(arithmetic.div, self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> Any:
         return _binary(arithmetic.div, other, self)
 
-    def __itruediv__(self, other: Any) -> Any:
+    def __itruediv__(self, other: object) -> Any:
         return _in_place(arithmetic.div, self, other)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         return _binary(arithmetic.floor_divide, self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Any:
         return _binary(arithmetic.floor_divide, other, self)
 
-    def __ifloordiv__(self, other: Any) -> Any:
+    def __ifloordiv__(self, other: object) -> Any:
         return _in_place(arithmetic.floor_divide, self, other)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Any:
         return _binary(arithmetic.remainder, self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Any:
         return _binary(arithmetic.remainder, other, self)
 
-    def __imod__(self, other: Any) -> Any:
+    def __imod__(self, other: object) -> Any:
         return _in_place(arithmetic.remainder, self, other)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> Any:
         return _binary(arithmetic.pow, self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> Any:
         return _binary(arithmetic.pow, other, self)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: object) -> Any:
         return _in_place(arithmetic.pow, self, other)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         return _binary(matmul, self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: object) -> Any:
         return _binary(matmul, other, self)
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: object) -> Any:
         return _in_place(matmul, self, other)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: object) -> Any:
         return _binary(comparison.bitwise_and, self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: object) -> Any:
         return _binary(comparison.bitwise_and, other, self)
 
-    def __iand__(self, other: Any) -> Any:
+    def __iand__(self, other: object) -> Any:
         return _in_place(comparison.bitwise_and, self, other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return _binary(comparison.bitwise_or, self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return _binary(comparison.bitwise_or, other, self)
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: object) -> Any:
         return _in_place(comparison.bitwise_or, self, other)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: object) -> Any:
         return _binary(comparison.bitwise_xor, self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: object) -> Any:
         return _binary(comparison.bitwise_xor, other, self)
 
-    def __ixor__(self, other: Any) -> Any:
+    def __ixor__(self, other: object) -> Any:
         return _in_place(comparison.bitwise_xor, self, other)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: object) -> Any:
         return _binary(comparison.bitwise_left_shift, self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: object) -> Any:
         return _binary(comparison.bitwise_left_shift, other, self)
 
-    def __ilshift__(self, other: Any) -> Any:
+    def __ilshift__(self, other: object) -> Any:
         return _in_place(comparison.bitwise_left_shift, self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: object) -> Any:
         return _binary(comparison.bitwise_right_shift, self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: object) -> Any:
         return _binary(comparison.bitwise_right_shift, other, self)
 
-    def __irshift__(self, other: Any) -> Any:
+    def __irshift__(self, other: object) -> Any:
         return _in_place(comparison.bitwise_right_shift, self, other)
 
     def __neg__(self) -> Any:
@@ -230,16 +230,16 @@ class Operators:
     def __ne__(self, other: object) -> Any:
         return _binary(comparison.not_equal, self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> Any:
         return _binary(comparison.less, self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> Any:
         return _binary(comparison.less_equal, self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> Any:
         return _binary(comparison.greater, self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> Any:
         return _binary(comparison.greater_equal, self, other)
 
     def __array_ufunc__(
@@ -272,14 +272,14 @@ def _counterpart(name: str) -> Any:
     return next((vars(f)[name] for f in _FAMILIES if name in vars(f)), None)
 
 
-def _is_ours(value: Any) -> bool:
+def _is_ours(value: object) -> bool:
     """Return whether operations accept `value`: a tensor, a number or an array."""
     if isinstance(value, Operators) or type(value) in _NUMBERS:
         return True
     return isinstance(value, NUMPY)
 
 
-def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+def _binary(operation: object, x1: object, x2: object) -> Any | NotImplementedType:
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     # A class of another package may have methods for our operations.
@@ -295,14 +295,14 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     return operation(x1, x2) if result is NotImplemented else result
 
 
-def _call_reflected(right: Any, name: str, x: Any) -> Any | NotImplementedType:
+def _call_reflected(right: object, name: str, x: object) -> Any | NotImplementedType:
     """Return the result of the right operand's reflected method, as Python does."""
     # Python looks at the class only: getattr would find methods of a class operand.
     has_one = any(name in vars(kind) for kind in type(right).__mro__)
     return getattr(right, name)(x) if has_one else NotImplemented
 
 
-def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+def _in_place(operation: object, x1: object, x2: object) -> Any | NotImplementedType:
     """Write the result into the buffer of x1; return a non-tensor result as it is.
 
     Raises:
@@ -311,9 +311,11 @@ def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
         WriteError: the buffer is read-only.
     """
     result: Any = _binary(operation, x1, x2)
+    # Another package's class, or NotImplemented, which Python handles.
     if not isinstance(result, Operators):
         return result
     name, wanted = operation.__name__, type_and_shape(x1)
+    # Type before shape, as in the errors of operations: a cast may change both.
     if type(result) is not type(x1):
         kind, problem = PromotionError, f"the result is {type_and_shape(result)}"
     elif result.shape != x1.shape:
@@ -329,7 +331,7 @@ def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     )
 
 
-def _grid(x: Any) -> Any:
+def _grid(x: object) -> Any:
     """Return the grid of a quantized tensor; None for others."""
     return getattr(x, "qparams", None)
 
@@ -370,12 +372,12 @@ def bind(kind: type, namespace: Mapping[str, Any]) -> None:
             setattr(kind, name, _with_manners(name, value))
 
 
-def is_operation(value: Any) -> bool:
+def is_operation(value: object) -> bool:
     """Return whether `value` is an operation that `generic` declared."""
     return isinstance(value, FunctionType) and hasattr(value, "operation")
 
 
-def _with_manners(name: str, operation: Any) -> Any:
+def _with_manners(name: str, operation: object) -> Any:
     """Return `operation` as a method that accepts the forms of other libraries."""
     if name == "reshape":
         return _sizes_one_by_one(operation)
@@ -386,12 +388,12 @@ def _with_manners(name: str, operation: Any) -> Any:
     return operation
 
 
-def _for_numpy(operation: Any) -> Callable[..., Any]:
+def _for_numpy(operation: object) -> Callable[..., Any]:
     """Return `operation` with ddof, out=None, dtype=None, and the axis by position."""
     name = operation.__name__
 
     @functools.wraps(operation)
-    def call(x: Any, /, *arguments: Any, **options: Any) -> Any:
+    def call(x: object, /, *arguments: Any, **options: Any) -> Any:
         if len(arguments) == 1 and "axis" not in options:
             if name in _SPLIT:
                 raise _ambiguous(name, x)
@@ -408,7 +410,7 @@ def _for_numpy(operation: Any) -> Callable[..., Any]:
     return call
 
 
-def _ambiguous(name: str, x: Any) -> DispatchError:
+def _ambiguous(name: str, x: object) -> DispatchError:
     """Return the error of `x.max(0)` and `x.min(0)`."""
     return DispatchError(
         f"x.{name}(0) gives values in NumPy, and values with indices in PyTorch",
@@ -417,21 +419,21 @@ def _ambiguous(name: str, x: Any) -> DispatchError:
     )
 
 
-def _sizes_one_by_one(operation: Any) -> Callable[..., Any]:
+def _sizes_one_by_one(operation: object) -> Callable[..., Any]:
     """Return `reshape` that takes a shape, or its sizes one by one."""
 
     @functools.wraps(operation)
-    def call(x: Any, /, *shape: Any, **options: Any) -> Any:
+    def call(x: object, /, *shape: Any, **options: Any) -> Any:
         return operation(x, *(shape if len(shape) < 2 else (shape,)), **options)
 
     return call
 
 
-def _all_axes_at_once(operation: Any) -> Callable[..., Any]:
+def _all_axes_at_once(operation: object) -> Callable[..., Any]:
     """Return `squeeze` that removes every axis of size 1 if none is named."""
 
     @functools.wraps(operation)
-    def call(x: Any, /, *axis: Any, **options: Any) -> Any:
+    def call(x: object, /, *axis: Any, **options: Any) -> Any:
         if not (axis or options):
             axis = (tuple(at for at, size in enumerate(x.shape) if size == 1),)
         return operation(x, *axis, **options)

@@ -29,7 +29,7 @@ from mdtensor.tensor import _LEAVES, Tensor, leaves
 _REGISTRIES: tuple[dict[Any, Any], ...] = (_REGISTRY, _LEAVES, _OPERATIONS)
 
 
-def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
+def get(operation: object, device: Device | str) -> tuple[Method, ...]:
     """Return the methods of `operation` on `device`, without creating anything.
 
     Args:
@@ -52,6 +52,8 @@ def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
     found, place = _function(operation).operation, find_device(device)
     methods = _on(found, place)
     if not methods:
+        # Names the devices that would work, because a wrong device is the usual
+        # mistake.
         homes = ", ".join(str(home) for home in devices() if _on(found, home))
         fix = f"It has methods on {homes}" if homes else "It has no methods"
         raise DispatchError(f"no method on {place}", fix, found.name)
@@ -67,10 +69,13 @@ def devices_of(method: Method) -> tuple[Device, ...]:
         (cpu,)
     """
     hints = [*method.signature.types, *_varargs(method)]
+    # The members of unions count one by one.
     classes = [c for hint in hints for c in getattr(hint, "__args__", (hint,))]
     tensors = [c for c in classes if isinstance(c, type) and issubclass(c, Tensor)]
     if method.anywhere or not tensors:
         return devices()
+    # A kind has no device of its own: its method serves the host, and other devices
+    # register theirs (decision 0015).
     homes = {kind.device if hasattr(kind, "dtype") else cpu for kind in tensors}
     return tuple(place for place in devices() if place in homes)
 
@@ -89,6 +94,7 @@ def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
     """
     return {
         (name, place.name): methods
+        # By name, since the order of declarations depends on imports.
         for name, call in sorted(operations().items())
         for place in devices()
         if (methods := _on(call.operation, place))
@@ -98,7 +104,7 @@ def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
 # Device types replace kinds one by one, because a union of them would be ambiguous with
 # the kind (decision 0015).
 def add(
-    operation: Any,
+    operation: object,
     device: Device | str,
     function: Callable[..., Any],
     /,
@@ -160,6 +166,8 @@ def _replace(
     found: Operation, known: list[Method], function: Any, place: Device, types: Any
 ) -> None:
     """Replace the methods `known` by `function`, or add it for `types` if given."""
+    # The old signatures are kept, so that the new function takes exactly the calls of
+    # the old one.
     if known and types is None:
         for old in known:
             run = as_function(function, found.name)
@@ -230,20 +238,23 @@ def restored() -> Iterator[None]:
         >>> len(get("glu", "cpu"))
         1
     """
+    # Copies: the block changes the dicts themselves.
     registered = [dict(registry) for registry in _REGISTRIES]
     methods = {f.operation: f.operation.methods for f in operations().values()}
     try:
         yield
     finally:
         for registry, known in zip(_REGISTRIES, registered, strict=True):
+            # In place, because other modules hold these dicts.
             registry.clear()
             registry.update(known)
         for operation, before in methods.items():
+            # Only changed operations, since setting methods empties their call tables.
             if operation.methods != before:
                 operation.set_methods(before)
 
 
-def _function(given: Any) -> Any:
+def _function(given: object) -> Any:
     found = get_op(given) if isinstance(given, str) else given
     if not hasattr(found, "operation"):
         raise OptionError(f"{shown(found)} is not an operation", "See md.operations()")
@@ -264,6 +275,7 @@ def _signatures(operation: Operation, place: Device) -> list[tuple[Any, ...]]:
     Each signature has at least one tensor of the device. If an operand may also be a
     number, there is one signature for each position of the first tensor.
     """
+    # The types of today: types that are declared later need an `add` of their own.
     here = tuple(kind for kind in leaves() if kind.device is place)
     if not here:
         raise RegistrationError(

@@ -106,6 +106,7 @@ def probe(operation: Operation, kind: type[Tensor], form: Form) -> Selection:
     """
     arguments, options = call_of(operation, kind, form)
     types = [x.type if isinstance(x, TensorSpec) else type(x) for x in arguments]
+    # Selection does not depend on the rules, but the shape rule does.
     with promotion_rules("strict"):
         selection = operation.select(*types)
         try:
@@ -130,6 +131,7 @@ def call_of(
         (kind.with_dtype(fixed[at]) if at in fixed else kind).spec((form.size,) * rank)
         for at, rank in enumerate(form.ranks)
     ]
+    # Options follow a tensor of the type that is asked for, not one with a fixed type.
     first = next((x for at, x in enumerate(tensors) if at not in fixed), tensors[0])
     rest = iter(tensors)
     arguments = tuple(
@@ -146,6 +148,7 @@ def _required(operation: Operation) -> list[str]:
         for name in operation.dispatched
         if operation.signature.parameters[name].default is operation.signature.empty
     ]
+    # Two items, because one would not show whether types combine.
     return names * 2 if operation.sequence else names
 
 
@@ -170,6 +173,7 @@ def find_form(operation: Operation) -> Form | None:
     """
     count = sum(name not in NO_TENSORS for name in _required(operation))
     alike = Form(ranks=(0,) * count)
+    # A single tensor has the type of the cell, so nothing can be fixed.
     places = range(count if count > 1 and not operation.sequence else 0)
     mixed = [replace(alike, fixed=(one,)) for one in product(places, FIXED)]
     first, *others = _one_of_each_kind()
@@ -206,6 +210,7 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
     """Return the first form whose shapes and options are accepted."""
     options = [name for name in ONE_OF if name in operation.options]
     given = [(), *((name,) for name in options)]
+    # Sizes vary slowest: most operations accept 2, and ranks decide.
     for size, ranks, extra in product(SIZES, _ranks(len(start.ranks)), given):
         form = replace(start, size=size, ranks=ranks, given=extra)
         try:
@@ -223,6 +228,7 @@ def _ranks(count: int) -> Iterator[tuple[int, ...]]:
     """Yield ranks for `count` tensors: all equal, one with vectors, and any two."""
     yield from ((rank,) * count for rank in RANKS)
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
+    # All pairs are few for two tensors; for three they would be 125.
     if count == 2:
         yield from product(RANKS, repeat=count)
 
@@ -304,6 +310,7 @@ def support(
         (name, call) for name, call in operations().items() if _fits(name, operation)
     ]
     if not chosen:
+        # Bare names, as users write them in patterns.
         near = closest(operation, {name.rpartition(".")[2] for name in operations()})
         verb = "are" if len(near) > 1 else "is"
         fix = f"Closest {verb} {', '.join(near)}" if near else "See md.operations()"
@@ -348,6 +355,7 @@ def ask(
         return "unknown", "no form of call was found that works", None
     try:
         state, selection = _try_call(operation, kind, form)
+    # Before its base class: an ambiguity is our mistake, a refusal is a decision.
     except AmbiguousDispatchError as error:
         return "ambiguous", str(error), None
     except MdtensorError as error:
@@ -363,6 +371,7 @@ def _try_call(
     """Return the state of a call that runs, and its selection."""
     try:
         return "runs", probe(operation, kind, form)
+    # No method fits the types, and a grid would not change that.
     except DispatchError:
         raise
     except MdtensorError:
@@ -375,6 +384,7 @@ def _try_call(
 
 def _missing(selection: Selection, device: Device) -> str:
     """Return the reason why the method cannot run on `device`; empty if it can."""
+    # An absent device comes first, since no method could help.
     if device.missing:
         return f"{device}: {device.missing}"
     if device in devices_of(selection.method):

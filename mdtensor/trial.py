@@ -33,6 +33,7 @@ def _try(selection: Selection) -> Trial:
     if (missing := _missing_device(selection)) is not None:
         return Trial(error=missing)
     try:
+        # Apart from the call: if no arguments are known, nothing has been tried.
         arguments, options = _call(selection)
     except MdtensorError as error:
         return Trial(unknown=str(error))
@@ -70,6 +71,7 @@ def _function(selection: Selection, options: dict[str, Any]) -> Any:
     if selection.method.rounds:
         return selection.method.implementation
 
+    # The call would raise this error, so the trial must do the same.
     def refuse(*arguments: Any, **_: Any) -> Any:
         refuse_out(selection.operation, *arguments)
 
@@ -93,6 +95,7 @@ def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
 
 def _missing_defaults(operation: Any, given: int) -> list[Any]:
     """Return the defaults of the arguments after the first `given` ones."""
+    # Its one parameter stands for any number of tensors.
     if operation.sequence:
         return []
     parameters = operation.signature.parameters
@@ -132,7 +135,7 @@ def _is_tensor_type(x: Any) -> bool:
     return isinstance(x, type) and issubclass(x, Tensor) and hasattr(x, "dtype")
 
 
-def _is_tensor(x: Any) -> bool:
+def _is_tensor(x: object) -> bool:
     return _is_tensor_type(x) or isinstance(x, (Tensor, TensorSpec))
 
 
@@ -151,7 +154,7 @@ def _of_type(name: str, kind: Any, shape: tuple[int, ...], first: Any) -> Any:
     raise OptionError(f"{name} is a type, {kind.__name__}", "Give a value of it")
 
 
-def _value_of(x: Any) -> Any:
+def _value_of(x: object) -> Any:
     """Return ones for a spec, a copy of a tensor; other values as they are."""
     if isinstance(x, TensorSpec):
         return _ones(x)
@@ -160,12 +163,14 @@ def _value_of(x: Any) -> Any:
 
 
 def _ones(spec: TensorSpec) -> Any:
+    # Unknown sizes become 1, which broadcasts with every other size.
     shape = tuple(
         size if isinstance(size, int) and size >= 0 else 1 for size in spec.shape
     )
     if spec.qparams is None:
         ones = np.ones(shape, spec.dtype.storage)
         return spec.type.wrap(spec.device.from_host(ones))
+    # Codes of 1 exist in each quantized type.
     return spec.type(np.ones(shape, np.int8).tolist(), spec.qparams)
 
 
@@ -191,7 +196,7 @@ def _promotion(selection: Selection, arguments: Any, result: Any, casts: Any) ->
     return None if turned is None else common
 
 
-def _specs(result: Any) -> Any:
+def _specs(result: object) -> Any:
     """Return specs in the place of tensors."""
     if isinstance(result, Tensor):
         return TensorSpec(type(result), result.shape, getattr(result, "qparams", None))

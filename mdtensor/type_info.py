@@ -45,7 +45,7 @@ class IntegerInfo:
     dtype: DType
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(type: object, /) -> FloatInfo:
     """Return the limits of a floating type, or of the parts of a complex type.
 
     Args:
@@ -83,7 +83,7 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-def iinfo(type: Any, /) -> IntegerInfo:
+def iinfo(type: object, /) -> IntegerInfo:
     """Return the limits of an integer type.
 
     Args:
@@ -108,7 +108,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     return IntegerInfo(found.bits, int(found.maximum), int(found.minimum), found)
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: object, kind: object) -> bool:
     """Return whether an element type is of a kind.
 
     Args:
@@ -138,6 +138,6 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return found.kind == kind or isdtype(found, KINDS.get(kind, ()))
 
 
-def _element_type(type: Any) -> DType:
+def _element_type(type: object) -> DType:
     found = getattr(type, "dtype", None)
     return found if isinstance(found, DType) else dtypes.dtype(type)

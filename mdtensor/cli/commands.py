@@ -18,6 +18,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(dispatch, name="dispatch")
+# Options that several commands share are declared once, so that their help is equal.
+# Options of several commands are declared once, so that their help is the same.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
@@ -307,6 +309,7 @@ def verify(
 
     facts = view.describe_verdict(quick, emulated, as_json)
     emit(facts, as_json, view.show_verdict)
+    # Printed first, so that a script that sees the exit code can show why.
     if not facts["conforms"]:
         raise typer.Exit(1)
 
@@ -339,6 +342,7 @@ def stubs(
 
     result = write_stubs(out, tuple(modules or ()), check)
     emit(result, as_json, report.show_stubs)
+    # Without --check, files that change are what the command is for.
     if check and result["changed"]:
         raise typer.Exit(1)
 

@@ -46,6 +46,7 @@ def runtime() -> Any:
     Raises:
         ModelError: onnxruntime is not installed.
     """
+    # Set before the import, which prints warnings of its own about the machine.
     os.environ.setdefault("ORT_LOGGING_LEVEL", str(QUIET))
     try:
         import onnxruntime
@@ -62,6 +63,7 @@ def start_session(model: Path | bytes, threads: int, optimize: bool = True) -> A
     ort = runtime()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    # Parallel branches would use more threads than the comparison allows.
     options.inter_op_num_threads = 1
     options.log_severity_level = QUIET
     if not optimize:
@@ -107,6 +109,7 @@ def _preprocess(model: Path, folder: Path) -> Path:
 def _reader(samples: Sequence[Any], name: str) -> Any:
     from onnxruntime.quantization import CalibrationDataReader
 
+    # The base class exists only once onnxruntime is imported.
     class Samples(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             self.left: Iterator[Any] = iter(samples)
@@ -154,6 +157,7 @@ def time_in_turns(
     counts = {name: _count(call, seconds, most) for name, call in contenders.items()}
     found: Turns = {name: [] for name in names}
     for turn in range(rounds):
+        # Another contender begins each round, so that none always follows the same one.
         first = turn % max(1, len(names))
         for name in names[first:] + names[:first]:
             settle()
@@ -182,6 +186,7 @@ def _count(call: Call, seconds: float, most: float) -> int:
 
 def once(call: Call) -> float:
     """Return the seconds of one call."""
+    # `perf_counter`, because the clock of the wall may be set while it runs.
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -199,6 +204,7 @@ def singles(turns: Turns) -> dict[str, list[float]]:
 
 def ratio(times: Mapping[str, list[float]], one: str, other: str) -> float:
     """Return the median of the ratios, round by round."""
+    # Round by round, so that a slow phase of the machine meets both contenders.
     pairs = zip(times[one], times[other], strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -228,6 +234,7 @@ class Contest:
 
     def contenders(self, threads: int) -> dict[str, Callable[[Any], Any]]:
         """Return functions from pixels to probabilities, by name."""
+        # The classifier has one input; its name differs between exports.
         name = next(iter(self.network.inputs))
         found: dict[str, Callable[[Any], Any]] = {
             "mdtensor float": lambda pixels: np.asarray(self.network(pixels)),
@@ -249,6 +256,7 @@ def run_demo(progress: Any) -> dict[str, Any]:
     Raises:
         ModelError: a package of the extra `demo` is not installed.
     """
+    # First of all: a missing package must not end a demo that has run for a minute.
     demo_data.check_packages()
     calibration, held_back = demo_data.crops()
     with progress:
@@ -256,11 +264,13 @@ def run_demo(progress: Any) -> dict[str, Any]:
 
         def begin(text: str) -> None:
             progress.update(task, advance=1, description=text)
+            # Outside a terminal the bar is hidden, and lines on stderr take its place.
             if progress.disable:
                 print(text, file=sys.stderr, flush=True)
 
         contest = prepare(calibration, begin)
         begin("compiling kernels (only once; they are cached on disk)")
+        # Compilation must not count as time of the model.
         contest.small(held_back[0].pixels)
         begin(f"classifying {len(held_back)} held-back crops, four ways")
         verdict = judge(classify(contest, held_back), held_back)
@@ -301,6 +311,7 @@ def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
     """Count how often each agrees with the float network, and how often it is right."""
     reference = outputs[FLOAT_PEER]
     decided = reference.argmax(axis=1)
+    # Where the float network hesitates, a different answer of int8 says little.
     sure = reference.max(axis=1) > SURE
     truth = np.array([int(crop.is_turned) for crop in crops])
     rows = {}
@@ -319,6 +330,7 @@ def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
 
 def sizes(contest: Contest) -> dict[str, int]:
     """Return the bytes of files and of weights, scales included."""
+    # Only a written file has the size of a file; the user's folder stays clean.
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "int8.onnx"
         contest.small.save(target)
@@ -332,7 +344,7 @@ def sizes(contest: Contest) -> dict[str, int]:
     }
 
 
-def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
+def measure(contest: Contest, pixels: object) -> dict[str, Any]:
     """Return milliseconds a call, and the ratio of our int8 to the faster baseline.
 
     All contenders get the same number of threads. mdtensor uses the second thread only
@@ -341,10 +353,13 @@ def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for threads in THREADS:
         calls = contest.contenders(threads)
+        # NumPy's matrix products have threads of their own, which the other setting
+        # does not reach.
         with limit_threads(threads), quant.threads(threads):
             bound = {name: partial(call, pixels) for name, call in calls.items()}
             times = medians(time_in_turns(bound, ROUNDS, SECONDS))
         middle = {name: median(seconds) for name, seconds in times.items()}
+        # The stricter comparison: against whichever of the two is faster here.
         best = min((FLOAT_PEER, INT8_PEER), key=lambda label: middle[label])
         table[str(threads)] = {
             "milliseconds": {label: 1e3 * s for label, s in middle.items()},

@@ -60,6 +60,7 @@ def classifier_path() -> Path:
     folder = (
         _package("rapidocr_onnxruntime", PACKAGES["rapidocr_onnxruntime"]) / "models"
     )
+    # The version of the model is part of its file name.
     found = sorted(folder.glob("*_cls_*.onnx"))
     if not found:
         raise ModelError("rapidocr-onnxruntime has no classifier of text direction")
@@ -73,6 +74,7 @@ def page() -> npt.NDArray[np.uint8]:
         ModelError: its package is not installed.
     """
     path = _package("skimage", PACKAGES["skimage"]) / "data" / "page.png"
+    # Pillow belongs to the extra `demo`, so it may be missing at import.
     from PIL import Image as pillow
 
     with pillow.open(path) as picture:
@@ -85,12 +87,14 @@ def check_packages() -> None:
     Raises:
         ModelError: a package is not installed.
     """
+    # Names differ: users install distributions, Python imports packages.
     for name, distribution in PACKAGES.items():
         _package(name, distribution)
 
 
 def _package(name: str, distribution: str) -> Path:
     try:
+        # Found without an import, which would load megabytes of code for one file.
         found = importlib.util.find_spec(name)
     except ImportError:
         found = None

@@ -63,8 +63,10 @@ def describe_support(pattern: str, device: str | None, modules: Iterable[str]) -
         ModuleError: a module cannot be imported.
         DeviceError: the device does not exist.
     """
+    # First of all, so that the types and operations of these packages have cells.
     load(modules)
     cells = mdtensor.support(pattern, device=device)
+    # In the order of the cells: the host first.
     places = dict.fromkeys(cell.device for cell in cells)
     kinds: dict[str, list[str]] = {}
     for dtype in dict.fromkeys(cell.dtype for cell in cells):

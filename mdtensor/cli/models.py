@@ -61,7 +61,10 @@ def quantize_file(
     _check_options(**how)
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
+    # After the reads, so that a missing model is reported before anything about the
+    # output.
     check_apart(model, out)
+    # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
     with working() as progress:
         even = _scale(network, samples, progress, **scaling)
@@ -73,6 +76,8 @@ def quantize_file(
             again = progress.track(samples, description="weighing inputs")
         small = even.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
+        # After the file is written, so that a failed comparison does not lose the
+        # model.
         found = _compare(network, small, samples, progress) if check else None
     return {
         "model": str(model),
@@ -89,6 +94,7 @@ def quantize_file(
 def _check_options(
     method: str, weight_dtype: str, rounding: str, correct_bias: bool
 ) -> None:
+    # The same checks run in `quantize`, but only after the calibration.
     check_method(method, ALGORITHMS)
     format_of(weight_dtype)
     check_rule(rounding)
@@ -102,6 +108,8 @@ def _scale(
     smooth: float | None,
 ) -> Model:
     """Return a model of the same function with scales moved between its layers."""
+    # Equalizing comes first: it changes the ranges of activations that `smooth`
+    # measures.
     even = network.equalize() if equalize else network
     if smooth is None:
         return even
@@ -122,6 +130,8 @@ def check_apart(model: Path, out: Path) -> None:
         ModelError: `out` is the model itself, or cannot be written.
     """
     check_writable(out)
+    # `samefile` and not the paths, which may reach one file by a link or another
+    # spelling.
     if out.exists() and out.samefile(model):
         raise ModelError(
             f"{out} is the model itself, which would be lost", "Choose another name"
@@ -130,6 +140,7 @@ def check_apart(model: Path, out: Path) -> None:
 
 def _nodes(small: Model, sample: dict[str, Any]) -> dict[str, Any]:
     """Count the nodes and list the float ones, planned for one sample."""
+    # Planned for the shapes of a sample, because open sizes leave reasons unknown.
     plan = small.plan({name: tensor.shape for name, tensor in sample.items()})
     return {
         "nodes": len(plan.nodes),
@@ -163,6 +174,7 @@ def run_file(
 ) -> dict[str, Any]:
     """Run `model` on the arrays in `inputs`; return facts about its outputs."""
     chosen = nullcontext() if threads is None else quant.threads(threads)
+    # Before the run, which may take long.
     if out is not None:
         check_writable(out)
     names = read_labels(labels)
@@ -170,6 +182,8 @@ def run_file(
     feeds = network.fed(*map(read_array, inputs))
     with working() as progress, chosen:
         progress.add_task("running", total=None)
+        # The results are converted inside the bar: the first run compiles and takes
+        # longest.
         found = _outputs(network, feeds)
     # The first run above compiled the kernels, so these calls measure the model alone.
     with chosen:
@@ -192,6 +206,7 @@ def _least(call: Callable[[], object], repeat: int = 3) -> float:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
+    # The fastest call is the one that other processes disturbed least.
     return min(times)
 
 
@@ -202,8 +217,9 @@ def _outputs(network: Model, feeds: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(network.outputs, map(_numbers, tensors), strict=True))
 
 
-def _numbers(tensor: Any) -> Any:
+def _numbers(tensor: object) -> Any:
     """Return the real numbers of a result."""
+    # Codes mean nothing without their grid.
     real = dequantize(tensor) if isinstance(tensor, QuantizedTensor) else tensor
     return np.asarray(real)
 
@@ -214,6 +230,7 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     Raises:
         ModelError: the file cannot be written.
     """
+    # Written in memory first, since a file that is half written must not stay.
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_file(path, buffer.getvalue())
@@ -234,6 +251,7 @@ def quantize_weights_file(
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
     check_apart(model, out)
+    # Only gptq and awq look at inputs.
     samples = read_samples(data, network) if data else None
     with working() as bar:
         seen = samples and bar.track(samples, description="weighing inputs")
@@ -267,6 +285,8 @@ def _kinds(graph: Graph) -> list[Facts]:
 
 def _bits(weights: Sequence[Any]) -> float:
     size = sum(tensor.size for tensor in weights)
+    # Bytes as stored, scales included, so that formats of different blocks compare
+    # fairly.
     bits = 8 * sum(tensor.nbytes for tensor in weights)
     return float(bits / max(size, 1))
 
@@ -306,6 +326,7 @@ def warm_up(
     if not (models or operations):
         raise OptionError("nothing to warm up", "Pass models, or --operation NAME")
     known = {name.rpartition(".")[2]: call for name, call in md.operations().items()}
+    # All names are checked before the first compilation, which takes seconds.
     for name in operations:
         if name not in known:
             raise OptionError(
@@ -333,6 +354,7 @@ def run_model(path: Path, shapes: Sequence[str]) -> None:
     """Run a model once on zeros."""
     model = load(path, parse_shapes(shapes))
     for name, spec in model.inputs.items():
+        # Zeros need sizes, and a guess could select other kernels.
         if md.DYNAMIC in spec.shape:
             problem = f"{path}: some sizes of the input {shown(name)} are unknown"
             raise ModelError(problem, "Pass all sizes as --shape")
@@ -351,6 +373,7 @@ def run_operation(operation: Operation) -> None:
     # Quantized results may need a grid, which `out` gives.
     if "out" in operation.options:
         forms.append(replace(form, given=(*form.given, "out")))
+    # Only the host compiles kernels here.
     kinds = [kind for kind in md.leaves() if kind.device is md.cpu]
     for kind, way in product(kinds, forms):
         # If the operation does not take the types, there is nothing to compile.
@@ -366,6 +389,7 @@ def tensors(arguments: Sequence[Any]) -> Iterator[Any]:
         if not isinstance(x, TensorSpec):
             yield x
         elif issubclass(x.type, QuantizedTensor):
+            # Through `quantize`, because a quantized tensor needs its grid.
             zeros = md.zeros(x.shape)
             yield md.quant.quantize(zeros, x.qparams)
         else:

@@ -63,10 +63,12 @@ def progress(is_quiet: bool = False, share: ProgressColumn = COUNTED) -> Progres
 def text_of(show: Callable[[Console, Facts], None], facts: Facts) -> str:
     """Return what `show` prints, without trailing blanks."""
     console = Console(highlight=False, markup=False, emoji=False)
+    # Wrapped lines would break `grep` and scripts that read the output.
     if not console.is_terminal:
         console.width = UNBOUNDED
     with console.capture() as captured:
         show(console, facts)
+    # rich fills lines to the width of the table.
     text = "\n".join(line.rstrip() for line in captured.get().splitlines())
     # A stdout in ASCII or Latin-1 must not fail because of a bullet.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -77,6 +79,7 @@ def columns(*heads: str) -> Table:
     """Return a table without lines: the first column left, the others right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in heads:
+        # Numbers stand on the right, so that their digits align.
         side: Any = "right" if table.columns else "left"
         table.add_column(head, justify=side, no_wrap=True)
     return table
@@ -112,6 +115,7 @@ def pairs(console: Console, rows: list[tuple[str, str]]) -> None:
     """Print a line for each name and its text."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
+    # Paths are folded and not cut: a reader may want to copy them.
     table.add_column(overflow="fold")
     for row in rows:
         table.add_row(*row)
@@ -124,6 +128,7 @@ def _kilobytes(count: int) -> str:
 
 def size_change(before: int, after: int) -> str:
     """Return bytes before and after as text, with their ratio."""
+    # A model without weights has none to compare.
     share = f"{after / before:.3f} of float" if before else "none"
     return f"{_kilobytes(before)} -> {_kilobytes(after)} ({share})"
 
@@ -155,6 +160,7 @@ def _check(found: Facts) -> str:
         f"signal to noise {ratio:.1f} dB" if ratio is not None else "no noise",
         f"largest difference {found['largest_difference']:.3g}",
     ]
+    # Only outputs that are scores of classes decide anything.
     if found["rows"]:
         parts.insert(0, f"{found['same_argmax']} of {found['rows']} decide as float")
     return ", ".join(parts)
@@ -173,6 +179,7 @@ def _show_output(console: Console, name: str, output: Facts) -> None:
     shape = ",".join(map(str, output["shape"]))
     console.print(f"{name}  {output['dtype']}[{shape}]{_range(output)}")
     if output["top"] is None:
+        # The dots show that the line is cut, so they must not follow a whole output.
         more = " ..." if _size(output) > len(output["first"]) else ""
         console.print(f"  {' '.join(map(_number, output['first']))}{more}")
         return
@@ -209,9 +216,11 @@ def _class(found: Facts) -> str:
 
 def show_plan(console: Console, nodes: list[Facts]) -> None:
     """Print a line for each node, the totals, and why nodes run in float."""
+    # Imported here, because the other commands print without the quantized part.
     from mdtensor.quant.model.run.plan import COLUMNS, cells
 
     count, room = len(COLUMNS), UNBOUNDED
+    # A pipe gets all columns: it has no width.
     if console.is_terminal:
         count, room = (7, 40) if console.width >= WIDE else (4, 20)
     table = Table(box=None, pad_edge=False)
@@ -236,6 +245,7 @@ def _show_sums(console: Console, nodes: list[Facts]) -> None:
     macs = sum(n["macs"] for n in nodes)
     work = f"; {macs:,} MACs" if macs else ""
     console.print(f"{len(nodes)} nodes: {listed}{work}")
+    # Grouped by reason, since one cause often keeps dozens of nodes in float.
     reasons: dict[str, list[str]] = {}
     for n in nodes:
         if n["arithmetic"] == "float":
@@ -322,6 +332,7 @@ def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
     Raises:
         DataError: the number of labels is not the number of classes.
     """
+    # NaN and infinity have no place in JSON, so they are counted apart.
     numbers = array[np.isfinite(array)].astype(np.float64)
     return {
         "shape": list(array.shape),
@@ -343,6 +354,7 @@ def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
     if not is_scores(array):
         return {"argmax": None, "top": None}
     rows = array.reshape(-1, array.shape[-1])
+    # A wrong list of labels would name every class falsely.
     if labels and len(labels) != rows.shape[1]:
         raise DataError(
             f"expected {rows.shape[1]} labels, one a class, not {len(labels)}",
@@ -355,6 +367,7 @@ def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _top(row: Array, labels: Sequence[str]) -> list[dict[str, Any]]:
+    # Stable, so that of equal scores the lower class comes first on every machine.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:TOP]
     return [
         {
@@ -383,6 +396,7 @@ def compare_outputs(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
     signal = noise = largest = 0.0
     rows = agree = 0
     for real, coded in pairs:
+        # In float64, where squares of float32 numbers neither overflow nor lose digits.
         gaps = real.astype(np.float64) - coded
         signal += float((real.astype(np.float64) ** 2).sum())
         noise += float((gaps**2).sum())
@@ -390,6 +404,7 @@ def compare_outputs(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
         if is_scores(real):
             same = real.argmax(axis=-1) == coded.argmax(axis=-1)
             rows, agree = rows + same.size, agree + int(same.sum())
+    # Without signal or noise the logarithm is infinite.
     ratio = _plain(10 * np.log10(signal / noise)) if signal and noise else None
     return {
         "rows": rows,
@@ -406,7 +421,7 @@ COMPILING = "compiling kernels, cached for the next run ..."
 def working() -> Iterator[Progress]:
     """Show a progress bar, and one line when the first kernel is compiled."""
     with progress() as bar:
-
+        # Compilation is silent and may take half a minute, which looks like a hang.
         def notify() -> None:
             bar.console.print(COMPILING, highlight=False)
 

@@ -113,19 +113,22 @@ def _files(data: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
+        # Sorted, because the order of a folder differs between file systems, and
+        # calibration depends on the order of samples.
         found = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES)
         if not found:
             raise DataError(f"no .npy or .npz file in {path}", "Pass another folder")
         yield from found
 
 
-def _samples(loaded: Any, network: Model) -> Iterator[dict[str, Any] | Any]:
+def _samples(loaded: object, network: Model) -> Iterator[dict[str, Any] | Any]:
     """Yield the samples of one file: for the only input, or for each by name."""
     inputs = network.inputs
     if len(inputs) == 1:
         arrays = loaded.values() if isinstance(loaded, dict) else [loaded]
         for array in arrays:
             yield from _steps(array, next(iter(inputs.values())).shape)
+    # All names or none: a file for another model should fail as a whole.
     elif isinstance(loaded, dict) and set(loaded) == set(inputs):
         yield from _together(
             {n: list(_steps(loaded[n], spec.shape)) for n, spec in inputs.items()}

@@ -90,6 +90,8 @@ class Explanation:
         places = [row.method.location for row in self.rows]
         wide, far = max(map(len, names), default=0), max(map(len, places), default=0)
         reasons = max((len(row.reason) for row in self.rows), default=0)
+        # Columns that do not fit would wrap in a terminal and be harder to read than no
+        # columns.
         if wide + far + reasons + 10 > WIDTH:
             wide = far = 0
         return [
@@ -104,6 +106,8 @@ def _wrap_lines(lines: Iterable[str]) -> Iterable[str]:
         if len(line) <= WIDTH:
             yield line
         else:
+            # The indentation stays outside of `wrap`, which would join it with the
+            # text.
             text = line.lstrip()
             indent = " " * (len(line) - len(text))
             more = f"{indent}    "
@@ -154,6 +158,7 @@ class Call:
     @property
     def arity_problem(self) -> str:
         """Return the problem with the number of arguments; empty if it fits."""
+        # Functions of plum may have methods of several lengths; an operation has one.
         if not self.found.is_operation or self.found.sequence:
             return ""
         wanted = len(self.found.call.operation.dispatched)
@@ -175,7 +180,7 @@ class Call:
         return self.table.methods[self.answer.winner]
 
 
-def call(function: Any, arguments: Iterable[Any]) -> Call:
+def call(function: object, arguments: Iterable[Any]) -> Call:
     """Resolve a call without making it.
 
     Args:
@@ -184,6 +189,7 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     """
     found = source(function)
     given = [_type(x) for x in arguments]
+    # An omitted argument is dispatched by the type of its default, as in the call.
     types = (*given, *_defaults(found, len(given)))
     order = Order(kind for method in found.methods for kind in spellings(method))
     # With only the types of this call, the dispatch table has one cell.
@@ -194,8 +200,9 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     return replace(this, mask=mask, answer=table.answer(mask) if mask else None)
 
 
-def _type(argument: Any) -> type:
+def _type(argument: object) -> type:
     """Return the type by which a type, value or spec is dispatched."""
+    # A spec stands for a tensor, so its own class must not count.
     if isinstance(argument, TensorSpec):
         argument = argument.type
     return argument if isinstance(argument, type) else type(argument)
@@ -211,7 +218,7 @@ def _defaults(found: Source, given: int) -> Iterator[type]:
                 yield type(default)
 
 
-def which(function: Any, /, *arguments: Any) -> MethodInfo:
+def which(function: object, /, *arguments: Any) -> MethodInfo:
     """Return the method that a call runs; `md.which` says more about operations.
 
     Args:
@@ -237,7 +244,7 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
     return MethodInfo.of(this.winner)
 
 
-def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
+def explain(function: object, /, *arguments: Any, **options: Any) -> Explanation:
     """Explain what a call runs, and why no other method does.
 
     For an operation it has the facts of `md.which`, and a line for every method.
@@ -262,10 +269,12 @@ def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
     """
     this = call(function, arguments)
     rows = [_row(this, method) for method in this.found.methods]
+    # Methods that do not fit have rank 0 but come last.
     rows.sort(key=lambda row: (not row.rank, row.rank, row.method.signature))
     winner = None if this.winner is None else MethodInfo.of(this.winner)
     tied = () if winner else tuple(map(MethodInfo.of, this.tied))
     names = tuple(map(type_name, this.types))
+    # Without a winner there is nothing that could run.
     facts = _facts(function, arguments, options) if winner else ()
     return Explanation(
         this.found.name, names, winner, tied, _reason(this), tuple(rows), facts
@@ -273,7 +282,7 @@ def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
 
 
 def _facts(
-    function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    function: object, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[str, str], ...]:
     """Return the facts of `which` about a call; none for plum functions."""
     if not hasattr(function, "operation"):
@@ -291,6 +300,7 @@ def _reason(this: Call) -> str:
     if this.winner is None:
         equally = f"{len(this.tied)} methods fit equally well"
         return equally if fitting else this.arity_problem or "no method fits"
+    # A winner among tied methods has won by its precedence only.
     if len(this.tied) > 1:
         return f"precedence {this.winner.precedence}, of {len(this.tied)} that tie"
     if fitting == 1:
@@ -306,6 +316,7 @@ def _row(this: Call, method: Registered) -> Row:
     """Return the rank of one method, and the reason for it."""
     facts = MethodInfo.of(method)
     listed = list(this.table.methods)
+    # Methods of another arity are not in the table of this call.
     at = listed.index(method) if method in listed else -1
     if at < 0:
         return Row(facts, 0, f"takes {_count(method)}")
@@ -317,6 +328,7 @@ def _row(this: Call, method: Registered) -> Row:
         return Row(facts, 1 if this.winner is None else 2, _tie(this, method))
     behind = [m for m in bits(this.mask) if listed[m] not in this.tied]
     below = this.winner or this.tied[0]
+    # The methods that tie take the first two ranks: the winner, and all others.
     rank = behind.index(at) + 1 + min(len(this.tied), 2)
     return Row(facts, rank, _wider(this, below, method))
 
@@ -359,7 +371,7 @@ def _wider(this: Call, narrow: Registered, wide: Registered) -> str:
     return "; ".join(problems) or "takes any number of arguments"
 
 
-def suggest(function: Any, /, *arguments: Any) -> Suggestion:
+def suggest(function: object, /, *arguments: Any) -> Suggestion:
     """Suggest a method that makes a call work; the method was tried.
 
     Args:
@@ -389,6 +401,8 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
     known = universe_of([this.found])
     universe = Universe.of([*known.types, *this.types])
     new = _new(this, universe)
+    # A proposed method is tried first: it could tie with yet another method (decision
+    # 0017).
     if new is None or not decides(new, this.found.methods, this.types):
         return Suggestion(this.text, problem, "")
     return Suggestion(this.text, problem, header(new, this.found))
@@ -397,11 +411,12 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
 def _new(this: Call, universe: Universe) -> Registered | None:
     if this.tied:
         return deciding(this.tied, len(this.types), Meets(universe))
+    # Any method shows how this function names its parameters.
     like = next((m.implementation for m in this.found.methods), this.found.call)
     return Registered(this.found.short, like, this.types)
 
 
-def methods(function: Any, /) -> tuple[MethodInfo, ...]:
+def methods(function: object, /) -> tuple[MethodInfo, ...]:
     """Return all methods of a function, the most specific first.
 
     Args:
@@ -420,6 +435,8 @@ def methods(function: Any, /) -> tuple[MethodInfo, ...]:
     found = source(function).methods
     order = Order(kind for method in found for kind in spellings(method))
 
+    # The number of wider hints, negated, so that the most specific come first; the
+    # text breaks ties.
     def width(method: Registered) -> tuple[int, str]:
         numbers = map(order.number, spellings(method))
         return -sum(order.width[n] for n in numbers), method.text
@@ -428,7 +445,7 @@ def methods(function: Any, /) -> tuple[MethodInfo, ...]:
 
 
 def methods_with(
-    cls: type, /, functions: Any = None, *, supertypes: bool = True
+    cls: type, /, functions: object = None, *, supertypes: bool = True
 ) -> tuple[MethodInfo, ...]:
     """Return the methods that take an argument of a type.
 
@@ -508,7 +525,7 @@ class Coverage:
         return "\n".join(lines)
 
 
-def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Coverage:
+def coverage(function: object, /, universe: Iterable[type] | None = None) -> Coverage:
     """Count the tuples of concrete types that run each method.
 
     Args:
@@ -559,7 +576,7 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
 
 
 def plan(
-    functions: Any = None, /, universe: Iterable[type] | None = None
+    functions: object = None, /, universe: Iterable[type] | None = None
 ) -> dict[str, tuple[str, ...]]:
     """Return, for each ambiguous function, methods that resolve all its ambiguities.
 

@@ -63,6 +63,7 @@ class Scope:
 
     def spelling(self, cls: type) -> str:
         """Return how to write a class here, if need be after `imports`."""
+        # Its name, NoneType, is not in builtins.
         if cls is type(None):
             return "None"
         found = self._name_of(cls, cls.__module__, cls.__qualname__.split("."))
@@ -72,6 +73,7 @@ class Scope:
         """Return how to write a hint here."""
         if kind.top:
             return self._typing_name("Any")
+        # Not a class: the text of the annotation is all that is known.
         if kind.exotic is not None:
             return str(kind)
         members = ", ".join(map(self.spelling, kind.members))
@@ -98,6 +100,7 @@ class Scope:
         if name and not self._name_of(getattr(typing, name), "typing", [name]):
             yield "typing", name
         for cls in () if kind.top else kind.members:
+            # A nested class is imported by the outermost one.
             path = cls.__qualname__.split(".")
             here = self._name_of(cls, cls.__module__, path)
             if not here and _is_importable(cls):
@@ -113,13 +116,16 @@ class Scope:
         if found.is_operation:
             declares = self._name_of(method, method.__module__, ["method"])
             return f"@{declares or 'method'}({name or found.short})"
+        # A dispatcher of this module comes first: its decorator registers where the
+        # function was declared.
         for at, value in self.names.items():
             if isinstance(value, plum.Dispatcher) and _holds(value, call):
                 return f"@{at}"
         return f"@{name}.dispatch" if name else "@dispatch"
 
-    def _name_of(self, value: Any, module: str, path: list[str]) -> str:
+    def _name_of(self, value: object, module: str, path: list[str]) -> str:
         """Return the name of a value here, dotted if need be; empty if it has none."""
+        # The class's own name is preferred to an alias, since readers know it.
         if _follow(self.names, path) is value:
             return ".".join(path)
         # A builtin needs no import unless the module uses its name for something else.
@@ -130,10 +136,11 @@ class Scope:
         return other or next(self._through_modules(value, module, path), "")
 
     def _through_modules(
-        self, value: Any, module: str, path: list[str]
+        self, value: object, module: str, path: list[str]
     ) -> Iterator[str]:
         """Yield names through imported modules, such as `np.ndarray`."""
         modules = [(n, m) for n, m in self.names.items() if _is_module(m)]
+        # Direct members come before longer paths, which say more than a reader needs.
         for name, found in modules:
             if _follow(vars(found), path) is value:
                 yield ".".join([name, *path])
@@ -148,14 +155,15 @@ def _is_importable(cls: type) -> bool:
     """Return whether an import from its module finds the class by its name."""
     home = sys.modules.get(cls.__module__)
     path = cls.__qualname__.split(".")
+    # A class made inside a function has a name that no import finds.
     return home is not None and _follow(vars(home), path) is cls
 
 
-def _is_module(value: Any) -> bool:
+def _is_module(value: object) -> bool:
     return type(value) is types.ModuleType
 
 
-def _holds(dispatcher: plum.Dispatcher, call: Any) -> bool:
+def _holds(dispatcher: plum.Dispatcher, call: object) -> bool:
     return any(known is call for known in dispatcher.functions.values())
 
 
@@ -167,6 +175,7 @@ def _follow(names: Mapping[str, Any], path: list[str]) -> Any:
             # `vars` instead of `getattr`: a property of the caller's must not run.
             is_open = isinstance(value, type) or _is_module(value)
             names = vars(value) if is_open else {}
+        # None cannot be told from a value None, but no class or module is None.
         if name not in names:
             return None
         value = names[name]
@@ -190,6 +199,8 @@ class Meets:
     @cached_property
     def known(self) -> tuple[type, ...]:
         found = {parent for cls in self.universe.types for parent in cls.__mro__}
+        # `object` is above everything, so it is never a narrower class that two
+        # annotations share.
         return tuple(found - {object})
 
     def of(self, hints: Iterable[Hint]) -> Hint | None:
@@ -207,6 +218,8 @@ class Meets:
             return a
         if a.top:
             return b
+        # Exotic hints are no sets of classes: only their order is known, so the lower
+        # one is the meet.
         if a.exotic is not None or b.exotic is not None:
             order = Order(())
             return next((x for x, y in ((a, b), (b, a)) if order.below(x, y)), None)
@@ -219,6 +232,7 @@ class Meets:
         if derives(b, a):
             return (b,)
         both = [c for c in self.known if derives(c, a) and derives(c, b)]
+        # Of the common children only the widest: the narrower ones fit as well.
         return tuple(
             c for c in both if not any(derives(c, d) for d in both if d is not c)
         )
@@ -255,6 +269,7 @@ def decides(
     new: Registered, fitting: Sequence[Registered], types: tuple[type, ...]
 ) -> bool:
     """Return whether a call runs `new` once it joins the methods that fit the call."""
+    # The fix is tried in a table of its own before it is proposed (decision 0017).
     table = table_with(fitting, [new], len(types), Universe.of(types))
     answer = table.answer(table.mask(types))
     return answer.winner >= 0 and table.methods[answer.winner] is new
@@ -270,6 +285,7 @@ def tied_groups(table: Table) -> list[tuple[Registered, ...]]:
         (-count, tuple(sorted((table.methods[m] for m in tied), key=_text)))
         for tied, count in counts.items()
     ]
+    # By text as well, so that equal counts do not depend on the order of registration.
     found.sort(key=lambda entry: (entry[0], tuple(map(_text, entry[1]))))
     return [tied for _, tied in found]
 
@@ -285,6 +301,7 @@ def deciders(
     added: list[Registered] = []
     while groups := tied_groups(table_with(methods, added, arity, universe)):
         new = _widest(groups[0], arity, meets, methods, added)
+        # No part of a plan is proposed: it would move the ties instead of ending them.
         if new is None or len(added) == LONGEST:
             return []
         added.append(new)
@@ -304,7 +321,11 @@ def _widest(
     added: Sequence[Registered],
 ) -> Registered | None:
     """Return the method that decides the pair with most calls, unless it exists."""
+    # A method that exists already does not decide anything, or the tie would not be
+    # there.
     there = {tuple(m.hints) for m in (*methods, *added) if not m.has_varargs}
+    # Pairs and not the whole group: a method below all tied ones may not exist where
+    # pairs have one.
     pairs = [deciding(pair, arity, meets) for pair in combinations(tied, 2)]
     found = [new for new in pairs if new is not None and new.hints not in there]
     return max(found, key=lambda m: _breadth(m, meets.universe), default=None)
@@ -344,6 +365,8 @@ def header(method: Registered, found: Source, scope: Scope | None = None) -> str
     if found.is_operation and parts:
         parts.append("/")
     options = found.call.operation.options if found.is_operation else ()
+    # A method receives `rounding` inside `out`, and methods that do not round may omit
+    # both.
     spare = TARGET if "out" in options else ()
     wanted = [name for name in options if name not in spare]
     keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
@@ -357,6 +380,7 @@ def _keyword(parameter: inspect.Parameter) -> str:
     default = parameter.default
     if default is inspect.Parameter.empty:
         return parameter.name
+    # Only literals are written: the repr of other defaults need not be valid source.
     plain = default is None or type(default) in (bool, int, float, str)
     return f"{parameter.name}={default!r}" if plain else f"{parameter.name}=..."
 
@@ -368,6 +392,8 @@ def pairs(table: Table) -> set[frozenset[Registered]]:
     method that fits it is below both.
     """
     found: set[frozenset[Registered]] = set()
+    # Only cells whose call is ambiguous: two methods that tie under a third, narrower
+    # one never decide a call.
     for mask, _, answer in table.answers:
         if answer.winner < 0:
             for a, b in combinations(bits(mask), 2):

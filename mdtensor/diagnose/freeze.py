@@ -14,7 +14,7 @@ from mdtensor.errors import RegistrationError
 _WATCHED: dict[int, tuple[Any, int]] = {}
 
 
-def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
+def freeze(functions: object = None, *, fail_on: str = "error") -> Report:
     """Check functions, and take no more methods for them.
 
     After that, registering a method for an operation of mdtensor raises. plum's own
@@ -60,7 +60,7 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
     return report
 
 
-def thaw(functions: Any = None) -> None:
+def thaw(functions: object = None) -> None:
     """Let functions take methods again.
 
     Args:

@@ -44,6 +44,7 @@ class Hint:
         """Return an annotation that plum understands."""
         if self.top:
             return Any
+        # plum reads typing's unions reliably, but mistakes some of the form `A | B`.
         return self.exotic if self.exotic is not None else typing.Union[self.members]
 
     def __str__(self) -> str:
@@ -67,7 +68,7 @@ def short(kind: Hint) -> str:
     return f"{first} | {len(kind.members) - SHOWN + 1} more"
 
 
-def hint(annotation: Any) -> Hint:
+def hint(annotation: object) -> Hint:
     """Return the hint of an annotation, however the annotation is spelled.
 
     Example:
@@ -77,6 +78,7 @@ def hint(annotation: Any) -> Hint:
         >>> hint(list[int]).members
         (<class 'list'>,)
     """
+    # The usual case, without hashing: most annotations are plain classes.
     if type(annotation) is type:
         return Hint((annotation,))
     try:
@@ -86,7 +88,9 @@ def hint(annotation: Any) -> Hint:
 
 
 @lru_cache(maxsize=4096)
-def _hint(annotation: Any) -> Hint:
+def _hint(annotation: object) -> Hint:
+    # Any has the members of `object` and is yet wider, so that `top` must tell them
+    # apart.
     if annotation is Any:
         return Hint((object,), top=True)
     exotic = annotation if _is_exotic(annotation) else None
@@ -97,6 +101,7 @@ def drop_narrower(classes: Iterable[type]) -> tuple[type, ...]:
     """Drop the classes that derive from another one; return the rest by name."""
     found = set(classes)
     widest = [c for c in found if not any(derives(c, d) for d in found if d is not c)]
+    # By name, since the order of a set would change the reports from run to run.
     return tuple(sorted(widest, key=qualified))
 
 
@@ -120,7 +125,7 @@ def type_name(cls: type) -> str:
     return "None" if cls is type(None) else cls.__name__
 
 
-def _exotic_text(annotation: Any) -> str:
+def _exotic_text(annotation: object) -> str:
     text = repr(annotation)
     # `<object at 0x...>` differs from run to run, and reports must not.
     if text.startswith("<"):
@@ -128,16 +133,17 @@ def _exotic_text(annotation: Any) -> str:
     return text.removeprefix("typing.")
 
 
-def _is_exotic(annotation: Any) -> bool:
+def _is_exotic(annotation: object) -> bool:
     if typing.get_origin(annotation) in _UNIONS:
         return any(map(_is_exotic, typing.get_args(annotation)))
+    # Arguments make it exotic: plum compares `list[int]`, and a call sees only `list`.
     if typing.get_args(annotation):
         return True
     plain = isinstance(annotation, type) or annotation is None or annotation is Any
     return not plain and typing.get_origin(annotation) is None
 
 
-def _classes(annotation: Any) -> Iterator[type]:
+def _classes(annotation: object) -> Iterator[type]:
     """Yield the classes that an annotation names."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS:
@@ -147,6 +153,7 @@ def _classes(annotation: Any) -> Iterator[type]:
         yield from map(type, arguments)
     elif origin is typing.Annotated:
         yield from _classes(arguments[0])
+    # A variable without a bound takes everything.
     elif isinstance(annotation, typing.TypeVar):
         for bound in annotation.__constraints__ or (annotation.__bound__ or object,):
             yield from _classes(bound)
@@ -177,7 +184,7 @@ class Order:
         self.width = [above.bit_count() for above in self.above]
         self._hits: dict[type, int] = {}
 
-    def number(self, annotation: Any) -> int:
+    def number(self, annotation: object) -> int:
         """Return the number of an annotation that the order was made with."""
         return self._numbers[_key(annotation)]
 
@@ -190,19 +197,23 @@ class Order:
 
     def below(self, narrow: Hint, wide: Hint) -> bool:
         """Return whether plum takes `narrow` as a part of `wide`; for any two hints."""
+        # Nothing but Any is above Any.
         if wide.top or narrow.top:
             return wide.top
+        # For exotic hints plum's own comparison is the definition, so it is asked.
         if narrow.exotic is not None or wide.exotic is not None:
             return bool(
                 plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)
             )
         return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
 
-    def _enter(self, annotation: Any) -> None:
+    def _enter(self, annotation: object) -> None:
         key = _key(annotation)
         if key not in self._numbers:
             new = hint(annotation)
             same = (new.members, new.top, new.exotic is not None and key)
+            # Equal hints that are spelled differently share one number, since plum
+            # treats them as one.
             number = self._by_hint.setdefault(same, len(self.hints))
             if number == len(self.hints):
                 self.hints.append(new)
@@ -219,6 +230,7 @@ class Order:
             self._odd |= bit * (found.exotic is not None)
             for member in found.members:
                 self._taking[member] = self._taking.get(member, 0) | bit
+                # Only sets of classes are compared by bits; the others need plum.
                 if found.exotic is None and not found.top:
                     self._plain[member] = self._plain.get(member, 0) | bit
         # ABCs and their like take classes that do not name them as a parent.
@@ -240,6 +252,7 @@ class Order:
         this = self.hints[number]
         if this.top:
             return self._top
+        # All bits are set: each member removes the hints that lack a class above it.
         wider = -1
         for member in this.members:
             wider &= self._over(member, self._plain)
@@ -248,6 +261,7 @@ class Order:
         for odd in bits(self._odd & ~(1 << number)):
             if self.below(this, self.hints[odd]):
                 wider |= 1 << odd
+        # Any is above every hint, and each hint is above itself.
         return wider | self._top | 1 << number
 
 
@@ -264,7 +278,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _key(annotation: Any) -> Any:
+def _key(annotation: object) -> Any:
     try:
         hash(annotation)
     # `Annotated[int, []]` cannot be hashed: then the object itself is the key.
@@ -274,4 +288,6 @@ def _key(annotation: Any) -> Any:
 
 
 def _is_virtual(cls: type) -> bool:
+    # An ABC, a protocol or any other metaclass may accept classes that do not derive
+    # from it.
     return type(cls).__subclasscheck__ is not type.__subclasscheck__

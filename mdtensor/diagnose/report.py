@@ -81,6 +81,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows: a row a finding, errors first."""
+        # The sort is stable, so findings of one level keep the order of the report.
         order = sorted(self.findings, key=lambda f: LEVELS.index(f.level))
         heads = ["", "rule", "what", "where", "fix"]
         table = small_table(heads, map(_row, order)) if order else ""
@@ -96,7 +97,7 @@ def _row(finding: Finding) -> tuple[object, ...]:
     return level, finding.rule, finding.message, places, fix
 
 
-def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Report:
+def analyze(functions: object = None, universe: Iterable[type] | None = None) -> Report:
     """Find every ambiguity, hole and surprise in the methods of some functions.
 
     The result is exact over the universe: each tuple of its types is resolved as plum
@@ -132,6 +133,7 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
     Source: Julia, `Test.detect_ambiguities`; Aqua.jl.
     """
     study = study_of(functions, universe)
+    # A dict drops findings that two rules or two orders of methods report alike.
     findings = {
         (finding.key, finding): finding
         for rule in RULES.values()
@@ -145,18 +147,21 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
     )
 
 
-def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
+def study_of(functions: object = None, universe: Iterable[type] | None = None) -> Study:
     """Return the study that `analyze` checks."""
+    # `analyze(f, g)` looks as if it checked both functions, so it gets an error of its
+    # own.
     if is_function(functions) and is_function(universe):
         _refuse_second_function(functions, universe)
     found = sources(functions)
     promises = contracts_of([source.call for source in found])
+    # Classes of contracts belong to the universe, even if no method names them yet.
     promised = [kind for promise in promises for kind in promise.types]
     known = universe_of(found, promised) if universe is None else Universe.of(universe)
     return Study(found, known, promises)
 
 
-def _refuse_second_function(first: Any, second: Any) -> NoReturn:
+def _refuse_second_function(first: object, second: object) -> NoReturn:
     """Raise for a function in the place of the universe."""
     one, other = source(first).short, source(second).short
     raise OptionError(
@@ -235,6 +240,7 @@ class Baseline:
             data = json.loads(path.read_text(encoding="utf-8"))
             schema = data["schema"]
             entries = tuple(sorted(map(_entry, data["findings"])))
+        # A file of another program may be any JSON, or nested without end.
         except (ValueError, TypeError, KeyError, RecursionError):
             fix = "Write it again with `mdtensor dispatch baseline write`"
             raise DataError(f"{path} is not a baseline, or is damaged", fix) from None
@@ -247,10 +253,13 @@ class Baseline:
     def text(self) -> str:
         """Return the content of the file: the same bytes for the same findings."""
         data = {"schema": SCHEMA, "findings": [asdict(entry) for entry in self.entries]}
+        # Keys, order and line ends are fixed, so that the file changes in a diff only
+        # if the findings do.
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
     def compare(self, findings: Iterable[Finding]) -> Compared:
         """Split findings into new and known ones, and list the stale entries."""
+        # By fingerprint, since messages and lines change with every edit of a file.
         accepted = {entry.fingerprint for entry in self.entries}
         found = tuple(findings)
         prints = {finding.fingerprint for finding in found}
@@ -269,5 +278,6 @@ class Baseline:
 def _entry(data: Any) -> Entry:
     fields = [data[name] for name in ("rule", "function", "message", "fingerprint")]
     if not all(isinstance(value, str) for value in fields):
+        # `read` turns it into the same error as for a damaged file.
         raise TypeError
     return Entry(*fields)

@@ -64,6 +64,8 @@ class Registered:
 
     def at(self, arity: int) -> tuple[Any, ...]:
         """Return the annotations for a call with `arity` arguments."""
+        # `*arguments` takes every argument after the named ones, each with the same
+        # annotation.
         return self.types + (self.varargs,) * (arity - len(self.types))
 
     def takes(self, arity: int) -> bool:
@@ -102,8 +104,11 @@ class Registered:
     def file(self) -> str:
         """Return `package/file.py`, which is the same on every machine."""
         code = getattr(self._bare, "__code__", None)
+        # Builtins and callable objects have no code, so their module has to do.
         if code is None:
             return self.module
+        # Not the path of the machine: reports and fingerprints must be equal wherever
+        # the package is installed.
         folders = self.module.split(".")[:-1]
         return "/".join([*folders, code.co_filename.replace("\\", "/").split("/")[-1]])
 
@@ -174,7 +179,7 @@ class Source:
         return hasattr(self.call, "operation")
 
 
-def sources(functions: Any = None) -> tuple[Source, ...]:
+def sources(functions: object = None) -> tuple[Source, ...]:
     """Return what was registered for `functions`, sorted by name.
 
     Args:
@@ -188,7 +193,7 @@ def sources(functions: Any = None) -> tuple[Source, ...]:
     return tuple(sorted(map(source, found.values()), key=lambda s: s.name))
 
 
-def source(function: Any) -> Source:
+def source(function: object) -> Source:
     """Return what was registered for one operation or plum function.
 
     Raises:
@@ -203,9 +208,10 @@ def source(function: Any) -> Source:
     )
 
 
-def _calls(functions: Any) -> Iterator[Any]:
+def _calls(functions: object) -> Iterator[Any]:
     if functions is None:
         yield from operations().values()
+    # A text is iterable, but it is a name here, and the error below says so.
     elif isinstance(functions, Iterable) and not isinstance(functions, str):
         for function in functions:
             yield from _calls_of(function)
@@ -213,9 +219,10 @@ def _calls(functions: Any) -> Iterator[Any]:
         yield from _calls_of(functions)
 
 
-def _calls_of(holder: Any) -> Iterator[Any]:
+def _calls_of(holder: object) -> Iterator[Any]:
     """Yield the functions of a Dispatcher or a module, or the one function."""
     if isinstance(holder, plum.Dispatcher):
+        # plum keeps the functions of classes apart from the others.
         for group in (holder.functions, *holder.classes.values()):
             yield from group.values()
     elif isinstance(holder, types.ModuleType):
@@ -224,7 +231,7 @@ def _calls_of(holder: Any) -> Iterator[Any]:
         yield source(holder).call
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: object) -> bool:
     """Return whether `value` has methods: an operation, or a plum function."""
     try:
         operation = getattr(value, "operation", None)
@@ -256,6 +263,8 @@ def _of_plum(function: Any) -> Source:
     listed: dict[Any, Registered] = {}
     replaced, unresolved = [], []
     known = _known_signatures(function)
+    # Registrations and not methods: plum forgets a method once another one replaces it
+    # (decision 0017).
     for order, entry in enumerate([*function._resolved, *function._pending]):
         try:
             new = _methods_of(function.__name__, entry, order, known)
@@ -266,6 +275,8 @@ def _of_plum(function: Any) -> Source:
             continue
         for method in new:
             key = (method.hints, method.has_varargs, method.precedence)
+            # Types, varargs and precedence together are what plum compares before it
+            # replaces.
             if key in listed:
                 replaced.append((listed[key], method))
             listed[key] = method
@@ -294,6 +305,8 @@ def _known_signatures(function: Any) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for method in function._resolver.methods:
         key = id(method.implementation)
+        # plum registers the shorter forms of a method under the same implementation;
+        # the longest one is what its author wrote.
         if key not in found or len(method.signature.types) > len(found[key].types):
             found[key] = method.signature
     return found
@@ -304,6 +317,7 @@ def _methods_of(
 ) -> list[Registered]:
     """Return one method, and the shorter ones that plum makes from its defaults."""
     implementation, signature, precedence = entry
+    # What plum has read already is used, since it resolves calls by that reading.
     if signature is None:
         signature = known.get(id(implementation))
         if signature is None:
@@ -314,6 +328,7 @@ def _methods_of(
         # beartype puts off names that it cannot find; the check makes it look now.
         if type(member).__module__.startswith("beartype."):
             issubclass(int, member)
+    # plum makes a method for each parameter with a default that a call may omit.
     forms = [signature]
     if _has_defaults(implementation):
         forms = plum._signature.append_default_args(signature, implementation)
@@ -331,7 +346,9 @@ def _methods_of(
     ]
 
 
-def _has_defaults(implementation: Any) -> bool:
+def _has_defaults(implementation: object) -> bool:
+    # A quick look, because plum's own reading takes a signature of each method; only
+    # for other callables does it have to decide.
     if type(implementation) is types.FunctionType:
         wraps = hasattr(implementation, "__wrapped__")
         return wraps or bool(implementation.__defaults__)
@@ -361,6 +378,7 @@ def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
     Source: ours.
     """
     wanted = tuple(packages)
+    # A snapshot sorted by name: looking at modules may import others.
     modules = [m for name, m in sorted(sys.modules.items()) if _inside(name, wanted)]
     found = {id(call): call for call in _candidates(filter(None, modules))}
     return tuple(call for call in found.values() if _has_part(call, wanted))
@@ -383,6 +401,7 @@ def brings_types(packages: Iterable[str]) -> bool:
 def _candidates(modules: Iterable[ModuleType]) -> Iterator[Any]:
     yield from operations().values()
     for module in modules:
+        # A copy, since reading annotations may import names into the module.
         for value in list(vars(module).values()):
             if isinstance(value, plum.Dispatcher):
                 for group in (value.functions, *value.classes.values()):
@@ -391,14 +410,16 @@ def _candidates(modules: Iterable[ModuleType]) -> Iterator[Any]:
                 yield value
 
 
-def _has_part(call: Any, wanted: tuple[str, ...]) -> bool:
+def _has_part(call: object, wanted: tuple[str, ...]) -> bool:
     found = source(call)
+    # A method that cannot be read still belongs to the package that registered it.
     methods = [*found.methods, *(broken.method for broken in found.unresolved)]
     homes = {str(call.__module__), *(method.module for method in methods)}
     return any(_inside(home, wanted) for home in homes)
 
 
 def _inside(name: str, wanted: tuple[str, ...]) -> bool:
+    # With the dot, because `mdtensor_units` is not inside `mdtensor`.
     return any(name == each or name.startswith(f"{each}.") for each in wanted)
 
 
@@ -409,6 +430,7 @@ def distribution(module: str) -> str:
         >>> distribution("mdtensor.quant.ops.arithmetic")
         'mdtensor'
     """
+    # Metadata knows top-level packages only.
     package = module.partition(".")[0]
     owners = _owners().get(package, ())
     return owners[0] if owners else package

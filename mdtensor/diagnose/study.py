@@ -39,7 +39,7 @@ class Contract:
         _CONTRACTS.pop((id(self.function), self.types), None)
 
 
-def contract(function: Any, /, *types: Any) -> Contract:
+def contract(function: object, /, *types: Any) -> Contract:
     """Promise that `function` has one method for all concrete arguments of `types`.
 
     `analyze` reports each broken promise as MDT012.

@@ -67,14 +67,14 @@ class Registration:
         self._description = inspect.cleandoc(self._text("the description", text))
         return self
 
-    def argument(self, name: str, type: Any = Any, doc: str = "") -> Self:
+    def argument(self, name: str, type: object = Any, doc: str = "") -> Self:
         """Add a parameter whose type chooses the method."""
         self._refuse_parameter(name, type, doc)
         self._arguments.append(Argument(name, type, doc))
         return self
 
     def attribute(
-        self, name: str, type: Any, default: Any = REQUIRED, doc: str = ""
+        self, name: str, type: object, default: object = REQUIRED, doc: str = ""
     ) -> Self:
         """Add a parameter that methods receive by keyword; required if no default."""
         self._refuse_parameter(name, type, doc)
@@ -159,12 +159,12 @@ class Registration:
     def _parts(self) -> list[Argument | Attribute]:
         return [*self._arguments, *self._attributes]
 
-    def _refuse_again(self, what: str, given: Any) -> None:
+    def _refuse_again(self, what: str, given: object) -> None:
         self._refuse_in_use()
         if given:
             raise self._error(f"{what} is given already", "Give it once")
 
-    def _refuse_parameter(self, name: Any, type: Any, doc: Any) -> None:
+    def _refuse_parameter(self, name: object, type: object, doc: object) -> None:
         self._refuse_in_use()
         if not is_name(name):
             fix = "Use an identifier"
@@ -177,7 +177,7 @@ class Registration:
         if not isinstance(doc, str):
             raise self._error(f"the documentation of {name} is {shown(doc)}", A_TEXT)
 
-    def _text(self, what: str, given: Any) -> str:
+    def _text(self, what: str, given: object) -> str:
         if not isinstance(given, str) or not given.strip():
             raise self._error(f"{what} is {shown(given)}", A_TEXT)
         return given

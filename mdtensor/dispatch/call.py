@@ -180,7 +180,7 @@ def _body(operation: Any, parts: dict[str, str]) -> str:
     return _ROUND.format(**parts, target="out", and_no_rule="")
 
 
-def target(out: Any, rounding: Any) -> Any:
+def target(out: object, rounding: object) -> Any:
     """Combine `out=` and `rounding=` into the one grid that methods receive.
 
     Args:

@@ -85,7 +85,7 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
 
 
 def wrong_type_error(
-    operation: Any, types: tuple[type, ...], name: str, given: type, want: str
+    operation: object, types: tuple[type, ...], name: str, given: type, want: str
 ) -> NoMethodError:
     """Return the error of an argument whose type the declaration rules out."""
     problem = f"{name} is {_cut(given.__name__, 48)}, not {_cut(want)}"
@@ -93,7 +93,7 @@ def wrong_type_error(
     return NoMethodError(problem, _remedy(given, name), call, types, (), name)
 
 
-def refuse_annotations(operation: Any, types: tuple[type, ...]) -> None:
+def refuse_annotations(operation: object, types: tuple[type, ...]) -> None:
     """Reject generic aliases such as `list[int]`, which plum cannot order.
 
     Raises:
@@ -205,7 +205,7 @@ def _way_out(
     return f"Use {' or '.join(found)}" if found else ""
 
 
-def _in_words(text: str, hint: Any) -> str:
+def _in_words(text: str, hint: object) -> str:
     """Return `text` with the names of kinds in words that users know."""
     for kind in members(hint):
         words = getattr(kind, "in_words", "")
@@ -278,7 +278,7 @@ def _is_refused(selection: Any) -> bool:
     return False
 
 
-def _is_plain(cls: Any) -> bool:
+def _is_plain(cls: object) -> bool:
     """Return whether `cls` is a tensor type that `astype` casts."""
     dtype = getattr(cls, "dtype", None)
     return isinstance(dtype, DType) and (_is_number(dtype) or dtype.kind == "bool")
@@ -318,7 +318,7 @@ def _is_exact(dtype: DType, to: DType) -> bool:
     )
 
 
-def _below(narrow: Any) -> Callable[[Any], bool]:
+def _below(narrow: object) -> Callable[[Any], bool]:
     return lambda wide: bool(plum.Signature(narrow) <= plum.Signature(wide))
 
 

@@ -45,7 +45,7 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[An
     return tuple(found)
 
 
-def _annotations(implementation: Any, name: str) -> dict[str, Any]:
+def _annotations(implementation: object, name: str) -> dict[str, Any]:
     """Return the annotations of the parameters; strings are evaluated.
 
     Raises:
@@ -72,13 +72,13 @@ def _annotations(implementation: Any, name: str) -> dict[str, Any]:
         raise RegistrationError(problem, fix) from None
 
 
-def _is_text(given: Any) -> bool:
+def _is_text(given: object) -> bool:
     return not isinstance(given, type) and any(
         isinstance(part, (str, ForwardRef)) for part in (given, *get_args(given))
     )
 
 
-def check_types(types: Any, name: str) -> None:
+def check_types(types: object, name: str) -> None:
     """Check that `types` are classes or unions of classes.
 
     Args:
@@ -90,11 +90,12 @@ def check_types(types: Any, name: str) -> None:
     if not isinstance(types, (tuple, list)) or not types:
         problem = f"types of a method of {name} are {shown(types)}"
         raise RegistrationError(problem, "Give a tuple with one for each argument")
+    # The place is named, because `types=` has no names of parameters.
     for at, given in enumerate(types):
         _check(f"place {at} of a method of {name}", given)
 
 
-def _check(place: str, given: Any) -> None:
+def _check(place: str, given: object) -> None:
     is_union = get_origin(given) in (Union, UnionType)
     # A union fits if one member does, so every member must be a class.
     for member in get_args(given) if is_union else (given,):
@@ -106,11 +107,11 @@ def _check(place: str, given: Any) -> None:
             raise RegistrationError(problem, "Use a class, or a union of classes")
 
 
-def _type_text(given: Any) -> str:
+def _type_text(given: object) -> str:
     return f"{given}".removeprefix("typing.") if get_origin(given) else shown(given)
 
 
-def _refuse_elements(place: str, member: Any) -> None:
+def _refuse_elements(place: str, member: object) -> None:
     if isinstance(member, (DType, np.dtype)):
         raise RegistrationError(
             f"{place} is annotated with {member}, a type of elements",
@@ -198,6 +199,7 @@ def misfits(
     """
     try:
         given = Parameters.of(function)
+    # Some builtins do not tell their parameters; the call itself will raise.
     except (TypeError, ValueError):
         return []
     return [*_misfits(declared, given, least, sequence)]

@@ -26,6 +26,8 @@ from mdtensor.html import small_table, tag
 #: Abstract classes of Python's numbers. A bool is not accepted as one.
 _NUMBERS = {int: Integral, float: Real}
 _ENTRY = re.compile(r"    (\w+(?:, \w+)*): ?(.*)")
+#: The modules of annotations that errors and signatures leave out.
+_HOMES = re.compile(r"\b(?:typing|collections\.abc|numpy)\.")
 REQUIRED = inspect.Parameter.empty
 
 
@@ -63,11 +65,13 @@ class Attribute:
     default: Any
     doc: str
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Return whether `value` has the type: an int is a float, a bool is neither."""
         given = type(value)
         for hint in members(self.type):
             kind = get_origin(hint) or hint
+            # The exact class is the usual case, and cheaper than the abstract classes
+            # of numbers.
             if kind is Any or not isinstance(kind, type) or given is kind:
                 return True
             # NumPy integers are integers too, but True for a size is a mistake.
@@ -110,10 +114,11 @@ class Described:
     def arguments(self) -> tuple[Argument, ...]:
         """Return the dispatched parameters.
 
-        A parameter without an annotation has the union of the methods' types.
+        A parameter without an annotation, or one of `object`, has the union of the
+        methods' types.
         """
         docs = parameter_docs(self.declaration)
-        types = parameter_types(self.declaration)
+        types = argument_types(self.declaration)
         return tuple(
             Argument(
                 name, types.get(name) or self._method_types(at), docs.get(name, "")
@@ -156,7 +161,7 @@ class Described:
             small_table(["method", "where"], rows),
         )
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Check that a value has the type of the attribute `name`.
 
         Raises:
@@ -187,7 +192,7 @@ class Described:
 
 
 def require_signature(
-    declaration: Any, category: Any, sequence: bool
+    declaration: object, category: object, sequence: bool
 ) -> inspect.Signature:
     """Return the signature of a declaration, or raise if it cannot be an operation.
 
@@ -235,6 +240,7 @@ def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
     names: list[str] = []
     if not any(line == "Args:" for line in lines):
         return found
+    # The loop goes on where the search for `Args:` stopped.
     for line in lines:
         if line and not line.startswith(" "):
             break
@@ -256,27 +262,35 @@ def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if hint is not Any}
 
 
-def is_name(given: Any) -> bool:
+# `object` is what a declaration writes for a tensor: it admits every class, and the
+# methods' types say more to a reader.
+def argument_types(declaration: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations that restrict arguments; `object` is left out as well."""
+    hints = parameter_types(declaration)
+    return {name: hint for name, hint in hints.items() if hint is not object}
+
+
+def is_name(given: object) -> bool:
     """Return whether `given` is a valid name for a parameter or an operation."""
     return isinstance(given, str) and given.isidentifier() and not iskeyword(given)
 
 
-def is_hint(given: Any) -> bool:
+def is_hint(given: object) -> bool:
     """Return whether `given` is a class, a union, or another type annotation."""
     is_type = isinstance(given, type) or get_origin(given) is not None
     return is_type or given is None or given is Any
 
 
-def type_name(hint: Any) -> str:
+def type_name(hint: object) -> str:
     """Return a short text for a class, a union or another annotation."""
     if get_origin(hint) in (Union, UnionType):
         return " | ".join(map(type_name, get_args(hint)))
     if isinstance(hint, type) and not get_args(hint):
         return "None" if hint is type(None) else hint.__name__
-    return str(hint).removeprefix("typing.")
+    return _HOMES.sub("", str(hint))
 
 
-def members(hint: Any) -> tuple[Any, ...]:
+def members(hint: object) -> tuple[Any, ...]:
     """Return the classes of a union, or a tuple of the one class."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
@@ -322,6 +336,7 @@ class Parameters:
 def _of_code(function: Any) -> Parameters:
     code, defaults = function.__code__, function.__defaults__ or ()
     count = code.co_argcount
+    # Names of parameters come first among a code's variables.
     placed = code.co_varnames[:count]
     optional = {*placed[count - len(defaults) :], *(function.__kwdefaults__ or ())}
     return Parameters(

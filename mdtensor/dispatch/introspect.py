@@ -70,11 +70,11 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     return replace(found, arguments=arguments, options=options)
 
 
-def _is_list(argument: Any) -> bool:
+def _is_list(argument: object) -> bool:
     return isinstance(argument, (list, tuple))
 
 
-def _type(argument: Any) -> type:
+def _type(argument: object) -> type:
     """Return the type by which an argument is dispatched."""
     if isinstance(argument, TensorSpec):
         argument = argument.type

@@ -35,7 +35,7 @@ from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
-    parameter_types,
+    argument_types,
     require_signature,
     type_name,
 )
@@ -143,7 +143,7 @@ class Operation(Described):
             self._methods[new.implementation] = new
             self._forget()
 
-    def items(self, arrays: Any) -> tuple[Any, ...]:
+    def items(self, arrays: object) -> tuple[Any, ...]:
         """Return the tensors of the one sequence that the operation takes."""
         if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
             call = f"{self.name}({type(arrays).__name__})"
@@ -169,6 +169,7 @@ class Operation(Described):
     def set_methods(self, methods: Iterable[Method]) -> None:
         """Replace all methods by these, which are not checked."""
         with self._lock:
+            # Not checked again: they come from this operation.
             self._methods = {new.implementation: new for new in methods}
             # plum cannot remove a method, so its function is made again.
             self._plum = plum.Dispatcher().abstract(bare(self.declaration))
@@ -245,7 +246,9 @@ class Operation(Described):
         call_errors.refuse_annotations(self, types)
         if not self.sequence and len(types) != len(self.dispatched):
             raise call_errors.no_method(self, types)
-        wanted = {} if self.sequence else parameter_types(self.declaration)
+        # One annotation stands for the whole sequence, and the types are those of its
+        # items.
+        wanted = {} if self.sequence else argument_types(self.declaration)
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)
             is_default = given is type(self.signature.parameters[name].default)
@@ -365,7 +368,7 @@ def generic(
 
 
 def method(
-    function: Any,
+    function: object,
     /,
     *,
     deduce: Callable[..., Any] | None = None,

@@ -16,7 +16,9 @@ from mdtensor.spec.spec import TensorSpec
 
 
 @generic(deduce=along, category="activation")
-def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None) -> Any:
+def softmax(
+    x: object, /, *, axis: int = -1, out: object = None, rounding: str | None = None
+) -> Any:
     """Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow.
 
     Args:
@@ -35,7 +37,7 @@ def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None)
 
 
 @generic(deduce=along, category="activation")
-def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
+def log_softmax(x: object, /, *, axis: int = -1) -> Any:
     """Return log(softmax(x)) along `axis`, without underflow.
 
     Args:
@@ -56,7 +58,7 @@ def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
 GELU = ("none", "tanh")
 
 
-def tuned(*divisors: str) -> Callable[..., TensorSpec]:
+def numeric_rule(*divisors: str) -> Callable[..., TensorSpec]:
     """Return a rule that keeps the shape; options are numbers, `divisors` not 0."""
 
     def rule(x: TensorSpec, **options: Any) -> TensorSpec:
@@ -68,23 +70,27 @@ def tuned(*divisors: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def bounded(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
+def infer_hardtanh(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
     """Infer type and shape of the argument; the bounds must be in order."""
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
+    # Written with `not`, so that a bound of NaN is rejected as well.
     if not low <= high:
         raise OptionError(f"min_val {low} is above max_val {high}", "Swap them")
     return x
 
 
-def approximated(x: TensorSpec, *, approximate: str) -> TensorSpec:
+def infer_gelu(x: TensorSpec, *, approximate: str) -> TensorSpec:
     """Infer type and shape of the argument."""
     choice(approximate, "approximate", GELU)
     return x
 
 
-def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
+def infer_prelu(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     """Infer type and shape of the first argument; one weight, or one per channel."""
+    # Axis 1 holds the channels, as in PyTorch. A vector has none, so it takes one
+    # weight.
     channels = x.shape[1] if x.ndim > 1 else 1
+    # A weight of unknown size passes: the call checks it.
     sizes = {1, channels, DYNAMIC}
     if weight.ndim > 1 or (channels != DYNAMIC and not set(weight.shape) <= sizes):
         raise ShapeError(
@@ -94,10 +100,11 @@ def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     return x
 
 
-def halved(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
+def infer_glu(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
     """Infer the type of the argument and half its size along `axis`."""
     at = normalize_axis(axis, x.ndim)
     size = x.shape[at]
+    # Halves of unequal size could not be multiplied.
     if size != DYNAMIC and size % 2:
         raise ShapeError(
             f"axis {at} of size {size} does not split into halves", "Make it even"
@@ -107,7 +114,7 @@ def halved(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
 
 
 @generic(deduce=same)
-def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def relu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return max(x, 0), element by element; NaN stays NaN.
 
     Args:
@@ -125,7 +132,7 @@ def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def relu6(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return min(max(x, 0), 6), element by element.
 
     Args:
@@ -142,15 +149,15 @@ def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=bounded)
+@generic(deduce=infer_hardtanh)
 def hardtanh(
-    x: Any,
+    x: object,
     /,
     *,
     min_val: float = -1.0,
     max_val: float = 1.0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return min(max(x, min_val), max_val), element by element.
 
@@ -173,13 +180,13 @@ def hardtanh(
 
 @generic(deduce=same)
 def hardsigmoid(
-    x: Any,
+    x: object,
     /,
     *,
     alpha: float = 1 / 6,
     beta: float = 0.5,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return min(max(alpha · x + beta, 0), 1), element by element.
 
@@ -198,7 +205,7 @@ def hardsigmoid(
 
 
 @generic(deduce=same)
-def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def hardswish(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · min(max(x + 3, 0), 6) / 6, element by element.
 
     Args:
@@ -214,9 +221,14 @@ def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=tuned())
+@generic(deduce=numeric_rule())
 def leaky_relu(
-    x: Any, /, *, negative_slope: float = 0.01, out: Any = None, rounding: Any = None
+    x: object,
+    /,
+    *,
+    negative_slope: float = 0.01,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x where x > 0, else negative_slope · x.
 
@@ -234,8 +246,8 @@ def leaky_relu(
     """
 
 
-@generic(deduce=sloped)
-def prelu(x: Any, weight: Any, /) -> Any:
+@generic(deduce=infer_prelu)
+def prelu(x: object, weight: object, /) -> Any:
     """Return x where x > 0, else weight · x.
 
     Args:
@@ -255,8 +267,10 @@ def prelu(x: Any, weight: Any, /) -> Any:
     """
 
 
-@generic(deduce=tuned())
-def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None) -> Any:
+@generic(deduce=numeric_rule())
+def elu(
+    x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
+) -> Any:
     """Return x where x > 0, else alpha · (exp(x) - 1).
 
     Args:
@@ -274,7 +288,7 @@ def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None)
 
 
 @generic(deduce=same)
-def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def selu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return 1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
 
     Args:
@@ -290,9 +304,9 @@ def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=tuned("alpha"))
+@generic(deduce=numeric_rule("alpha"))
 def celu(
-    x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None
+    x: object, /, *, alpha: float = 1.0, out: object = None, rounding: str | None = None
 ) -> Any:
     """Return max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
 
@@ -314,7 +328,7 @@ def celu(
 
 
 @generic(deduce=same)
-def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sigmoid(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return 1 / (1 + exp(-x)), computed without overflow.
 
     Args:
@@ -331,7 +345,7 @@ def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def logsigmoid(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return log(1 / (1 + exp(-x))), computed without overflow.
 
     Args:
@@ -347,15 +361,15 @@ def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=tuned("beta"))
+@generic(deduce=numeric_rule("beta"))
 def softplus(
-    x: Any,
+    x: object,
     /,
     *,
     beta: float = 1.0,
     threshold: float = 20.0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return log(1 + exp(beta · x)) / beta, computed without overflow.
 
@@ -382,7 +396,7 @@ def softplus(
 
 
 @generic(deduce=same)
-def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def softsign(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x / (1 + abs(x)), element by element.
 
     Args:
@@ -399,7 +413,7 @@ def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def silu(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · sigmoid(x), also called swish.
 
     Args:
@@ -416,7 +430,7 @@ def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def mish(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · tanh(softplus(x)), element by element.
 
     Args:
@@ -432,9 +446,14 @@ def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """
 
 
-@generic(deduce=approximated)
+@generic(deduce=infer_gelu)
 def gelu(
-    x: Any, /, *, approximate: str = "none", out: Any = None, rounding: Any = None
+    x: object,
+    /,
+    *,
+    approximate: str = "none",
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x · Φ(x) = x · (1 + erf(x / √2)) / 2.
 
@@ -456,8 +475,8 @@ def gelu(
     """
 
 
-@generic(deduce=halved)
-def glu(x: Any, /, *, axis: int = -1) -> Any:
+@generic(deduce=infer_glu)
+def glu(x: object, /, *, axis: int = -1) -> Any:
     """Return a · sigmoid(b), where a and b are the halves of x along `axis`.
 
     Args:

@@ -15,7 +15,9 @@ from mdtensor.spec.elementwise import arithmetic, clip_spec, component, fraction
 
 
 @generic(deduce=arithmetic)
-def add(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def add(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the sum of two tensors, element by element.
 
     Args:
@@ -41,7 +43,9 @@ def add(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def sub(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sub(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return x1 - x2, element by element; wraps and rounds as `add` does.
 
     Args:
@@ -59,7 +63,9 @@ def sub(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def mul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def mul(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return x1 · x2, element by element; wraps and rounds as `add` does.
 
     Args:
@@ -79,7 +85,9 @@ def mul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=fractional)
-def div(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def div(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754).
 
     Args:
@@ -100,7 +108,7 @@ def div(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: object, x2: object, /) -> Any:
     """Return floor(x1 / x2), Python's `//`; the floor of an infinity is itself.
 
     Args:
@@ -124,7 +132,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=arithmetic)
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: object, x2: object, /) -> Any:
     """Return x1 - floor(x1 / x2) · x2, Python's `%`, with the sign of x2.
 
     Args:
@@ -144,7 +152,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=arithmetic)
-def pow(x1: Any, x2: Any, /) -> Any:
+def pow(x1: object, x2: object, /) -> Any:
     """Return x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1.
 
     Args:
@@ -164,7 +172,7 @@ def pow(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def neg(x: Any, /) -> Any:
+def neg(x: object, /) -> Any:
     """Return -x. The smallest signed integer and unsigned integers wrap.
 
     Args:
@@ -180,7 +188,7 @@ def neg(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def positive(x: Any, /) -> Any:
+def positive(x: object, /) -> Any:
     """Return a copy of x.
 
     Args:
@@ -196,7 +204,7 @@ def positive(x: Any, /) -> Any:
 
 
 @generic(deduce=component)
-def abs(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def abs(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return |x|. The smallest signed integer wraps to itself.
 
     Args:
@@ -216,7 +224,7 @@ def abs(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def sign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sign(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return -1, 0 or 1; z / |z| for complex numbers, NaN for NaN, 0.0 for -0.0.
 
     Args:
@@ -233,7 +241,7 @@ def sign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def square(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def square(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x · x; wraps and rounds as `mul` does.
 
     Args:
@@ -250,7 +258,7 @@ def square(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def reciprocal(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def reciprocal(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return 1 / x; the reciprocal of 0 is an infinity.
 
     Args:
@@ -267,7 +275,9 @@ def reciprocal(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def minimum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def minimum(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the smaller of x1 and x2; NaN if either is NaN.
 
     Args:
@@ -286,7 +296,9 @@ def minimum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> An
 
 
 @generic(deduce=arithmetic)
-def maximum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def maximum(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the larger of x1 and x2; NaN if either is NaN.
 
     Args:
@@ -306,13 +318,13 @@ def maximum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> An
 
 @generic(deduce=clip_spec)
 def clip(
-    x: Any,
+    x: object,
     /,
-    min: Any = None,
-    max: Any = None,
+    min: object = None,
+    max: object = None,
     *,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return min(max(x, `min`), `max`); None leaves a side open.
 
@@ -343,7 +355,7 @@ def clip(
 
 
 @generic(deduce=component)
-def real(x: Any, /) -> Any:
+def real(x: object, /) -> Any:
     """Return the real part; a copy for real numbers.
 
     Args:
@@ -362,7 +374,7 @@ def real(x: Any, /) -> Any:
 
 
 @generic(deduce=component)
-def imag(x: Any, /) -> Any:
+def imag(x: object, /) -> Any:
     """Return the imaginary part.
 
     Args:
@@ -381,7 +393,7 @@ def imag(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def conj(x: Any, /) -> Any:
+def conj(x: object, /) -> Any:
     """Return the complex conjugate; a copy for real numbers.
 
     Args:
@@ -400,7 +412,7 @@ def conj(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def floor(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the largest integer that is at most x.
 
     Args:
@@ -417,7 +429,7 @@ def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def ceil(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the smallest integer that is at least x.
 
     Args:
@@ -434,7 +446,7 @@ def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def trunc(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return x without its fraction: rounded toward zero.
 
     Args:
@@ -451,7 +463,7 @@ def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def round(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def round(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the integer nearest to x; ties go to the even one.
 
     Args:

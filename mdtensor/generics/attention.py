@@ -15,23 +15,25 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of attention, embedding and one-hot coding.
 
 
-def attended(
+def infer_attention(
     query: TensorSpec,
     key: TensorSpec,
     value: TensorSpec,
     *,
-    attn_mask: Any = None,
+    attn_mask: object = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> TensorSpec:
     """Infer the promoted type and [..., l, v]."""
     q, k, v = query.shape, key.shape, value.shape
+    # Checked before the sizes are read, which vectors do not have.
     if min(map(len, (q, k, v))) < 2:
         raise ShapeError("query, key and value need at least 2 axes", "Use [..., l, e]")
     for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
         if one != other and DYNAMIC not in (one, other):
             what = "query and key" if name == "widths" else "key and value"
             raise ShapeError(f"{name} of {what} differ, {one} and {other}")
+    # None stands for 1 / √e, which depends on the width of the query.
     if scale is not None:
         number(scale, "scale")
     batch = broadcast_shapes(q[:-2], k[:-2], v[:-2])
@@ -45,26 +47,32 @@ def attended(
 
 def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
     """Raise unless `mask` fits `scores` and is the only mask."""
+    # Not `is_tensor`: the message names the element type if there is one.
     dtype = getattr(mask, "dtype", None)
     known = dtype if isinstance(dtype, dtypes.DType) else None
     if known is None or not (known is dtypes.bool_ or known.is_floating):
         shown = known or type(mask).__name__
         raise OptionError(f"attn_mask is of {shown}", "Use a tensor of bools or floats")
+    # Both together would need a rule for their conflict; PyTorch rejects them as well.
     if is_causal:
         raise OptionError("attn_mask and is_causal are both given", "Pass one")
+    # The mask may repeat over the batch, but must not add axes to the scores.
     if not are_like(broadcast_shapes(mask.shape, scores), scores):
         raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
 
 
-def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
+def infer_embedding(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
     """Infer the type of the weight and [*indices.shape, e]."""
+    # One row for each index: with more axes a row would be a matrix.
     if weight.ndim != 2:
         raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
     return weight.with_shape((*indices.shape, weight.shape[1]))
 
 
-def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
+def infer_one_hot(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     """Infer int64 and a new last axis, whose size is unknown unless given."""
+    # 0 classes could hold no index at all, so it is a mistake, unlike -1, which counts
+    # them.
     if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
         raise OptionError(
             f"num_classes is {shown(num_classes)}", "Use an integer from 1 on, or -1"
@@ -73,14 +81,14 @@ def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))
 
 
-@generic(deduce=attended)
+@generic(deduce=infer_attention)
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: object,
+    key: object,
+    value: object,
     /,
     *,
-    attn_mask: Any = None,
+    attn_mask: object = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Any:
@@ -114,8 +122,8 @@ def scaled_dot_product_attention(
     """
 
 
-@generic(deduce=embedded)
-def embedding(indices: Any, weight: Any, /) -> Any:
+@generic(deduce=infer_embedding)
+def embedding(indices: object, weight: object, /) -> Any:
     """Return weight[indices], one row of a matrix for each index.
 
     Args:
@@ -138,8 +146,8 @@ def embedding(indices: Any, weight: Any, /) -> Any:
     """
 
 
-@generic(deduce=counted)
-def one_hot(x: Any, /, num_classes: int = -1) -> Any:
+@generic(deduce=infer_one_hot)
+def one_hot(x: object, /, num_classes: int = -1) -> Any:
     """Return 1 where the position on a new last axis equals the element, else 0.
 
     Args:

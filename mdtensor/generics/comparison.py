@@ -9,7 +9,7 @@ from mdtensor.spec.elementwise import bitwise, comparison, same
 
 
 @generic(deduce=comparison)
-def equal(x1: Any, x2: Any, /) -> Any:
+def equal(x1: object, x2: object, /) -> Any:
     """Return whether x1 = x2 as numbers, whatever their types; NaN equals nothing.
 
     Args:
@@ -30,7 +30,7 @@ def equal(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=comparison)
-def not_equal(x1: Any, x2: Any, /) -> Any:
+def not_equal(x1: object, x2: object, /) -> Any:
     """Return whether x1 ≠ x2, compared exactly as in `equal`.
 
     Args:
@@ -47,7 +47,7 @@ def not_equal(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=comparison)
-def less(x1: Any, x2: Any, /) -> Any:
+def less(x1: object, x2: object, /) -> Any:
     """Return whether x1 < x2, compared exactly as in `equal`.
 
     Args:
@@ -64,7 +64,7 @@ def less(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=comparison)
-def less_equal(x1: Any, x2: Any, /) -> Any:
+def less_equal(x1: object, x2: object, /) -> Any:
     """Return whether x1 ≤ x2, compared exactly as in `equal`.
 
     Args:
@@ -81,7 +81,7 @@ def less_equal(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=comparison)
-def greater(x1: Any, x2: Any, /) -> Any:
+def greater(x1: object, x2: object, /) -> Any:
     """Return whether x1 > x2, compared exactly as in `equal`.
 
     Args:
@@ -98,7 +98,7 @@ def greater(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=comparison)
-def greater_equal(x1: Any, x2: Any, /) -> Any:
+def greater_equal(x1: object, x2: object, /) -> Any:
     """Return whether x1 ≥ x2, compared exactly as in `equal`.
 
     Args:
@@ -118,7 +118,7 @@ def greater_equal(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def logical_and(x1: Any, x2: Any, /) -> Any:
+def logical_and(x1: object, x2: object, /) -> Any:
     """Return whether both elements are true.
 
     Args:
@@ -135,7 +135,7 @@ def logical_and(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def logical_or(x1: Any, x2: Any, /) -> Any:
+def logical_or(x1: object, x2: object, /) -> Any:
     """Return whether at least one element is true; operands as in `logical_and`.
 
     Args:
@@ -152,7 +152,7 @@ def logical_or(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def logical_xor(x1: Any, x2: Any, /) -> Any:
+def logical_xor(x1: object, x2: object, /) -> Any:
     """Return whether exactly one element is true; operands as in `logical_and`.
 
     Args:
@@ -169,7 +169,7 @@ def logical_xor(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: object, /) -> Any:
     """Return whether x is false.
 
     Args:
@@ -185,7 +185,7 @@ def logical_not(x: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def bitwise_and(x1: Any, x2: Any, /) -> Any:
+def bitwise_and(x1: object, x2: object, /) -> Any:
     """Return the bits that are set in both elements.
 
     Args:
@@ -205,7 +205,7 @@ def bitwise_and(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def bitwise_or(x1: Any, x2: Any, /) -> Any:
+def bitwise_or(x1: object, x2: object, /) -> Any:
     """Return the bits that are set in at least one element.
 
     Args:
@@ -222,7 +222,7 @@ def bitwise_or(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def bitwise_xor(x1: Any, x2: Any, /) -> Any:
+def bitwise_xor(x1: object, x2: object, /) -> Any:
     """Return the bits that are set in exactly one element.
 
     Args:
@@ -239,7 +239,7 @@ def bitwise_xor(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def bitwise_invert(x: Any, /) -> Any:
+def bitwise_invert(x: object, /) -> Any:
     """Invert each bit: -1 - x for signed integers, `not` for bools.
 
     Args:
@@ -255,7 +255,7 @@ def bitwise_invert(x: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
+def bitwise_left_shift(x1: object, x2: object, /) -> Any:
     """Return x1 · 2**x2, wrapped; 0 once x2 reaches the width of the type.
 
     Args:
@@ -275,7 +275,7 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=bitwise)
-def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
+def bitwise_right_shift(x1: object, x2: object, /) -> Any:
     """Return floor(x1 / 2**x2); 0 or -1 once x2 reaches the type's width.
 
     Args:

@@ -8,6 +8,7 @@ from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.promotion import result_type
 from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import Integers, Shape
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import (
     check_image,
@@ -24,57 +25,65 @@ from mdtensor.spec.windows import (
 
 # Shape rules of convolution and pooling.
 
+#: Height and width, where None keeps the size of the image.
+OutputSize = Integers | tuple[int | None, ...] | list[int | None] | None
 
-def convolution(
+
+def infer_conv2d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
     **_: Any,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
+    # The options are read before the shapes, whose errors count positions of this
+    # window.
     window = conv_window(w.shape, stride, padding, dilation)
     shape = conv_shape(x.shape, w.shape, b.shape if b else None, window, groups)
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def convolution1d(
+def infer_conv1d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, ol]."""
+    # Ranks are checked here, because the image of height 1 below would be reported with
+    # axes that the caller did not pass.
     if x.ndim != 3 or w.ndim != 3:
         raise ShapeError(
             f"signal has {x.ndim} axes and weights {w.ndim}",
             "Use [n, c, l] and [out, c / groups, k]",
         )
     window = conv1d_window(w.shape, stride, padding, dilation)
+    # A signal is an image of height 1, so both share one set of shape rules.
     shapes = flat_image(x.shape), flat_image(w.shape), b.shape if b else None
     n, out, _, length = conv_shape(*shapes, window, groups)
     result = x.with_dtype(result_type(*filter(None, (x, w, b))))
     return result.with_shape((n, out, length))
 
 
-def transposed_convolution(
+def infer_conv_transpose2d(
     x: TensorSpec,
     w: TensorSpec,
     b: TensorSpec | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    output_padding: Integers = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: Integers = 1,
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
     window = conv_window(w.shape, stride, padding, dilation)
@@ -83,55 +92,59 @@ def transposed_convolution(
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def pooling(
+def infer_pool2d(
     x: TensorSpec,
     *,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Integers,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
+    # Checked here for all pools: it does not change the shape, so no later step would
+    # notice a wrong one.
     flag(count_include_pad, "count_include_pad")
     window = pool_window(kernel_size, stride, padding)
     return x.with_shape(x.shape[:2] + window.slide(x.shape[2], x.shape[3], ceil_mode))
 
 
-def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
+def infer_global_pool2d(x: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the type of the argument and [n, c, 1, 1]."""
     check_image(x.shape)
     return x.with_shape((*x.shape[:2], 1, 1))
 
 
-def pooling1d(
+def infer_pool1d(
     x: TensorSpec,
     *,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Integers,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, ol]."""
     check_signal(x.shape)
+    # As for images: nothing after this reads the option before the kernel runs.
     flag(count_include_pad, "count_include_pad")
     window = pool1d_window(kernel_size, stride, padding)
     return x.with_shape((*x.shape[:2], window.slide(1, x.shape[2], ceil_mode)[1]))
 
 
-def adaptive_pooling(x: TensorSpec, *, output_size: Any) -> TensorSpec:
+def infer_adaptive_pool2d(x: TensorSpec, *, output_size: OutputSize) -> TensorSpec:
     """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
+    # Windows that cover an empty image would all be empty, without a mean or a maximum.
     if 0 in x.shape[2:]:
         raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
-    return x.with_shape((*x.shape[:2], *adapted_size(output_size, x.shape[2:])))
+    return x.with_shape((*x.shape[:2], *adaptive_size(output_size, x.shape[2:])))
 
 
-def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
+def adaptive_size(output_size: OutputSize, size: Shape) -> tuple[int, int]:
     """Return height and width from one integer or two; None keeps the size."""
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = output_size if output_size is not None else (None, None)
@@ -139,6 +152,8 @@ def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
             raise OptionError(
                 f"output_size is {shown(output_size)}", "Use one or two sizes"
             )
+        # A placeholder that passes the check of sizes; the loop below puts the size of
+        # the image there.
         known = [1 if n is None else n for n in given]
         wanted = pair(known, "output_size", 1)
         kept = zip(given, wanted, size, strict=True)
@@ -147,19 +162,19 @@ def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
     return pair(output_size, "output_size", 1)
 
 
-@generic(deduce=convolution)
+@generic(deduce=infer_conv2d)
 def conv2d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return the 2-D cross-correlation of images with a bank of filters.
 
@@ -192,16 +207,16 @@ def conv2d(
     """
 
 
-@generic(deduce=convolution1d)
+@generic(deduce=infer_conv1d)
 def conv1d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    dilation: Integers = 1,
     groups: int = 1,
 ) -> Any:
     """Return the 1-D cross-correlation of signals with a bank of filters.
@@ -229,18 +244,18 @@ def conv1d(
     """
 
 
-@generic(deduce=transposed_convolution)
+@generic(deduce=infer_conv_transpose2d)
 def conv_transpose2d(
-    x: Any,
-    w: Any,
-    b: Any = None,
+    x: object,
+    w: object,
+    b: object = None,
     /,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: Integers = 1,
+    padding: Integers = 0,
+    output_padding: Integers = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: Integers = 1,
 ) -> Any:
     """Return the transpose of `conv2d`: each element adds a scaled filter.
 

@@ -11,41 +11,54 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.device import device as find_device
+from mdtensor.device import Device, device as find_device
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import fit_scalar, is_weak
-from mdtensor.spec.options import flag
+from mdtensor.spec.options import DTypeName, flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.type_info import isdtype
 
 # Shape rules of operations that make tensors like others.
 
 
-def like(
-    x: TensorSpec, *, dtype: Any = None, device: Any = None, **_: Any
+def infer_like(
+    x: TensorSpec,
+    *,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
+    **_: Any,
 ) -> TensorSpec:
     """Infer the shape of the argument, and its type and device unless given."""
+    # The device comes second: it has one class for each element type.
     typed = x if dtype is None else x.with_dtype(dtypes.dtype(dtype))
     if device is None:
         return typed
     return replace(typed, type=typed.type.with_device(find_device(device)))
 
 
-def filled(
-    x: TensorSpec, *, fill_value: Any, dtype: Any = None, device: Any = None
+def infer_full_like(
+    x: TensorSpec,
+    *,
+    fill_value: object,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> TensorSpec:
-    """Infer as `like`; the type must hold the value, if it is a Python number."""
-    found = like(x, dtype=dtype, device=device)
+    """Infer as `infer_like`; the type must hold the value, if it is a Python number."""
+    found = infer_like(x, dtype=dtype, device=device)
+    # `fit_scalar` would accept 0 and 1, which equal False and True; but a number for a
+    # bool is a mistake.
     if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
         raise CastError("bool does not hold numbers", "Give True or False")
+    # Other values, such as arrays, are checked by the cast when the call runs.
     if is_weak(fill_value):
         fit_scalar(fill_value, found.dtype)
     return found
 
 
-def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
+def infer_triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must be matrices."""
+    # NumPy makes a matrix of a vector here; the array API requires matrices.
     if x.ndim < 2:
         raise ShapeError(
             f"a matrix has at least 2 dimensions, x has {x.ndim}", "Give at least 2"
@@ -54,14 +67,18 @@ def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
     return x
 
 
-def check_diagonal(k: Any) -> None:
+def check_diagonal(k: object) -> None:
     """Raise unless `k` is an integer; it may lie outside of the matrix."""
+    # Not `is_size`: a diagonal of any distance is fine, it only leaves everything or
+    # nothing.
     if not isinstance(k, Integral) or isinstance(k, bool):
         raise OptionError(f"k is {shown(k)}", "Use an integer")
 
 
-@generic(deduce=like)
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+@generic(deduce=infer_like)
+def empty_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor with the shape of `x` and undefined elements.
 
     Args:
@@ -77,9 +94,14 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """
 
 
-@generic(deduce=filled)
+@generic(deduce=infer_full_like)
 def full_like(
-    x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None
+    x: object,
+    /,
+    fill_value: object,
+    *,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> Any:
     """Return a tensor with the shape of `x`, filled with `fill_value`.
 
@@ -100,8 +122,10 @@ def full_like(
     """
 
 
-@generic(deduce=like)
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+@generic(deduce=infer_like)
+def ones_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of ones with the shape of `x`.
 
     Args:
@@ -117,8 +141,10 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """
 
 
-@generic(deduce=like)
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+@generic(deduce=infer_like)
+def zeros_like(
+    x: object, /, *, dtype: DTypeName | None = None, device: Device | str | None = None
+) -> Any:
     """Return a tensor of zeros with the shape of `x`.
 
     Args:
@@ -134,8 +160,8 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """
 
 
-@generic(deduce=triangle)
-def tril(x: Any, /, *, k: int = 0) -> Any:
+@generic(deduce=infer_triangle)
+def tril(x: object, /, *, k: int = 0) -> Any:
     """Return the lower triangles of matrices, with zeros above diagonal `k`.
 
     Args:
@@ -154,8 +180,8 @@ def tril(x: Any, /, *, k: int = 0) -> Any:
     """
 
 
-@generic(deduce=triangle)
-def triu(x: Any, /, *, k: int = 0) -> Any:
+@generic(deduce=infer_triangle)
+def triu(x: object, /, *, k: int = 0) -> Any:
     """Return the upper triangles of matrices, with zeros below diagonal `k`.
 
     Args:
@@ -177,20 +203,27 @@ def triu(x: Any, /, *, k: int = 0) -> Any:
 # Shape rules of conversions to another element type or device.
 
 
-def cast(
-    x: TensorSpec, dtype: Any, *, copy: Any = True, device: Any = None, **_: Any
+def infer_astype(
+    x: TensorSpec,
+    dtype: object,
+    *,
+    copy: bool = True,
+    device: Device | str | None = None,
+    **_: Any,
 ) -> TensorSpec:
     """Infer another element type, and device if one is given; same shape."""
     flag(copy, "copy")
     wanted = dtypes.dtype(dtype)
     found = x.with_dtype(wanted)
+    # Quantized types need a grid, which a name of a type does not have, so this raises
+    # and names `quantize`.
     found.type.of_numbers()
     if not isdtype(wanted, ("bool", "numeric")):
         raise CastError(f"{wanted} is not a type of plain numbers")
-    return found if device is None else moved(found, device)
+    return found if device is None else infer_to(found, device)
 
 
-def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
+def infer_to(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
     """Infer the same element type and shape on another device."""
     return replace(x, type=x.type.with_device(find_device(device)))
 
@@ -198,14 +231,14 @@ def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
 # Conversion to another element type or device.
 
 
-@generic(deduce=cast)
+@generic(deduce=infer_astype)
 def astype(
-    x: Any,
-    dtype: Any,
+    x: object,
+    dtype: object,
     /,
     *,
     copy: bool = True,
-    device: Any = None,
+    device: Device | str | None = None,
     casting: str = "check",
 ) -> Any:
     """Convert `x` to another element type; the only way to narrow a type.
@@ -251,8 +284,8 @@ def astype(
     """
 
 
-@generic(deduce=moved)
-def to(x: Any, device: Any, /) -> Any:
+@generic(deduce=infer_to)
+def to(x: object, device: object, /) -> Any:
     """Copy `x` to `device`; the only operation that moves a tensor between devices.
 
     Args:

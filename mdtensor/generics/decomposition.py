@@ -48,53 +48,62 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
+def infer_cholesky(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
+    # The option is checked first: it is wrong for matrices of any shape.
     flag(upper, "upper")
     check_solvable(x)
     check_square(x.shape)
     return x
 
 
-def spectrum(x: TensorSpec) -> TensorSpec:
+def infer_eigvalsh(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., m]."""
-    return component(triangle(x)).with_shape(x.shape[:-1])
+    # Eigenvalues of Hermitian matrices are real, so complex matrices give real ones.
+    return component(infer_cholesky(x)).with_shape(x.shape[:-1])
 
 
-def eigenpairs(x: TensorSpec) -> EighResult:
+def infer_eigh(x: TensorSpec) -> EighResult:
     """Infer [..., m] of the real type and [..., m, m] of the argument's type."""
-    return EighResult(spectrum(x), x)
+    return EighResult(infer_eigvalsh(x), x)
 
 
-def complex_eigenpairs(x: TensorSpec) -> EigResult:
+def infer_eig(x: TensorSpec) -> EigResult:
     """Infer [..., m] and [..., m, m] of the complex type."""
-    values = complex_spectrum(x)
+    # A real matrix may have complex eigenvalues. A type that depended on the elements
+    # could not be inferred (decision 0010).
+    values = infer_eigvals(x)
     return EigResult(values, values.with_shape(x.shape))
 
 
-def complex_spectrum(x: TensorSpec) -> TensorSpec:
+def infer_eigvals(x: TensorSpec) -> TensorSpec:
     """Infer [..., m] of the complex type."""
-    values = spectrum(x)
+    values = infer_eigvalsh(x)
+    # The table is used instead of promotion, whose rules a program may change (decision
+    # 0008).
     return values.with_dtype(COMPLEX[values.dtype])
 
 
-def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
+def infer_qr(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
     """Infer [..., m, k] and [..., k, n]; k is m or the smaller of m and n."""
+    # Called before the shape is unpacked, because it raises for fewer than two axes.
     smaller = _smaller(x)
     *stack, m, n = x.shape
     k = m if choice(mode, "mode", MODES) == "complete" else smaller
     return QRResult(x.with_shape((*stack, m, k)), x.with_shape((*stack, k, n)))
 
 
-def singular_values(x: TensorSpec) -> TensorSpec:
+def infer_svdvals(x: TensorSpec) -> TensorSpec:
     """Infer the real type and [..., k]."""
+    # Singular values are lengths, so they are real for complex matrices as well.
     return component(x).with_shape((*x.shape[:-2], _smaller(x)))
 
 
-def singular(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
+def infer_svd(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
     """Infer [..., m, m], [..., k], [..., n, n]; the outer two cut to k unless full."""
-    values, (*stack, m, n) = singular_values(x), x.shape
+    values, (*stack, m, n) = infer_svdvals(x), x.shape
     is_full = flag(full_matrices, "full_matrices")
+    # Both outer factors are cut to the same size, so that U · diag(S) · Vh still fits.
     left, right = (m, n) if is_full else values.shape[-1:] * 2
     return SVDResult(
         x.with_shape((*stack, m, left)), values, x.with_shape((*stack, right, n))
@@ -105,11 +114,13 @@ def _smaller(x: TensorSpec) -> int:
     check_solvable(x)
     check_matrix(x.shape)
     m, n = x.shape[-2:]
+    # The smaller of two sizes is unknown even if one is known: the other may be below
+    # it.
     return DYNAMIC if DYNAMIC in (m, n) else min(m, n)
 
 
-@generic(deduce=triangle)
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+@generic(deduce=infer_cholesky)
+def cholesky(x: object, /, *, upper: bool = False) -> Any:
     """Return the lower triangular L with x = L · Lᴴ.
 
     Args:
@@ -131,8 +142,8 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """
 
 
-@generic(deduce=orthogonal_triangular)
-def qr(x: Any, /, *, mode: str = "reduced") -> Any:
+@generic(deduce=infer_qr)
+def qr(x: object, /, *, mode: str = "reduced") -> Any:
     """Return Q with orthonormal columns and upper triangular R with x = Q · R.
 
     Args:
@@ -158,8 +169,8 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     """
 
 
-@generic(deduce=singular)
-def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
+@generic(deduce=infer_svd)
+def svd(x: object, /, *, full_matrices: bool = True) -> Any:
     """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ.
 
     Args:
@@ -184,8 +195,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
     """
 
 
-@generic(deduce=singular_values)
-def svdvals(x: Any, /) -> Any:
+@generic(deduce=infer_svdvals)
+def svdvals(x: object, /) -> Any:
     """Return the singular values of each matrix in descending order.
 
     Args:
@@ -206,8 +217,8 @@ def svdvals(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=complex_eigenpairs)
-def eig(x: Any, /) -> Any:
+@generic(deduce=infer_eig)
+def eig(x: object, /) -> Any:
     """Return the eigenvalues and V with x · V = V · diag(eigenvalues).
 
     Args:
@@ -231,8 +242,8 @@ def eig(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=complex_spectrum)
-def eigvals(x: Any, /) -> Any:
+@generic(deduce=infer_eigvals)
+def eigvals(x: object, /) -> Any:
     """Return the eigenvalues of square matrices, in no particular order.
 
     Args:
@@ -253,8 +264,8 @@ def eigvals(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=eigenpairs)
-def eigh(x: Any, /) -> Any:
+@generic(deduce=infer_eigh)
+def eigh(x: object, /) -> Any:
     """Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ.
 
     Args:
@@ -278,8 +289,8 @@ def eigh(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=spectrum)
-def eigvalsh(x: Any, /) -> Any:
+@generic(deduce=infer_eigvalsh)
+def eigvalsh(x: object, /) -> Any:
     """Return the eigenvalues of symmetric or Hermitian matrices, ascending.
 
     Args:

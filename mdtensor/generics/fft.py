@@ -16,6 +16,8 @@ from mdtensor.spec.elementwise import component
 from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     Shape,
     integers,
     is_size,
@@ -34,8 +36,8 @@ SPECTRA = {
 }
 
 
-def transform(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+def infer_fft(
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer the type of the argument; `axis` gets n elements."""
     choice(norm, "norm", NORMS)
@@ -43,50 +45,68 @@ def transform(
     return _with_size(x, at, length(n, x.shape[at]))
 
 
-def transform_to_half(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+def infer_rfft(
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
-    found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
+    found = infer_fft(_spectrum(x), n=n, axis=axis, norm=norm)
+    # The other half is the mirror image of a real signal's spectrum, so it is not
+    # stored.
     return _with_size(found, axis, _half(found.shape[axis]))
 
 
-def transform_from_half(
-    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+def infer_irfft(
+    x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
     """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
+    # Not by `infer_fft`: there, the length of the argument is the default length of the
+    # result, and here it holds only half of the frequencies.
     choice(norm, "norm", NORMS)
     at = normalize_axis(axis, x.ndim)
     return _with_size(component(x), at, length(n, _full(x.shape[at])))
 
 
-def transform_n(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+def infer_fftn(
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer the type of the argument; the axes get the sizes `s`."""
     choice(norm, "norm", NORMS)
     return _with_sizes(x, *lengths(x.shape, s, axes))
 
 
-def transform_n_to_half(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+def infer_rfftn(
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer a complex type; the last axis gets the frequencies from 0."""
     choice(norm, "norm", NORMS)
     sizes, order = lengths(x.shape, s, axes)
+    # One axis is halved, so there must be one; the other transforms accept none.
     check_some(order)
+    # The last axis that is named is halved, not the last axis of the shape.
     return _with_sizes(_spectrum(x), (*sizes[:-1], _half(sizes[-1])), order)
 
 
-def transform_n_from_half(
-    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+def infer_irfftn(
+    x: TensorSpec,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> TensorSpec:
     """Infer a real type and the sizes `s`, the last one else 2 · (m - 1)."""
     choice(norm, "norm", NORMS)
     return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
 
 
-def shifted(x: TensorSpec, *, axes: Any = None) -> TensorSpec:
+def infer_fftshift(x: TensorSpec, *, axes: Axes | None = None) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axes, x.ndim)
     return x
@@ -99,6 +119,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
         OptionError: n is not an integer, or below 1.
         ShapeError: the axis is empty.
     """
+    # An empty signal has no spectrum, but with n it is padded to zeros.
     if n is None:
         if size == 0:
             raise ShapeError("the transformed axis is empty", f"Give {name} from 1")
@@ -109,7 +130,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
 
 
 def lengths(
-    shape: Shape, s: Any, axes: Any, *, is_half: bool = False
+    shape: Shape, s: object, axes: object, *, is_half: bool = False
 ) -> tuple[Shape, Shape]:
     """Return sizes and axes of the transform in order, counted from the front.
 
@@ -122,24 +143,31 @@ def lengths(
     """
     order = _order(axes, len(shape), s)
     known = [shape[at] for at in order]
+    # Before the default sizes are used: the last axis holds only half of the signal.
     if is_half:
         check_some(order)
         known[-1] = _full(known[-1])
+    # None for each axis keeps its own size, so that one loop serves for both forms.
     given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
     if len(given) != len(order):
         raise ShapeError(f"got {len(given)} sizes for {len(order)} axes", "Pair them")
+    # -1 keeps the size of the axis, as in NumPy 2.
     wanted = [None if n == -1 else n for n in given]
     sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
     return tuple(sizes), order
 
 
-def _order(axes: Any, ndim: int, s: Any) -> Shape:
+def _order(axes: object, ndim: int, s: object) -> Shape:
     if axes is None:
+        # Sizes without axes could mean the first axes or the last ones, so the axes
+        # must be named. NumPy 2 deprecates such calls.
         if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
             problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
             raise OptionError(problem, "Name the axes as well")
         return tuple(range(ndim))
     given = integers(axes, "axes", "Use integers")
+    # For its errors only: it sorts, and the order of the axes decides which one is
+    # halved.
     normalize_axes(given, ndim)
     return tuple(normalize_axis(axis, ndim) for axis in given)
 
@@ -164,6 +192,8 @@ def _half(size: int) -> int:
 
 
 def _full(size: int) -> int:
+    # m frequencies belong to 2 · (m - 1) or one more elements. The even length is the
+    # convention of NumPy; pass n for the odd one.
     return DYNAMIC if size == DYNAMIC else max(0, 2 * (size - 1))
 
 
@@ -176,8 +206,10 @@ def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:
     return x.with_shape(found.get(at, size) for at, size in enumerate(x.shape))
 
 
-@generic(deduce=transform)
-def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_fft)
+def fft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j.
 
     Args:
@@ -202,8 +234,10 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
     """
 
 
-@generic(deduce=transform)
-def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_fft)
+def ifft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the inverse transform x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
 
     Args:
@@ -228,8 +262,10 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=transform_to_half)
-def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_rfft)
+def rfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2.
 
     Args:
@@ -255,8 +291,10 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=transform_from_half)
-def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_irfft)
+def irfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the real signal whose `rfft` is `x`.
 
     Args:
@@ -282,8 +320,10 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
     """
 
 
-@generic(deduce=transform_from_half)
-def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_irfft)
+def hfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return the real spectrum of a Hermitian signal, x[-j] = conj(x[j]).
 
     Args:
@@ -309,8 +349,10 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=transform_to_half)
-def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
+@generic(deduce=infer_rfft)
+def ihfft(
+    x: object, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Any:
     """Return half of the signal whose `hfft` is `x`.
 
     Args:
@@ -336,8 +378,15 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
     """
 
 
-@generic(deduce=transform_n)
-def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+@generic(deduce=infer_fftn)
+def fftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `fft` along each of several axes.
 
     Args:
@@ -363,8 +412,15 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
     """
 
 
-@generic(deduce=transform_n)
-def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+@generic(deduce=infer_fftn)
+def ifftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `ifft` along each of several axes.
 
     Args:
@@ -390,8 +446,15 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     """
 
 
-@generic(deduce=transform_n_to_half)
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+@generic(deduce=infer_rfftn)
+def rfftn(
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
+) -> Any:
     """Apply `rfft` along the last of several axes, then `fft` along the others.
 
     Args:
@@ -418,9 +481,14 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     """
 
 
-@generic(deduce=transform_n_from_half)
+@generic(deduce=infer_irfftn)
 def irfftn(
-    x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward"
+    x: object,
+    /,
+    *,
+    s: Integers | None = None,
+    axes: Integers | None = None,
+    norm: str = "backward",
 ) -> Any:
     """Return the real signal whose `rfftn` is `x`.
 
@@ -448,8 +516,8 @@ def irfftn(
     """
 
 
-@generic(deduce=shifted)
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+@generic(deduce=infer_fftshift)
+def fftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis so that frequency 0 is in the middle.
 
     Args:
@@ -468,8 +536,8 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
     """
 
 
-@generic(deduce=shifted)
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+@generic(deduce=infer_fftshift)
+def ifftshift(x: object, /, *, axes: Axes | None = None) -> Any:
     """Rotate the elements along each axis back; undoes `fftshift`.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
+from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError, ShapeError
 from mdtensor.promotion import can_cast, fit_scalar, is_weak
 from mdtensor.spec.indices import index_shape
@@ -19,18 +20,18 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of operations that read and write parts.
 
 
-def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
+def infer_getitem(x: TensorSpec, *, key: object, **_: Any) -> TensorSpec:
     """Infer the shape that a key leaves; -1 where a mask decides."""
     return x.with_shape(index_shape(x.shape, key))
 
 
-def assigned(x: TensorSpec, *, key: Any, value: Any, **_: Any) -> TensorSpec:
+def infer_setitem(x: TensorSpec, *, key: object, value: object, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument; the value must fit into `x[key]`."""
     check_value(x.dtype, index_shape(x.shape, key), value)
     return x
 
 
-def check_value(dtype: Any, shape: Shape, value: Any) -> None:
+def check_value(dtype: DType, shape: Shape, value: Any) -> None:
     """Raise if `value` does not fit into elements of `dtype` in `shape`.
 
     Raises:
@@ -39,15 +40,20 @@ def check_value(dtype: Any, shape: Shape, value: Any) -> None:
         ShapeError: a tensor that does not broadcast to `shape`.
         OptionError: neither a number nor a tensor.
     """
+    # A Python number has no type of its own, so its value decides, as in promotion.
     if is_weak(value):
         fit_scalar(value, dtype)
         return
+    # NumPy arrays count as tensors of their own type; a list would have to be converted
+    # first, with a type of its own choice.
     is_array = isinstance(getattr(value, "shape", None), tuple)
     if not is_array or not hasattr(value, "dtype"):
         raise OptionError(
             f"the value is a {type(value).__name__}",
             "Give a Python number, a tensor or a NumPy array",
         )
+    # An assignment must not narrow silently, so it follows promotion and not the cast
+    # that NumPy makes.
     if not can_cast(value.dtype, dtype):
         raise PromotionError(
             f"{value.dtype} does not promote to {dtype}",
@@ -56,7 +62,7 @@ def check_value(dtype: Any, shape: Shape, value: Any) -> None:
     check_broadcast(value.shape, shape)
 
 
-def taken(
+def infer_take(
     x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer the shape of the indices in place of the axis."""
@@ -66,28 +72,32 @@ def taken(
 
 def take_axis(axis: int | None, ndim: int) -> int:
     """Return the axis of `take`, counted from the front."""
+    # NumPy would flatten. The array API demands the axis for more than one dimension.
     if axis is None and ndim != 1:
         raise OptionError(f"axis is missing for {ndim} dimensions", "Give axis")
     return normalize_axis(0 if axis is None else axis, ndim)
 
 
-def taken_along(
+def infer_take_along_axis(
     x: TensorSpec, indices: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the joint shape, with the size of the indices along the axis."""
     at = normalize_axis(axis, x.ndim)
+    # No rank is filled up here: along which axis would the indices then count?
     if x.ndim != indices.ndim:
         raise ShapeError(
             f"indices have {indices.ndim} dimensions, x has {x.ndim}",
             "Give both the same number of axes",
         )
     pair = x.shape, indices.shape
+    # The axis itself has size 1 in both, so that only the other axes broadcast; its
+    # size in the result is the number of indices.
     off = broadcast_shapes(*((*shape[:at], 1, *shape[at + 1 :]) for shape in pair))
     return x.with_shape((*off[:at], indices.shape[at], *off[at + 1 :]))
 
 
-@generic(deduce=indexed)
-def getitem(x: Any, /, key: Any) -> Any:
+@generic(deduce=infer_getitem)
+def getitem(x: object, /, key: object) -> Any:
     """Return `x[key]`; a view unless a tensor in the key selects elements.
 
     Args:
@@ -115,8 +125,8 @@ def getitem(x: Any, /, key: Any) -> Any:
     """
 
 
-@generic(deduce=assigned)
-def setitem(x: Any, /, key: Any, value: Any) -> Any:
+@generic(deduce=infer_setitem)
+def setitem(x: object, /, key: object, value: object) -> Any:
     """Write `value` into `x[key]`, in place; nothing is written on an error.
 
     Args:
@@ -148,8 +158,8 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
     """
 
 
-@generic(deduce=taken)
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+@generic(deduce=infer_take)
+def take(x: object, indices: object, /, *, axis: int | None = None) -> Any:
     """Return the elements of `x` at `indices` along `axis`.
 
     Args:
@@ -173,8 +183,8 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
     """
 
 
-@generic(deduce=taken_along)
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+@generic(deduce=infer_take_along_axis)
+def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
     """Return the elements of `x` along `axis`, each line by its own indices.
 
     Args:

@@ -16,9 +16,10 @@ from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.reduction import accumulator, reduction
 from mdtensor.promotion import result_type
 from mdtensor.spec.elementwise import component
-from mdtensor.spec.options import number
+from mdtensor.spec.options import DTypeName, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
     Shape,
     are_like,
     broadcast_shapes,
@@ -29,9 +30,9 @@ from mdtensor.spec.spec import TensorSpec, is_tensor
 
 # Shape rules of linear algebra.
 
-#: Orders of matrix norms; None is "fro".
 #: The real types that LAPACK computes in; complex types consist of two of them.
 LAPACK = frozenset({dtypes.float32.storage, dtypes.float64.storage})
+#: Orders of matrix norms; None is "fro".
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
 
 
@@ -61,6 +62,8 @@ def check_square(shape: Shape) -> None:
 
 def check_precision(dtype: DType) -> None:
     """Raise for types that LAPACK does not compute: integers, narrow floats."""
+    # LAPACK has no routines for 16 bits or integers. Casting here would hide a change
+    # of type that the promotion rules do not make.
     if not dtype.is_complex and dtype.storage not in LAPACK:
         raise PromotionError(
             f"matrices are solved in float32, float64 or complex, not {dtype}",
@@ -71,41 +74,53 @@ def check_precision(dtype: DType) -> None:
 def check_solvable(x: TensorSpec) -> None:
     """Raise for types that LAPACK and for stacks that NumPy does not compute."""
     check_precision(x.dtype)
+    # NumPy adds axes of its own, and its error would name an array that the caller
+    # never made.
     if x.ndim > AXES:
         problem = f"{x.ndim} axes, matrices are solved in up to {AXES}"
         raise ShapeError(problem, "Use reshape to stack them along one axis")
 
 
-def transposed(x: TensorSpec) -> TensorSpec:
+def infer_matrix_transpose(x: TensorSpec) -> TensorSpec:
     """Infer [..., n, m]."""
     check_matrix(x.shape)
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
-def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
+def infer_diagonal(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     """Infer [..., k], the elements on one diagonal of each matrix."""
     check_matrix(x.shape)
+    # Checked here, because a slice would accept None and a float would fail late.
     if not is_size(offset):
         raise OptionError(f"offset is {shown(offset)}", "Use an integer")
     *stack, m, n = x.shape
+    # The length is a minimum of both sizes, so one unknown size leaves it unknown.
     if DYNAMIC in (m, n):
         return x.with_shape((*stack, DYNAMIC))
+    # A diagonal outside of the matrix is empty, not an error.
     return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
 
 
-def diagonal_sum(x: TensorSpec, *, offset: int = 0, dtype: Any = None) -> TensorSpec:
+def infer_trace(
+    x: TensorSpec, *, offset: int = 0, dtype: DTypeName | None = None
+) -> TensorSpec:
     """Infer [...] in the type of a `sum`, or in `dtype`."""
-    held = diagonals(x, offset=offset)
+    # The rules of `sum` apply, so that the trace of int8 matrices does not wrap in
+    # int8.
+    held = infer_diagonal(x, offset=offset)
     return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
 
 
-def vector_norms(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+def infer_vector_norm(
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> TensorSpec:
     """Infer the real type and the reduced shape."""
+    # NaN is a number to `number`, but no vector norm has it as its order.
     if isnan(number(ord, "ord")):
         raise OptionError("ord is nan", "Use a number, or an infinity")
     sizes = [x.shape[at] for at in normalize_axes(axis, x.ndim)]
+    # Only this order has no value for no elements: all others are a sum, a count or a
+    # maximum of absolute values, which is then 0.
     if ord == -inf and 0 in sizes:
         raise ShapeError(
             f"cannot take the minimum of no elements: shape {x.shape}, axis {axis}"
@@ -113,50 +128,67 @@ def vector_norms(
     return reduction(component(x), axis=axis, keepdims=keepdims)
 
 
-def matrix_norms(
-    x: TensorSpec, *, keepdims: bool = False, ord: Any = "fro"
+def infer_matrix_norm(
+    x: TensorSpec, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> TensorSpec:
     """Infer the real type and [...] or [..., 1, 1]."""
     check_matrix(x.shape)
+    # The class is checked before `in`: an array would be compared element by element,
+    # and NumPy would raise about its truth.
     is_order = ord is None or (isinstance(ord, (str, Real)) and ord in ORDERS)
+    # True equals 1, so `in` alone would take it for the order 1.
     if isinstance(ord, bool) or not is_order:
         orders = ", ".join(map(str, ORDERS))
         raise OptionError(f"ord is {shown(ord)}", f"Use one of {orders}")
-    smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}
+    # These three orders are minima, of sums over columns, of sums over rows, and of
+    # singular values, so the sizes along them must not be 0.
+    smallest: dict[object, Shape] = {
+        -1: x.shape[-1:],
+        -inf: x.shape[-2:-1],
+        -2: x.shape[-2:],
+    }
     if 0 in smallest.get(ord, ()):
         raise ShapeError(
             f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}"
         )
+    # The last two axes are always the matrix here; `vector_norm` takes any axes.
     return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
 
 
-def inverse(x: TensorSpec) -> TensorSpec:
+def infer_inv(x: TensorSpec) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
     check_precision(x.dtype)
     check_square(x.shape)
     return x
 
 
-def determinant(x: TensorSpec) -> TensorSpec:
+def infer_det(x: TensorSpec) -> TensorSpec:
     """Infer the type of the argument and [...]."""
-    return inverse(x).with_shape(x.shape[:-2])
+    return infer_inv(x).with_shape(x.shape[:-2])
 
 
-def signed_logarithm(x: TensorSpec) -> SlogdetResult:
+def infer_slogdet(x: TensorSpec) -> SlogdetResult:
     """Infer the type of the argument and the real type, both [...]."""
-    sign = determinant(x)
+    sign = infer_det(x)
+    # The logarithm of an absolute value is real, also for complex matrices.
     return SlogdetResult(sign, component(sign))
 
 
-def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
+def infer_solve(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     """Infer the promoted type; [..., m] for a vector [m], else [..., m, k]."""
+    # The promoted type must be solvable, not each operand: an integer right side is
+    # fine beside a float matrix.
     dtype = result_type(x1, x2)
     check_precision(dtype)
     check_square(x1.shape)
+    # Checked before the rows are read, which a 0-dimensional operand does not have.
     if not x2.shape:
         raise ShapeError("the right side is 0-dimensional", "Give it shape [m]")
+    # Only one axis makes a vector, as in NumPy 2 and the array API. By the rule of
+    # NumPy 1, which compared ranks, one more stack axis would change the result.
     m, stack, is_vector = x1.shape[-1], x1.shape[:-2], x2.ndim == 1
     rows = x2.shape[-1 if is_vector else -2]
+    # An unknown size on either side may turn out to fit, so the run checks it.
     if rows != m and DYNAMIC not in (rows, *x1.shape[-2:]):
         raise ShapeError(
             f"{m} by {m} matrices need a right side of {m} rows, got {rows}"
@@ -165,22 +197,26 @@ def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
 
 
-def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+def infer_pinv(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer the type of the argument and [..., n, m]."""
     check_solvable(x)
-    found = transposed(x)
+    # The pseudo-inverse maps back, so its shape is the one of the transpose.
+    found = infer_matrix_transpose(x)
     _check_tolerance(x.shape[:-2], rtol)
     return found
 
 
-def ranks(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+def infer_matrix_rank(x: TensorSpec, *, rtol: object = None) -> TensorSpec:
     """Infer int64 and [...]."""
-    stack = pseudoinverse(x, rtol=rtol).shape[:-2]
+    # Both come from the same singular values and the same tolerance, so they accept the
+    # same arguments.
+    stack = infer_pinv(x, rtol=rtol).shape[:-2]
     return x.with_dtype(dtypes.int64).with_shape(stack)
 
 
 def _check_tolerance(stack: Shape, rtol: Any) -> None:
     """Raise unless it is None, a number, or floats that broadcast to `stack`."""
+    # A bool is an int to Python, but `rtol=True` is a mistake.
     is_number = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
     if rtol is None or is_number:
         return
@@ -188,14 +224,16 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
         raise OptionError(
             f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
         )
+    # A tolerance may differ between the matrices of a stack, but must not add axes to
+    # the result.
     if not are_like(broadcast_shapes(rtol.shape, stack), stack):
         raise ShapeError(
             f"rtol of shape {rtol.shape} does not broadcast to the stack {stack}"
         )
 
 
-@generic(deduce=transposed)
-def matrix_transpose(x: Any, /) -> Any:
+@generic(deduce=infer_matrix_transpose)
+def matrix_transpose(x: object, /) -> Any:
     """Return the transpose of each matrix, not conjugated; a view.
 
     Args:
@@ -216,8 +254,8 @@ def matrix_transpose(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=diagonals)
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+@generic(deduce=infer_diagonal)
+def diagonal(x: object, /, *, offset: int = 0) -> Any:
     """Return x[..., i, i + offset], one diagonal of each matrix; a view.
 
     Args:
@@ -239,8 +277,8 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """
 
 
-@generic(deduce=diagonal_sum)
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+@generic(deduce=infer_trace)
+def trace(x: object, /, *, offset: int = 0, dtype: DTypeName | None = None) -> Any:
     """Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix.
 
     Args:
@@ -264,9 +302,9 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """
 
 
-@generic(deduce=vector_norms)
+@generic(deduce=infer_vector_norm)
 def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+    x: object, /, *, axis: Axes | None = None, keepdims: bool = False, ord: float = 2
 ) -> Any:
     """Return (Σ |x|ᵒʳᵈ)^(1/ord) over `axis`.
 
@@ -291,8 +329,10 @@ def vector_norm(
     """
 
 
-@generic(deduce=matrix_norms)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+@generic(deduce=infer_matrix_norm)
+def matrix_norm(
+    x: object, /, *, keepdims: bool = False, ord: float | str | None = "fro"
+) -> Any:
     """Return the norm of each matrix, by default √(Σ |x|²).
 
     Args:
@@ -319,8 +359,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """
 
 
-@generic(deduce=determinant)
-def det(x: Any, /) -> Any:
+@generic(deduce=infer_det)
+def det(x: object, /) -> Any:
     """Return the determinant of each matrix, from its LU factors.
 
     Args:
@@ -342,8 +382,8 @@ def det(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=signed_logarithm)
-def slogdet(x: Any, /) -> Any:
+@generic(deduce=infer_slogdet)
+def slogdet(x: object, /) -> Any:
     """Return each determinant as sign · exp(logabsdet), which cannot overflow.
 
     Args:
@@ -366,8 +406,8 @@ def slogdet(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=inverse)
-def inv(x: Any, /) -> Any:
+@generic(deduce=infer_inv)
+def inv(x: object, /) -> Any:
     """Return x⁻¹, the matrix whose product with `x` is the identity.
 
     Args:
@@ -387,8 +427,8 @@ def inv(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=solution)
-def solve(x1: Any, x2: Any, /) -> Any:
+@generic(deduce=infer_solve)
+def solve(x1: object, x2: object, /) -> Any:
     """Return the y with x1 · y = x2.
 
     Args:
@@ -415,8 +455,8 @@ def solve(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=pseudoinverse)
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+@generic(deduce=infer_pinv)
+def pinv(x: object, /, *, rtol: object = None) -> Any:
     """Return the pseudo-inverse V · S⁺ · Uᴴ, for least-squares solutions.
 
     pinv(x) · y solves x · z = y in the least-squares sense.
@@ -443,8 +483,8 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     """
 
 
-@generic(deduce=ranks)
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+@generic(deduce=infer_matrix_rank)
+def matrix_rank(x: object, /, *, rtol: object = None) -> Any:
     """Count the singular values of each matrix above `rtol` times the largest.
 
     Args:

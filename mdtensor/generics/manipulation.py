@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
@@ -11,6 +11,8 @@ from mdtensor.promotion import fit_scalar, result_type
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     are_like,
     check_broadcast,
     concat_shape,
@@ -32,48 +34,61 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of data movement.
 
 
-def reshaped(
-    x: TensorSpec, *, shape: Sequence[int], copy: Any = None, **_: Any
+def infer_reshape(
+    x: TensorSpec, *, shape: Sequence[int], copy: bool | None = None, **_: Any
 ) -> TensorSpec:
     """Infer another shape for the same elements."""
+    # None means: copy only where strides do not allow a view. It is no flag.
     if copy is not None:
         flag(copy, "copy")
     return x.with_shape(reshape_shape(x.shape, shape))
 
 
-def permuted(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> TensorSpec:
+def infer_permute_dims(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> TensorSpec:
     """Infer the axes in another order."""
     order = permutation(axes, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
-def concatenated(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
+def infer_concat(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type; sizes along `axis` add up."""
+    # Shapes are checked before types, so that a wrong axis is reported as one for any
+    # mix of types.
     shape = concat_shape([x.shape for x in arrays], axis)
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
 
-def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> TensorSpec:
+def infer_pad(
+    x: TensorSpec,
+    *,
+    pad_width: Collection[Collection[int]],
+    value: complex = 0,
+    **_: Any,
+) -> TensorSpec:
     """Infer a shape larger by the padding, which must be one number."""
+    # The border must be a value of the type itself: padding never changes the type.
     fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
     return x.with_shape(longer(n, before + after) for n, (before, after) in sizes)
 
 
-def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorSpec:
+def infer_squeeze(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape without the named axes of size 1."""
     axes = normalize_axes(axis, x.ndim)
     for at in axes:
+        # An unknown size may be 1, so only the run can reject it.
         if x.shape[at] not in (1, DYNAMIC):
             raise ShapeError(f"axis {at} has size {x.shape[at]}, not 1")
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
-def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
+def infer_expand_dims(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     """Infer the shape with new axes of size 1 at the positions `axis`."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
+    # Axes count in the result, so a repeated or missing axis is found there and not in
+    # x (array API 2024.12).
     places = normalize_axes(axes, x.ndim + count)
     kept = iter(x.shape)
     return x.with_shape(
@@ -81,37 +96,43 @@ def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
     )
 
 
-def infer_broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
+def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpec:
     """Infer the requested shape."""
+    # -1 has no meaning here, unlike in `reshape`; a named size does.
     wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 
 
-def flipped(x: TensorSpec, *, axis: Any = None, **_: Any) -> TensorSpec:
+def infer_flip(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
     """Infer type and shape of the argument, which must have the axes."""
+    # Nothing is computed from the axes, but wrong ones must raise here as in the call.
     normalize_axes(axis, x.ndim)
     return x
 
 
-def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
+def infer_moveaxis(x: TensorSpec, source: object, destination: object) -> TensorSpec:
     """Infer the shape with axes at other positions."""
     order = moveaxis_order(source, destination, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
-def repeated(
-    x: TensorSpec, repeats: Any, *, axis: int | None = None, **_: Any
+def infer_repeat(
+    x: TensorSpec, repeats: object, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
     """Infer a longer axis; -1 there if a tensor gives the repeats."""
-    flat = reshaped(x, shape=(-1,)) if axis is None else x
+    # Without an axis elements are repeated in row-major order, as in NumPy.
+    flat = infer_reshape(x, shape=(-1,)) if axis is None else x
     at = normalize_axis(0 if axis is None else axis, flat.ndim)
-    size = _repeated_size(flat.shape[at], repeats)
+    size = _repeat_size(flat.shape[at], repeats)
     return flat.with_shape((*flat.shape[:at], size, *flat.shape[at + 1 :]))
 
 
-def _repeated_size(size: int, repeats: Any) -> int:
+def _repeat_size(size: int, repeats: Any) -> int:
+    # Repeats in a tensor are elements, which inference does not read; their sum is the
+    # size of the result (decision 0010).
     if isinstance(repeats, TensorSpec):
+        # One repeat serves for all indices; any other number must match the axis.
         if repeats.shape not in ((), (1,), (size,)) and DYNAMIC not in (
             *repeats.shape,
             size,
@@ -126,8 +147,11 @@ def _repeated_size(size: int, repeats: Any) -> int:
     return multiply_size(size, int(repeats))
 
 
-def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
+def infer_roll(
+    x: TensorSpec, *, shift: Integers, axis: Integers | None = None, **_: Any
+) -> TensorSpec:
     """Infer type and shape of the argument."""
+    # Without an axis the flattened elements roll, so any shape behaves like one axis.
     if axis is None:
         roll_steps(shift, 0, 1)
     else:
@@ -135,23 +159,27 @@ def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSp
     return x
 
 
-def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
+def infer_stack(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
     """Infer the promoted type and a new axis, one size for each argument."""
-    with_axis = [expanded(x, axis=axis) for x in arrays]
+    with_axis = [infer_expand_dims(x, axis=axis) for x in arrays]
+    # Compared here, because the error of `concat` would show shapes with the new axis.
     for other in arrays[1:]:
         if not are_like(arrays[0].shape, other.shape):
             raise ShapeError(
                 f"shapes {arrays[0].shape} and {other.shape} differ",
                 "Give arrays of one shape",
             )
-    return concatenated(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
+    # The axis counts in the result, which has one axis more than the arguments.
+    return infer_concat(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
 
 
-def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
+def infer_tile(x: TensorSpec, repetitions: object) -> TensorSpec:
     """Infer a shape larger by the repetitions, with more axes if there are more."""
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
         raise OptionError(f"repetitions is {shown(repetitions)}", "Use integers from 0")
+    # The shorter of shape and repetitions is filled with ones at the front, as
+    # broadcasting does.
     ndim = max(x.ndim, len(counts))
     sizes = (1,) * (ndim - x.ndim) + x.shape
     times = (1,) * (ndim - len(counts)) + counts
@@ -159,17 +187,18 @@ def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     return x.with_shape(multiply_size(n, m) for n, m in pairs)
 
 
-def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
+def infer_unstack(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one part per index of the axis, whose size must be known."""
     at = normalize_axis(axis, x.ndim)
+    # The result is a tuple with one tensor for each index, so its length must be known.
     if x.shape[at] == DYNAMIC:
         raise ShapeError(f"the size of axis {at} is not known")
     part = x.with_shape((*x.shape[:at], *x.shape[at + 1 :]))
     return (part,) * x.shape[at]
 
 
-@generic(deduce=reshaped)
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+@generic(deduce=infer_reshape)
+def reshape(x: object, /, shape: Integers, *, copy: bool | None = None) -> Any:
     """Return the same elements in row-major order in another shape.
 
     Args:
@@ -191,8 +220,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """
 
 
-@generic(deduce=permuted)
-def permute_dims(x: Any, /, axes: Any) -> Any:
+@generic(deduce=infer_permute_dims)
+def permute_dims(x: object, /, axes: Integers) -> Any:
     """Return `x` with its axes in the order `axes`; a view.
 
     Args:
@@ -211,14 +240,14 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
     """
 
 
-@generic(deduce=concatenated, sequence=True)
+@generic(deduce=infer_concat, sequence=True)
 def concat(
-    arrays: Any,
+    arrays: object,
     /,
     *,
     axis: int | None = 0,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Join arrays along `axis`; None flattens them first.
 
@@ -243,8 +272,10 @@ def concat(
     """
 
 
-@generic(deduce=padded)
-def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
+@generic(deduce=infer_pad)
+def pad(
+    x: object, /, pad_width: Collection[Collection[int]], *, value: complex = 0
+) -> Any:
     """Return `x` with a border of `value`.
 
     Args:
@@ -265,8 +296,8 @@ def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
     """
 
 
-@generic(deduce=squeezed)
-def squeeze(x: Any, /, axis: Any) -> Any:
+@generic(deduce=infer_squeeze)
+def squeeze(x: object, /, axis: Axes) -> Any:
     """Remove the named axes of size 1; a view.
 
     Args:
@@ -285,8 +316,8 @@ def squeeze(x: Any, /, axis: Any) -> Any:
     """
 
 
-@generic(deduce=expanded)
-def expand_dims(x: Any, /, axis: Any) -> Any:
+@generic(deduce=infer_expand_dims)
+def expand_dims(x: object, /, axis: Axes) -> Any:
     """Insert new axes of size 1; a view.
 
     Args:
@@ -307,7 +338,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 
 
 @generic(deduce=infer_broadcast_to)
-def broadcast_to(x: Any, /, shape: Any) -> Any:
+def broadcast_to(x: object, /, shape: Integers) -> Any:
     """Repeat `x` along axes of size 1 to `shape`; a read-only view.
 
     Args:
@@ -326,8 +357,8 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
     """
 
 
-@generic(deduce=flipped)
-def flip(x: Any, /, *, axis: Any = None) -> Any:
+@generic(deduce=infer_flip)
+def flip(x: object, /, *, axis: Axes | None = None) -> Any:
     """Reverse `x` along `axis`, one axis or a tuple of them; a view.
 
     Args:
@@ -346,8 +377,8 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
     """
 
 
-@generic(deduce=moved)
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+@generic(deduce=infer_moveaxis)
+def moveaxis(x: object, source: object, destination: object, /) -> Any:
     """Move the axes `source` of `x` to the positions `destination`; a view.
 
     Args:
@@ -367,8 +398,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """
 
 
-@generic(deduce=repeated)
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+@generic(deduce=infer_repeat)
+def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Any:
     """Repeat each element of `x` as often as `repeats` says.
 
     Args:
@@ -391,8 +422,8 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     """
 
 
-@generic(deduce=rolled)
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+@generic(deduce=infer_roll)
+def roll(x: object, /, shift: Integers, *, axis: Integers | None = None) -> Any:
     """Shift `x` by `shift` places; elements that leave at one end enter at the other.
 
     Args:
@@ -413,8 +444,8 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
     """
 
 
-@generic(deduce=stacked, sequence=True)
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+@generic(deduce=infer_stack, sequence=True)
+def stack(arrays: object, /, *, axis: int = 0) -> Any:
     """Join arrays of one shape along a new axis.
 
     Args:
@@ -434,8 +465,8 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Any:
     """
 
 
-@generic(deduce=tiled)
-def tile(x: Any, repetitions: Any, /) -> Any:
+@generic(deduce=infer_tile)
+def tile(x: object, repetitions: object, /) -> Any:
     """Repeat the whole of `x` `repetitions` times along each axis.
 
     Args:
@@ -454,8 +485,8 @@ def tile(x: Any, repetitions: Any, /) -> Any:
     """
 
 
-@generic(deduce=unstacked)
-def unstack(x: Any, /, *, axis: int = 0) -> Any:
+@generic(deduce=infer_unstack)
+def unstack(x: object, /, *, axis: int = 0) -> Any:
     """Split `x` along `axis` into parts without that axis; views.
 
     Args:

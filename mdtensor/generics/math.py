@@ -9,7 +9,7 @@ from mdtensor.spec.elementwise import fractional, predicate, same
 
 
 @generic(deduce=same)
-def sin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sin(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the sine of x in radians; NaN at an infinity.
 
     Args:
@@ -26,7 +26,7 @@ def sin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def cos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def cos(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the cosine of x in radians; NaN at an infinity.
 
     Args:
@@ -43,7 +43,7 @@ def cos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def tan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def tan(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the tangent of x in radians; NaN at an infinity.
 
     Args:
@@ -60,7 +60,7 @@ def tan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def asin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def asin(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the arc sine, from -π/2 to π/2; NaN for real x outside [-1, 1].
 
     Args:
@@ -77,7 +77,7 @@ def asin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def acos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def acos(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the arc cosine, from 0 to π; NaN for real x outside [-1, 1].
 
     Args:
@@ -94,7 +94,7 @@ def acos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def atan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def atan(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the arc tangent, from -π/2 to π/2.
 
     Args:
@@ -111,7 +111,7 @@ def atan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def sinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sinh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the hyperbolic sine.
 
     Args:
@@ -128,7 +128,7 @@ def sinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def cosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def cosh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the hyperbolic cosine.
 
     Args:
@@ -145,7 +145,7 @@ def cosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def tanh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the hyperbolic tangent.
 
     Args:
@@ -162,7 +162,7 @@ def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def asinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def asinh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the inverse hyperbolic sine.
 
     Args:
@@ -179,7 +179,7 @@ def asinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def acosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def acosh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the inverse hyperbolic cosine, at least 0; NaN for real x below 1.
 
     Args:
@@ -196,7 +196,7 @@ def acosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def atanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def atanh(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the inverse hyperbolic tangent; NaN for real x outside [-1, 1].
 
     Args:
@@ -213,7 +213,7 @@ def atanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=fractional)
-def atan2(x1: Any, x2: Any, /) -> Any:
+def atan2(x1: object, x2: object, /) -> Any:
     """Return the angle of the point (x2, x1), from -π to π.
 
     Args:
@@ -236,7 +236,7 @@ def atan2(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=fractional)
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: object, x2: object, /) -> Any:
     """Return sqrt(x1² + x2²), without overflow in between.
 
     Args:
@@ -262,7 +262,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def exp(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return e to the power of x.
 
     Args:
@@ -279,7 +279,7 @@ def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def expm1(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return exp(x) - 1, accurate near 0.
 
     Args:
@@ -296,7 +296,7 @@ def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def log(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the natural logarithm; NaN below 0, -infinity at 0.
 
     Args:
@@ -314,7 +314,7 @@ def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def log1p(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return log(1 + x), accurate near 0.
 
     Args:
@@ -331,7 +331,7 @@ def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def log2(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the logarithm to base 2; limits and branch cut as in `log`.
 
     Args:
@@ -348,7 +348,7 @@ def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def log10(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the logarithm to base 10; limits and branch cut as in `log`.
 
     Args:
@@ -365,7 +365,7 @@ def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def sqrt(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the square root, correctly rounded; NaN below 0.
 
     Args:
@@ -383,7 +383,7 @@ def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=fractional)
-def logaddexp(x1: Any, x2: Any, /) -> Any:
+def logaddexp(x1: object, x2: object, /) -> Any:
     """Return log(exp(x1) + exp(x2)), computed without overflow.
 
     Args:
@@ -406,7 +406,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=predicate)
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: object, /) -> Any:
     """Return whether x is neither infinite nor NaN; True for every integer.
 
     Args:
@@ -425,7 +425,7 @@ def isfinite(x: Any, /) -> Any:
 
 
 @generic(deduce=predicate)
-def isinf(x: Any, /) -> Any:
+def isinf(x: object, /) -> Any:
     """Return whether x is infinite; False for every integer.
 
     Args:
@@ -444,7 +444,7 @@ def isinf(x: Any, /) -> Any:
 
 
 @generic(deduce=predicate)
-def isnan(x: Any, /) -> Any:
+def isnan(x: object, /) -> Any:
     """Return whether x is NaN; False for every integer.
 
     Args:
@@ -463,7 +463,7 @@ def isnan(x: Any, /) -> Any:
 
 
 @generic(deduce=predicate)
-def signbit(x: Any, /) -> Any:
+def signbit(x: object, /) -> Any:
     """Return whether the sign bit of x is set, also for -0.0 and NaN.
 
     Args:
@@ -482,7 +482,7 @@ def signbit(x: Any, /) -> Any:
 
 
 @generic(deduce=fractional)
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: object, x2: object, /) -> Any:
     """Return |x1| with the sign bit of x2.
 
     Args:
@@ -502,7 +502,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=fractional)
-def nextafter(x1: Any, x2: Any, /) -> Any:
+def nextafter(x1: object, x2: object, /) -> Any:
     """Return the number next to x1 in the direction of x2, in the promoted type.
 
     Args:
@@ -528,7 +528,7 @@ def nextafter(x1: Any, x2: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def erf(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+def erf(x: object, /, *, out: object = None, rounding: str | None = None) -> Any:
     """Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x.
 
     Within 1 ulp in float64; narrower floats are computed in float64, rounded once.

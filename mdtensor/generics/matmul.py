@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
@@ -10,6 +11,7 @@ from mdtensor.generics.linalg import check_square
 from mdtensor.promotion import result_type
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Integers,
     Shape,
     broadcast_shapes,
     entries,
@@ -24,44 +26,47 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of products.
 
 
-def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
+def infer_matmul(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the promoted type and [..., m, n]."""
     shape = matmul_shape(x1.shape, x2.shape)
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def affine(
+def infer_linear(
     x: TensorSpec, w: TensorSpec, b: TensorSpec | None = None, **_: Any
 ) -> TensorSpec:
     """Infer the type promoted over all given tensors and [..., n]."""
     shape = linear_shape(x.shape, w.shape, b.shape if b else None)
+    # `filter` drops a missing bias, so that None does not take part in promotion.
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
-def dot_product(
+def infer_vecdot(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the promoted type; `axis` is removed, the others broadcast."""
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
     shape = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def cross_product(
+def infer_cross(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
     """Infer the promoted type; `axis` has size 3, the others broadcast."""
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
+    # A size of 2, which NumPy once took for a plane, is an error in the array API.
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
             raise ShapeError(f"axis {axis} has size {size}, not 3")
     rest = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
+    # `at` counts from the end, and `rest` lacks the axis itself; hence the 1.
     place = len(rest) + 1 + at
     shape = (*rest[:place], 3, *rest[place:])
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
+def pair_axis(x1: Shape, x2: Shape, axis: int) -> int:
     """Return `axis` of both operands, counted from the end.
 
     Raises:
@@ -71,12 +76,17 @@ def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
     ndim = min(len(x1), len(x2))
     if not ndim:
         raise ShapeError("an operand is 0-dimensional", "Use mul")
+    # Counted from the end, because operands broadcast from the end: axis -1 is the same
+    # one in operands of different ranks.
     at = normalize_axis(axis, ndim) - ndim
+    # From the front it would be two different axes of the broadcast operands, and the
+    # standard allows only negative axes for that reason.
     if axis >= 0 and len(x1) != len(x2):
         raise ShapeError(
             f"axis {axis} is not the same in {len(x1)} and {len(x2)} dimensions",
             f"Count from the end: axes go from {-ndim} to -1",
         )
+    # Sizes along the paired axis must be equal; a size of 1 does not broadcast there.
     if x1[at] != x2[at] and DYNAMIC not in (x1[at], x2[at]):
         raise ShapeError(f"axis {axis} has the sizes {x1[at]} and {x2[at]}")
     return at
@@ -87,9 +97,11 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:at] + shape[at + 1 :]
 
 
-def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
+def infer_tensordot(
+    x1: TensorSpec, x2: TensorSpec, *, axes: int | Collection[Integers] = 2
+) -> TensorSpec:
     """Infer the promoted type; the axes left of `x1`, then those left of `x2`."""
-    gone = paired_axes(x1.shape, x2.shape, axes)
+    gone = pair_axes(x1.shape, x2.shape, axes)
     shape = [
         size
         for x, out in zip((x1, x2), gone, strict=True)
@@ -99,21 +111,23 @@ def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
+def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     """Return the axes that `tensordot` sums over, counted from the front.
 
     Raises:
         ShapeError: axes are missing, repeat, or differ in number or size.
     """
-    first, second = _paired(axes, len(x1))
+    first, second = _axes_of_each(axes, len(x1))
     both = (
         tuple(normalize_axis(axis, len(x1)) for axis in first),
         tuple(normalize_axis(axis, len(x2)) for axis in second),
     )
+    # Their number is compared first, because the zip over sizes would hide the surplus.
     if len(both[0]) != len(both[1]):
         raise ShapeError(
             f"{len(first)} axes cannot pair with {len(second)}", "Pair them"
         )
+    # After normalization, or -1 and the last axis would pass as two axes.
     if any(len(set(side)) < len(side) for side in both):
         raise ShapeError(f"axes {axes} repeat", "Name each axis once")
     sizes = [(x1[i], x2[j]) for i, j in zip(*both, strict=True)]
@@ -123,9 +137,11 @@ def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
     return both
 
 
-def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
+def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     """Return the paired axes from their number or from two sequences."""
     fix = "Give a number of axes from 0, or the axes of each operand"
+    # A pair of sequences comes before the number: a sequence is never a size, but an
+    # array with one element could be read as one.
     given = entries(axes)
     if given is not None:
         if len(given) != 2:
@@ -135,11 +151,15 @@ def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
         raise OptionError(f"axes is {shown(axes)}", fix)
     if axes > ndim:
         raise ShapeError(f"{axes} axes of {ndim} dimensions", "Use fewer")
+    # A number pairs the last axes of x1 with the first axes of x2, as a matrix product
+    # does for one axis.
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))
 
 
-def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
+def infer_outer(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the promoted type and [m, n]."""
+    # NumPy flattens here. The array API does not, and a flattened matrix is rarely what
+    # a caller wants.
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(
             f"operands have {x1.ndim} and {x2.ndim} dimensions, not 1",
@@ -148,11 +168,13 @@ def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape((*x1.shape, *x2.shape))
 
 
-def power(x: TensorSpec, n: int) -> TensorSpec:
+def infer_matrix_power(x: TensorSpec, n: int) -> TensorSpec:
     """Infer type and shape of the argument, square matrices."""
     check_square(x.shape)
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")
+    # Only the inverse needs LAPACK; integer matrices have all other powers, exact up to
+    # wrapping.
     if n < 0 and x.dtype.is_integer:
         raise PromotionError(
             f"matrices of {x.dtype} do not have an inverse", "Use astype(x, float32)"
@@ -160,8 +182,10 @@ def power(x: TensorSpec, n: int) -> TensorSpec:
     return x
 
 
-@generic(deduce=matrix_product)
-def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+@generic(deduce=infer_matmul)
+def matmul(
+    x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the matrix product over the last axis of `x1` and second-last of `x2`.
 
     Args:
@@ -186,9 +210,15 @@ def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any
     """
 
 
-@generic(deduce=affine)
+@generic(deduce=infer_linear)
 def linear(
-    x: Any, w: Any, b: Any = None, /, *, out: Any = None, rounding: Any = None
+    x: object,
+    w: object,
+    b: object = None,
+    /,
+    *,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x · wᵀ + b, a fully connected layer.
 
@@ -214,8 +244,8 @@ def linear(
     """
 
 
-@generic(deduce=dot_product)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+@generic(deduce=infer_vecdot)
+def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast.
 
     Args:
@@ -238,8 +268,10 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """
 
 
-@generic(deduce=contraction)
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+@generic(deduce=infer_tensordot)
+def tensordot(
+    x1: object, x2: object, /, *, axes: int | Collection[Integers] = 2
+) -> Any:
     """Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated.
 
     Args:
@@ -264,8 +296,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """
 
 
-@generic(deduce=outer_product)
-def outer(x1: Any, x2: Any, /) -> Any:
+@generic(deduce=infer_outer)
+def outer(x1: object, x2: object, /) -> Any:
     """Return x1[i] · x2[j] for all pairs of elements of two vectors.
 
     Args:
@@ -287,8 +319,8 @@ def outer(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=cross_product)
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+@generic(deduce=infer_cross)
+def cross(x1: object, x2: object, /, *, axis: int = -1) -> Any:
     """Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀).
 
     Args:
@@ -311,8 +343,8 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """
 
 
-@generic(deduce=power)
-def matrix_power(x: Any, n: Any, /) -> Any:
+@generic(deduce=infer_matrix_power)
+def matrix_power(x: object, n: object, /) -> Any:
     """Return the product of n factors x, by repeated squaring.
 
     Args:

@@ -10,6 +10,8 @@ from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import (
     DYNAMIC,
+    Axes,
+    Integers,
     Shape,
     are_like,
     integers,
@@ -21,16 +23,17 @@ from mdtensor.spec.spec import TensorSpec
 # Shape rules of normalization.
 
 
-def per_channel(
+def infer_batch_norm(
     x: TensorSpec, *statistics: TensorSpec, eps: float = 1e-5
 ) -> TensorSpec:
     """Infer type and shape of the first argument; axis 1 holds the channels."""
+    # A negative eps could make the variance negative, and its root NaN.
     number(eps, "eps", least=0)
     check_statistics(x.shape, 1, [s.shape for s in statistics])
     return x
 
 
-def folded(
+def infer_fold_batch_norm(
     w: TensorSpec, b: TensorSpec | None, *statistics: TensorSpec, eps: float = 1e-5
 ) -> tuple[TensorSpec, TensorSpec]:
     """Infer weights and bias, both of the type of the weights."""
@@ -42,6 +45,7 @@ def folded(
 
 def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
     """Raise unless each statistic has one number per index of `axis`."""
+    # Before the loop: without the axis, every statistic would be reported instead.
     if len(shape) <= axis:
         raise ShapeError(f"shape {shape} does not have an axis of channels")
     for found in statistics:
@@ -52,16 +56,18 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
             )
 
 
-def over_last(
+def infer_layer_norm(
     x: TensorSpec,
     *weights: TensorSpec | None,
-    normalized_shape: Any,
+    normalized_shape: Integers,
     eps: float | None = None,
 ) -> TensorSpec:
     """Infer type and shape of an argument that ends in `normalized_shape`."""
+    # `rms_norm` alone has None, for the eps of the type, as PyTorch has.
     if eps is not None:
         number(eps, "eps", least=0)
-    sizes = normalized_sizes(normalized_shape)
+    sizes = last_sizes(normalized_shape)
+    # The start is at least 0, because a negative one would take axes from the end.
     last = x.shape[max(x.ndim - len(sizes), 0) :]
     if len(last) != len(sizes) or not _fits(last, sizes):
         raise ShapeError(f"shape {x.shape} does not end in {sizes}")
@@ -74,20 +80,22 @@ def over_last(
     return x
 
 
-def normalized_sizes(normalized_shape: Any) -> Shape:
+def last_sizes(normalized_shape: object) -> Shape:
     """Return the sizes of the last axes, at least one."""
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
+    # No axes would normalize each element by itself, to 0 for every input.
     if not sizes or min(sizes) < 0:
         raise OptionError(f"normalized_shape is {shown(normalized_shape)}", fix)
     return sizes
 
 
 def _fits(known: Shape, sizes: Shape) -> bool:
+    # Only the tensor may have unknown sizes: the option is given as numbers.
     return all(m in (n, DYNAMIC) for m, n in zip(known, sizes, strict=True))
 
 
-def grouped(
+def infer_group_norm(
     x: TensorSpec,
     weight: TensorSpec | None = None,
     bias: TensorSpec | None = None,
@@ -97,6 +105,7 @@ def grouped(
 ) -> TensorSpec:
     """Infer type and shape of an argument whose channels split into groups."""
     number(eps, "eps", least=0)
+    # Weights are per channel and not per group, as in PyTorch and ONNX.
     check_statistics(x.shape, 1, [w.shape for w in (weight, bias) if w is not None])
     channels = x.shape[1]
     if not is_size(num_groups) or num_groups < 1:
@@ -108,7 +117,7 @@ def grouped(
     return x
 
 
-def over_spatial(
+def infer_instance_norm(
     x: TensorSpec,
     weight: TensorSpec | None = None,
     bias: TensorSpec | None = None,
@@ -116,23 +125,34 @@ def over_spatial(
     eps: float = 1e-5,
 ) -> TensorSpec:
     """Infer type and shape of an argument with axes after its channels."""
+    # Each image and channel needs axes to average over; one element alone gives 0.
     if x.ndim < 3:
         raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
-    return grouped(x, weight, bias, num_groups=1, eps=eps)
+    return infer_group_norm(x, weight, bias, num_groups=1, eps=eps)
 
 
-def to_unit(x: TensorSpec, *, p: float, axis: Any, eps: float) -> TensorSpec:
+def infer_normalize(
+    x: TensorSpec, *, p: float, axis: Axes | None, eps: float
+) -> TensorSpec:
     """Infer type and shape of the argument."""
     number(eps, "eps", least=0)
+    # Written with `not`, so that NaN is rejected as well.
     if not number(p, "p") > 0:
         raise OptionError(f"p is {shown(p)}", "Use a number above 0")
     normalize_axes(axis, x.ndim)
     return x
 
 
-@generic(deduce=per_channel)
+@generic(deduce=infer_batch_norm)
 def batch_norm(
-    x: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
+    x: object,
+    mean: object,
+    var: object,
+    weight: object,
+    bias: object,
+    /,
+    *,
+    eps: float = 1e-5,
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias, channel by channel.
 
@@ -154,9 +174,17 @@ def batch_norm(
     """
 
 
-@generic(deduce=folded)
+@generic(deduce=infer_fold_batch_norm)
 def fold_batch_norm(
-    w: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
+    w: object,
+    b: object,
+    mean: object,
+    var: object,
+    weight: object,
+    bias: object,
+    /,
+    *,
+    eps: float = 1e-5,
 ) -> Any:
     """Fold batch_norm into the weights and bias of the conv2d before it.
 
@@ -183,14 +211,14 @@ def fold_batch_norm(
     """
 
 
-@generic(deduce=over_last)
+@generic(deduce=infer_layer_norm)
 def layer_norm(
-    x: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: object,
+    weight: object = None,
+    bias: object = None,
     /,
     *,
-    normalized_shape: Any,
+    normalized_shape: Integers,
     eps: float = 1e-5,
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes.
@@ -217,9 +245,14 @@ def layer_norm(
     """
 
 
-@generic(deduce=over_last)
+@generic(deduce=infer_layer_norm)
 def rms_norm(
-    x: Any, weight: Any = None, /, *, normalized_shape: Any, eps: float | None = None
+    x: object,
+    weight: object = None,
+    /,
+    *,
+    normalized_shape: Integers,
+    eps: float | None = None,
 ) -> Any:
     """Return x / sqrt(mean(x²) + eps) · weight over the last axes.
 
@@ -241,11 +274,11 @@ def rms_norm(
     """
 
 
-@generic(deduce=grouped)
+@generic(deduce=infer_group_norm)
 def group_norm(
-    x: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: object,
+    weight: object = None,
+    bias: object = None,
     /,
     *,
     num_groups: int,
@@ -275,9 +308,9 @@ def group_norm(
     """
 
 
-@generic(deduce=over_spatial)
+@generic(deduce=infer_instance_norm)
 def instance_norm(
-    x: Any, weight: Any = None, bias: Any = None, /, *, eps: float = 1e-5
+    x: object, weight: object = None, bias: object = None, /, *, eps: float = 1e-5
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias per image and channel.
 
@@ -301,8 +334,10 @@ def instance_norm(
     """
 
 
-@generic(deduce=to_unit)
-def normalize(x: Any, /, *, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Any:
+@generic(deduce=infer_normalize)
+def normalize(
+    x: object, /, *, p: float = 2.0, axis: Axes | None = 1, eps: float = 1e-12
+) -> Any:
     """Return x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`.
 
     Args:

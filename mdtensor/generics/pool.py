@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.conv import adaptive_pooling, global_pooling, pooling, pooling1d
+from mdtensor.generics.conv import (
+    OutputSize,
+    infer_adaptive_pool2d,
+    infer_global_pool2d,
+    infer_pool1d,
+    infer_pool2d,
+)
+from mdtensor.spec.shapes import Integers
 
 
-@generic(deduce=pooling)
+@generic(deduce=infer_pool2d)
 def max_pool2d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
     """Return the largest element of each window; padding never wins.
@@ -44,18 +51,18 @@ def max_pool2d(
     """
 
 
-@generic(deduce=pooling)
+@generic(deduce=infer_pool2d)
 def avg_pool2d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return the mean of each window.
 
@@ -76,8 +83,10 @@ def avg_pool2d(
     """
 
 
-@generic(deduce=global_pooling)
-def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+@generic(deduce=infer_global_pool2d)
+def global_avg_pool2d(
+    x: object, /, *, out: object = None, rounding: str | None = None
+) -> Any:
     """Return the mean of each channel.
 
     Args:
@@ -96,14 +105,14 @@ def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> An
     """
 
 
-@generic(deduce=pooling1d)
+@generic(deduce=infer_pool1d)
 def max_pool1d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
     """Return the largest element of each window; padding never wins.
@@ -126,14 +135,14 @@ def max_pool1d(
     """
 
 
-@generic(deduce=pooling1d)
+@generic(deduce=infer_pool1d)
 def avg_pool1d(
-    x: Any,
+    x: object,
     /,
-    kernel_size: Any,
+    kernel_size: Integers,
     *,
-    stride: Any = None,
-    padding: Any = 0,
+    stride: Integers | None = None,
+    padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
@@ -154,8 +163,8 @@ def avg_pool1d(
     """
 
 
-@generic(deduce=adaptive_pooling)
-def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
+@generic(deduce=infer_adaptive_pool2d)
+def adaptive_avg_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the means of `output_size` windows that cover the image evenly.
 
     Window i of m goes over n rows from floor(i · n / m) to ceil((i + 1) · n / m).
@@ -178,8 +187,8 @@ def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
     """
 
 
-@generic(deduce=adaptive_pooling)
-def adaptive_max_pool2d(x: Any, /, output_size: Any) -> Any:
+@generic(deduce=infer_adaptive_pool2d)
+def adaptive_max_pool2d(x: object, /, output_size: OutputSize) -> Any:
     """Return the largest element of each of `output_size` windows.
 
     Args:

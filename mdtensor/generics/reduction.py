@@ -12,8 +12,9 @@ from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import result_type
-from mdtensor.spec.options import flag, number
+from mdtensor.spec.options import DTypeName, flag, number
 from mdtensor.spec.shapes import (
+    Axes,
     Shape,
     check_nonempty,
     concat_shape,
@@ -37,17 +38,17 @@ _REACH = {
 
 
 def reduction(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer the type of the argument and the reduced shape."""
     return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
 
 
-def accumulation(
+def infer_sum(
     x: TensorSpec,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
@@ -56,7 +57,7 @@ def accumulation(
     return result.with_dtype(accumulator(x.dtype, dtype))
 
 
-def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
+def accumulator(source: dtypes.DType, wanted: DTypeName | None = None) -> dtypes.DType:
     """Return the type that holds a sum or a product of `source`.
 
     Without `wanted`, integers and bools widen to 64 bits (array API 2024.12,
@@ -66,11 +67,15 @@ def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
         OptionError: `wanted` is not a number type.
         CastError: `wanted` is real, and `source` is complex.
     """
+    # Not `wanted or ...`: every given value is looked up, so that a wrong one raises.
     if wanted is None:
         return _accumulator(source)
     found = dtypes.dtype(wanted)
+    # Only kinds that add up are in the table: not bool, which a sum leaves, and not
+    # quantized types, whose grid `out=` gives.
     if not _REACH.get(found.kind):
         raise OptionError(f"dtype is {found}", "Use a type of numbers")
+    # A cast would drop the imaginary parts of all elements before they are added.
     if source.is_complex and not found.is_complex:
         raise CastError(
             f"{found} does not hold what {source} elements add up to",
@@ -82,47 +87,53 @@ def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
 def _accumulator(source: dtypes.DType) -> dtypes.DType:
     if source.is_floating or source.is_complex:
         return source
+    # A sum of narrow integers overflows after a few elements, so the array API widens
+    # to the default integer; ours has 64 bits on every platform.
     return dtypes.uint64 if source.kind == "unsigned integer" else dtypes.int64
 
 
-def extreme(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+def infer_max(
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer as `reduction`; there must be at least one element."""
+    # A sum of nothing is 0, but nothing is neither the largest nor the smallest
+    # element.
     check_nonempty(x.shape, axis)
     return reduction(x, axis=axis, keepdims=keepdims)
 
 
-def spread(
+def infer_var(
     x: TensorSpec,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
     """Infer as `reduction`; the correction must be a real number."""
+    # Not required to be below the number of elements: the quotient is NaN then, and the
+    # number may be unknown here.
     number(correction, "correction")
     return reduction(x, axis=axis, keepdims=keepdims)
 
 
-def verdict(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+def infer_all(
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer bool and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)
 
 
-@generic(deduce=accumulation)
+@generic(deduce=infer_sum)
 def sum(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
     keepdims: bool = False,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return Σ x over `axis`.
 
@@ -154,9 +165,14 @@ def sum(
     """
 
 
-@generic(deduce=accumulation)
+@generic(deduce=infer_sum)
 def prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+    x: object,
+    /,
+    *,
+    axis: Axes | None = None,
+    dtype: DTypeName | None = None,
+    keepdims: bool = False,
 ) -> Any:
     """Return Π x over `axis`; types and errors as in `sum`.
 
@@ -180,13 +196,13 @@ def prod(
 
 @generic(deduce=reduction)
 def mean(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     keepdims: bool = False,
-    out: Any = None,
-    rounding: Any = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return Σ x / N over `axis`, where N is the number of elements.
 
@@ -209,12 +225,12 @@ def mean(
     """
 
 
-@generic(deduce=spread)
+@generic(deduce=infer_var)
 def var(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
@@ -242,12 +258,12 @@ def var(
     """
 
 
-@generic(deduce=spread)
+@generic(deduce=infer_var)
 def std(
-    x: Any,
+    x: object,
     /,
     *,
-    axis: Any = None,
+    axis: Axes | None = None,
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
@@ -268,8 +284,8 @@ def std(
     """
 
 
-@generic(deduce=extreme)
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_max)
+def max(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the largest element over `axis`; NaN if there is one.
 
     Args:
@@ -289,8 +305,8 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """
 
 
-@generic(deduce=extreme)
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_max)
+def min(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return the smallest element over `axis`; NaN if there is one.
 
     Args:
@@ -310,8 +326,8 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """
 
 
-@generic(deduce=verdict)
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_all)
+def all(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether all elements over `axis` differ from zero, as NaN does.
 
     Args:
@@ -331,8 +347,8 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """
 
 
-@generic(deduce=verdict)
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_all)
+def any(x: object, /, *, axis: Axes | None = None, keepdims: bool = False) -> Any:
     """Return whether some element over `axis` differs from zero, as NaN does.
 
     Args:
@@ -355,17 +371,18 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 # Shape rules of operations that run along an axis.
 
 
-def accumulated(
+def infer_cumulative_sum(
     x: TensorSpec,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
     **_: Any,
 ) -> TensorSpec:
     """Infer the type of a sum; one element longer with the initial value."""
+    # The flag becomes the number of elements that the empty sum adds.
     extra = int(flag(include_initial, "include_initial"))
-    longer = _resized(x.shape, running_axis(x.shape, axis), extra)
+    longer = _change_size(x.shape, running_axis(x.shape, axis), extra)
     return x.with_shape(longer).with_dtype(accumulator(x.dtype, dtype))
 
 
@@ -377,51 +394,59 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     """
     if axis is not None:
         return normalize_axis(axis, len(shape))
+    # NumPy would flatten first. The array API demands the axis, since the order of
+    # flattening would change the result.
     if len(shape) != 1:
         raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
     return 0
 
 
-def differences(
+def infer_diff(
     x: TensorSpec,
     *,
     axis: int = -1,
     n: int = 1,
-    prepend: Any = None,
-    append: Any = None,
+    prepend: object = None,
+    append: object = None,
     **_: Any,
 ) -> TensorSpec:
     """Infer the promoted type of the joined tensors, `n` elements shorter."""
     at = normalize_axis(axis, x.ndim)
+    # Checked before the tensors, so that the error does not depend on their shapes.
     if not is_size(n) or n < 0:
         raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
     for name, given in (("prepend", prepend), ("append", append)):
         _check_tensor(given, name)
-    parts = [part for part in (prepend, x, append) if part is not None]
+    # x stands between the two, in the order in which they are joined.
+    parts: list[Any] = [part for part in (prepend, x, append) if part is not None]
     shape = concat_shape([part.shape for part in parts], at)
     dtype = result_type(*(part.dtype for part in parts))
-    return x.with_dtype(dtype).with_shape(_resized(shape, at, -n))
+    # Each of the n differences takes one element; none are left once n reaches the
+    # size.
+    return x.with_dtype(dtype).with_shape(_change_size(shape, at, -n))
 
 
 def _check_tensor(given: Any, name: str) -> None:
+    # NumPy accepts a number here. A number has no shape, so its place along the axis
+    # would be a guess.
     if given is not None and not is_tensor(given):
         raise OptionError(f"{name} is a {type(given).__name__}", "Use a tensor")
 
 
-def _resized(shape: Shape, axis: int, by: int) -> Shape:
+def _change_size(shape: Shape, axis: int, by: int) -> Shape:
     return (*shape[:axis], longer(shape[axis], by), *shape[axis + 1 :])
 
 
 # Running sums and products along an axis, and differences of neighbours.
 
 
-@generic(deduce=accumulated)
+@generic(deduce=infer_cumulative_sum)
 def cumulative_sum(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
 ) -> Any:
     """Return the running sum y[i] = x[0] + ... + x[i] along `axis`.
@@ -448,13 +473,13 @@ def cumulative_sum(
     """
 
 
-@generic(deduce=accumulated)
+@generic(deduce=infer_cumulative_sum)
 def cumulative_prod(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeName | None = None,
     include_initial: bool = False,
 ) -> Any:
     """Return the running product along `axis`; errors as in `cumulative_sum`.
@@ -477,15 +502,15 @@ def cumulative_prod(
     """
 
 
-@generic(deduce=differences)
+@generic(deduce=infer_diff)
 def diff(
-    x: Any,
+    x: object,
     /,
     *,
     axis: int = -1,
     n: int = 1,
-    prepend: Any = None,
-    append: Any = None,
+    prepend: object = None,
+    append: object = None,
 ) -> Any:
     """Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from math import floor, isfinite
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import choice, flag, number
-from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.shapes import DYNAMIC, Integers
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import check_image, pair, single
 
@@ -19,22 +19,31 @@ from mdtensor.spec.windows import check_image, pair, single
 MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
-def resized(
-    x: TensorSpec, *, size: Any, scale_factor: Any, mode: str, align_corners: Any
+def infer_interpolate(
+    x: TensorSpec,
+    *,
+    size: Integers | None,
+    scale_factor: float | Collection[float] | None,
+    mode: str,
+    align_corners: bool | None,
 ) -> TensorSpec:
     """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
     choice(mode, "mode", MODES)
     if align_corners is not None:
         flag(align_corners, "align_corners")
+        # Nearest pixels have no corners to align, so the option would be without
+        # effect; PyTorch rejects it too.
         if mode in MODES[:2]:
             raise OptionError(
                 f"mode {mode} does not take align_corners", "Leave it None"
             )
+    # With both given one would have to win, and a caller could not see which.
     if (size is None) == (scale_factor is None):
         raise OptionError(
             "size and scale_factor are both given, or neither", "Pass one of them"
         )
+    # Every new pixel is a mean of old ones, of which there are none.
     if 0 in x.shape[2:]:
         raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
     if size is not None:
@@ -46,10 +55,12 @@ def resized(
     return x.with_shape((*x.shape[:2], *new))
 
 
-def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
+def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
     """Return height and width of `scale_factor`, exactly."""
-    is_many = isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str)
-    given = tuple(scale_factor) if is_many else (scale_factor,) * 2
+    given: tuple[object, ...] = (scale_factor,) * 2
+    # A text is iterable as well, but the error must name it whole.
+    if isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str):
+        given = tuple(scale_factor)
     found = [number(value, "scale_factor") for value in given]
     if len(found) != 2 or not all(value > 0 and isfinite(value) for value in found):
         raise OptionError(
@@ -58,10 +69,11 @@ def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
     return Fraction(found[0]), Fraction(found[1])
 
 
-def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
+def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     """Infer fewer channels in a larger image."""
     r = single(upscale_factor, "upscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
+    # Unknown channels are checked by the call.
     if channels != DYNAMIC and channels % r**2:
         raise ShapeError(f"{channels} channels do not split into {r} x {r} pixels")
     grown = (DYNAMIC if n == DYNAMIC else n * r for n in (height, width))
@@ -69,7 +81,7 @@ def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     return x.with_shape((*batch, fewer, *grown))
 
 
-def unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
+def infer_pixel_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
     """Infer more channels in a smaller image."""
     r = single(downscale_factor, "downscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
@@ -86,13 +98,13 @@ def _image_axes(x: TensorSpec) -> tuple[int, ...]:
     return x.shape
 
 
-@generic(deduce=resized)
+@generic(deduce=infer_interpolate)
 def interpolate(
-    x: Any,
+    x: object,
     /,
-    size: Any = None,
+    size: Integers | None = None,
     *,
-    scale_factor: Any = None,
+    scale_factor: float | Collection[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:
@@ -128,8 +140,8 @@ def interpolate(
     """
 
 
-@generic(deduce=shuffled)
-def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
+@generic(deduce=infer_pixel_shuffle)
+def pixel_shuffle(x: object, /, upscale_factor: int) -> Any:
     """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r].
 
     Args:
@@ -151,8 +163,8 @@ def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
     """
 
 
-@generic(deduce=unshuffled)
-def pixel_unshuffle(x: Any, /, downscale_factor: int) -> Any:
+@generic(deduce=infer_pixel_unshuffle)
+def pixel_unshuffle(x: object, /, downscale_factor: int) -> Any:
     """Move pixels into channels; undoes `pixel_shuffle`.
 
     [..., c, h · r, w · r] becomes [..., c · r², h, w].

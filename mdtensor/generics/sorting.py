@@ -7,33 +7,41 @@ from typing import Any, NamedTuple
 from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.reduction import extreme, reduction
+from mdtensor.generics.reduction import infer_max, reduction
 from mdtensor.promotion import is_weak
 from mdtensor.spec.elementwise import joint_type, one_tensor
 from mdtensor.spec.options import choice, flag
-from mdtensor.spec.shapes import DYNAMIC, are_like, broadcast_shapes, normalize_axis
+from mdtensor.spec.shapes import (
+    DYNAMIC,
+    Axes,
+    are_like,
+    broadcast_shapes,
+    normalize_axis,
+)
 from mdtensor.spec.spec import TensorSpec, is_tensor
 
 # Shape rules of searches.
 
 
-def index(
+def infer_argmax(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape, along one axis or all; never empty."""
+    # One axis or all: an index into several axes would not be a single number.
     one = axis if axis is None else normalize_axis(axis, x.ndim)
-    return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
+    return infer_max(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
 
 
-def count(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+def infer_count_nonzero(
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
 
 
-def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
+def infer_nonzero(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one int64 tensor per axis, whose length depends on the elements."""
+    # The result has one tensor for each axis, so for none it would be an empty tuple.
     if x.ndim == 0:
         raise ShapeError(
             "a 0-dimensional tensor does not have indices", "Use reshape(x, (1,))"
@@ -41,17 +49,19 @@ def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 
 
-def insertion(
-    x1: TensorSpec, x2: Any, *, side: str = "left", sorter: Any = None, **_: Any
+def infer_searchsorted(
+    x1: TensorSpec, x2: object, *, side: str = "left", sorter: object = None, **_: Any
 ) -> TensorSpec:
     """Infer int64 and the shape of the searched values."""
     choice(side, "side", ("left", "right"))
     if x1.ndim != 1:
         raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
+    # A Python number has no type, so its value must fit the type of the sorted values.
     if is_weak(x2):
         joint_type(x1, x2)
     if sorter is not None:
         _check_sorter(sorter, x1.shape[0])
+    # The insertion points have the shape of what is inserted; a number gives one, ().
     return x1.with_dtype(dtypes.int64).with_shape(getattr(x2, "shape", ()))
 
 
@@ -60,22 +70,26 @@ def _check_sorter(sorter: Any, size: int) -> None:
         raise OptionError(
             f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
         )
+    # A shorter sorter would leave elements out of the search without an error.
     if not are_like(sorter.shape, (size,)):
         raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
 
 
-def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
+def infer_where(condition: TensorSpec, x1: object, x2: object, **_: Any) -> TensorSpec:
     """Infer the promoted type of `x1` and `x2`, broadcast shape of all three."""
+    # All three broadcast together, since a condition may have more axes than its
+    # choices.
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
+    # The condition selects only, so it takes no part in promotion.
     return condition.with_dtype(joint_type(x1, x2)).with_shape(shape)
 
 
 # Searches: indices of extremes, of non-zero elements, of insertion points.
 
 
-@generic(deduce=index)
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_argmax)
+def argmax(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first largest element along `axis`, or first NaN.
 
     Args:
@@ -98,8 +112,8 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
     """
 
 
-@generic(deduce=index)
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_argmax)
+def argmin(x: object, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """Return the index of the first smallest element along `axis`, or first NaN.
 
     Args:
@@ -122,8 +136,10 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
     """
 
 
-@generic(deduce=count)
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+@generic(deduce=infer_count_nonzero)
+def count_nonzero(
+    x: object, /, *, axis: Axes | None = None, keepdims: bool = False
+) -> Any:
     """Count the elements over `axis` that are not zero; NaN is not zero.
 
     Args:
@@ -143,8 +159,8 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any
     """
 
 
-@generic(deduce=places)
-def nonzero(x: Any, /) -> Any:
+@generic(deduce=infer_nonzero)
+def nonzero(x: object, /) -> Any:
     """Return the indices of all non-zero elements, row by row; NaN is not zero.
 
     Args:
@@ -165,8 +181,10 @@ def nonzero(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=insertion)
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+@generic(deduce=infer_searchsorted)
+def searchsorted(
+    x1: object, x2: object, /, *, side: str = "left", sorter: object = None
+) -> Any:
     """Return where each of `x2` is to be inserted into the sorted `x1`.
 
     Numbers of any two types compare exactly, as in `less`; NaN is above all others, as
@@ -196,8 +214,8 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     """
 
 
-@generic(deduce=chosen)
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+@generic(deduce=infer_where)
+def where(condition: object, x1: object, x2: object, /) -> Any:
     """Return x1 where the condition holds, x2 elsewhere.
 
     Args:
@@ -226,7 +244,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
 # Shape rules of sorting.
 
 
-def ordered(
+def infer_sort(
     x: TensorSpec,
     *,
     axis: int = -1,
@@ -237,18 +255,20 @@ def ordered(
     """Infer type and shape of the argument."""
     normalize_axis(axis, x.ndim)
     flag(descending, "descending")
+    # Sorting is always stable, so the option changes nothing; but a wrong value must
+    # raise as in other libraries.
     flag(stable, "stable")
     return x
 
 
-def order(x: TensorSpec, **options: Any) -> TensorSpec:
+def infer_argsort(x: TensorSpec, **options: Any) -> TensorSpec:
     """Infer int64 and the shape of the argument."""
-    return ordered(x, **options).with_dtype(dtypes.int64)
+    return infer_sort(x, **options).with_dtype(dtypes.int64)
 
 
-@generic(deduce=ordered)
+@generic(deduce=infer_sort)
 def sort(
-    x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
     """Return the elements in order along `axis`; NaN last, and first if descending.
 
@@ -273,9 +293,9 @@ def sort(
     """
 
 
-@generic(deduce=order)
+@generic(deduce=infer_argsort)
 def argsort(
-    x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: object, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
     """Return the indices along `axis` from which `sort` takes its elements.
 
@@ -326,32 +346,38 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def distinct(x: TensorSpec, **_: Any) -> TensorSpec:
+def infer_unique_values(x: TensorSpec, **_: Any) -> TensorSpec:
     """Infer the type of the argument, in one dimension."""
+    # The number of distinct elements depends on the elements, which inference does not
+    # read (decision 0010).
     return x.with_shape((DYNAMIC,))
 
 
-def distinct_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
+def infer_unique_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
     """Infer values, and int64 for each value and for each element."""
-    values, inverse = distinct_inverse(x)
+    values, inverse = infer_unique_inverse(x)
     each = values.with_dtype(dtypes.int64)
     return UniqueAllResult(values, each, inverse, each)
 
 
-def distinct_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
+def infer_unique_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
     """Infer values, and int64 for each value."""
-    values = distinct(x)
+    values = infer_unique_values(x)
     return UniqueCountsResult(values, values.with_dtype(dtypes.int64))
 
 
-def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
+def infer_unique_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     """Infer values, and int64 for each element."""
-    return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
+    # Indices have the shape of x, so that values[inverse] restores it (array API
+    # 2024.12).
+    return UniqueInverseResult(infer_unique_values(x), x.with_dtype(dtypes.int64))
 
 
-def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec:
+def infer_isin(x1: object, x2: object, *, invert: bool = False, **_: Any) -> TensorSpec:
     """Infer bool and the shape of the first argument, or () for a number."""
     flag(invert, "invert")
+    # Two tensors compare exactly, whatever their types, so only Python numbers must
+    # fit.
     if is_weak(x1) or is_weak(x2):
         joint_type(x1, x2)
     tensor: TensorSpec = one_tensor(x1, x2)
@@ -365,8 +391,8 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
 # first one in `x` stands for both.
 
 
-@generic(deduce=distinct_all)
-def unique_all(x: Any, /) -> Any:
+@generic(deduce=infer_unique_all)
+def unique_all(x: object, /) -> Any:
     """Return the distinct elements, their positions and their counts.
 
     Args:
@@ -389,8 +415,8 @@ def unique_all(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=distinct_counts)
-def unique_counts(x: Any, /) -> Any:
+@generic(deduce=infer_unique_counts)
+def unique_counts(x: object, /) -> Any:
     """Return the distinct elements and their counts.
 
     Args:
@@ -408,8 +434,8 @@ def unique_counts(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=distinct_inverse)
-def unique_inverse(x: Any, /) -> Any:
+@generic(deduce=infer_unique_inverse)
+def unique_inverse(x: object, /) -> Any:
     """Return the distinct elements, and for each element the index of its own.
 
     Args:
@@ -427,8 +453,8 @@ def unique_inverse(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=distinct)
-def unique_values(x: Any, /) -> Any:
+@generic(deduce=infer_unique_values)
+def unique_values(x: object, /) -> Any:
     """Return the distinct elements.
 
     Args:
@@ -443,8 +469,8 @@ def unique_values(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=membership)
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+@generic(deduce=infer_isin)
+def isin(x1: object, x2: object, /, *, invert: bool = False) -> Any:
     """Return whether each element of `x1` equals some element of `x2`.
 
     Args:

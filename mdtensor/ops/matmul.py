@@ -11,8 +11,8 @@ from mdtensor.generics.matmul import (
     matmul,
     matrix_power,
     outer,
-    paired_axes,
-    paired_axis,
+    pair_axes,
+    pair_axis,
     tensordot,
     vecdot,
 )
@@ -41,14 +41,14 @@ def linear(
 @method(vecdot)
 def vecdot(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
     result: type[Tensor] = deduced(vecdot, x1, x2, axis=axis).type
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
     return result.wrap(kernel.vecdot(x1.buffer, x2.buffer, at, result.dtype.storage))
 
 
 @method(tensordot)
 def tensordot(x1: NumericTensor, x2: NumericTensor, /, *, axes: object) -> Tensor:
     result: type[Tensor] = deduced(tensordot, x1, x2, axes=axes).type
-    pairs = paired_axes(x1.shape, x2.shape, axes)
+    pairs = pair_axes(x1.shape, x2.shape, axes)
     storage = result.dtype.storage
     return result.wrap(kernel.tensordot(x1.buffer, x2.buffer, pairs, storage))
 
@@ -64,7 +64,7 @@ def outer(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
 @method(cross)
 def cross(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
     result: type[Tensor] = deduced(cross, x1, x2, axis=axis).type
-    at = paired_axis(x1.shape, x2.shape, axis)
+    at = pair_axis(x1.shape, x2.shape, axis)
     return result.wrap(kernel.cross(x1.buffer, x2.buffer, at, result.dtype.storage))
 
 

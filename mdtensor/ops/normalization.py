@@ -8,9 +8,9 @@ from mdtensor.generics.normalization import (
     fold_batch_norm,
     group_norm,
     instance_norm,
+    last_sizes,
     layer_norm,
     normalize,
-    normalized_sizes,
     rms_norm,
 )
 from mdtensor.kernels.numpy import normalization as kernel
@@ -72,7 +72,7 @@ def layer_norm(
 ) -> Tensor:
     options = {"normalized_shape": normalized_shape, "eps": eps}
     deduced(layer_norm, x, weight, bias, **options)
-    count, least = len(normalized_sizes(normalized_shape)), number(eps, "eps")
+    count, least = len(last_sizes(normalized_shape)), number(eps, "eps")
     affine = (_buffer(weight), _buffer(bias))
     return x.wrap(kernel.layer_norm(x.buffer, count, *affine, least))
 
@@ -82,7 +82,7 @@ def rms_norm(
     x: FloatingTensor, weight: Weight, /, *, normalized_shape: object, eps: float | None
 ) -> Tensor:
     deduced(rms_norm, x, weight, normalized_shape=normalized_shape, eps=eps)
-    count = len(normalized_sizes(normalized_shape))
+    count = len(last_sizes(normalized_shape))
     least = None if eps is None else number(eps, "eps")
     return x.wrap(kernel.rms_norm(x.buffer, count, _buffer(weight), least))
 

@@ -8,7 +8,13 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
+
+#: The names of an element type, all of which `dtype` understands.
+DTypeName = DType | str | type | np.dtype[Any]
 
 
 def number(value: object, name: str, least: float | None = None) -> float:

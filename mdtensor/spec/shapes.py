@@ -5,7 +5,7 @@ A size of -1 is dynamic: known only when the operation runs; see `dims`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
 from numbers import Integral
 from typing import Any
@@ -20,6 +20,10 @@ from mdtensor.spec.dims import (
     multiply_size as multiply_size,
 )
 
+#: One axis or several of them. Arrays and other collections are not accepted.
+Axes = int | tuple[int, ...] | list[int]
+#: One integer or several of them, in any collection: an array too.
+Integers = int | Collection[int]
 #: NumPy's limit.
 MOST_AXES = 64
 
@@ -98,7 +102,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     return int(axis) % ndim
 
 
-def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+def normalize_axes(axis: Axes | None, ndim: int) -> tuple[int, ...]:
     """Return the axes of a reduction, sorted, from the front; None is all."""
     if axis is None:
         return tuple(range(ndim))
@@ -112,9 +116,7 @@ def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     return tuple(axes)
 
 
-def reduced_shape(
-    shape: Shape, axis: int | tuple[int, ...] | None, keepdims: bool
-) -> Shape:
+def reduced_shape(shape: Shape, axis: Axes | None, keepdims: bool) -> Shape:
     """Return the shape after reducing `axis`.
 
     Example:
@@ -127,7 +129,7 @@ def reduced_shape(
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def check_nonempty(shape: Shape, axis: int | tuple[int, ...] | None) -> None:
+def check_nonempty(shape: Shape, axis: Axes | None) -> None:
     """Raise if an extreme would be taken over no elements."""
     if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
         raise ShapeError(

@@ -253,7 +253,8 @@ def attributes(calls: Calls) -> Iterator[str]:
         texts = [_with_manners(name, text) for text in found if text]
         if name == "reshape":  # the shape, or its sizes one by one
             texts += [
-                t.replace("shape: Any, *, copy", "*shape: Any, copy") for t in texts
+                t.replace("shape: Integers, *, copy", "*shape: int, copy")
+                for t in texts
             ]
         signatures = tuple(dict.fromkeys(texts))
         first = alike.setdefault(signatures, name)
@@ -273,7 +274,9 @@ def _with_manners(name: str, text: str) -> str:
     if name in vars(operators)["BY_AXIS"]:  # the axis may come by position
         text = re.sub(r"/, \*, (axis: [^=]+ = [^,)]+)", r"/, \1, *", text)
         return text.replace(", *) ->", ") ->")
-    return text.replace("axis: Any)", "axis: Any = ...)") if name == "squeeze" else text
+    return (
+        text.replace("axis: Axes)", "axis: Axes = ...)") if name == "squeeze" else text
+    )
 
 
 def _of_self(operation: Operation, overload: Overload, wrappers: set[str]) -> str:

@@ -47,7 +47,7 @@ from mdtensor import _calls
 from mdtensor.dtypes import {dtype}
 """
 TYPING = """
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -58,13 +58,15 @@ from mdtensor.device import Device
 from mdtensor.dispatch import Operation
 from mdtensor.dispatch.method import Selection
 from mdtensor.dtypes import DType
+from mdtensor.generics.conv import OutputSize as OutputSize
+from mdtensor.spec.options import DTypeName as DTypeName
+from mdtensor.spec.shapes import Axes as Axes, Integers as Integers
 from mdtensor.tensor import Tensor
 """
 WORDS = """
 _E = TypeVar("_E")
 _T = TypeVar("_T", bound=Tensor)
 Shape: TypeAlias = int | Sequence[int]
-DTypeName: TypeAlias = DType | str | type | np.dtype[Any]
 Nested: TypeAlias = _E | Sequence["Nested[_E]"]
 """
 BASE = '''
@@ -76,7 +78,7 @@ class Call:
     def select(self, *types: type) -> Selection: ...
 '''
 SELF = """
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Self, overload
 
 from mdtensor.device import Device
@@ -200,7 +202,15 @@ class Package:
                 homes.setdefault(found.__module__, []).append(found.__name__)
         if within != CALLS:
             known = {line.split(":")[0] for line in self.spelling.aliases()}
-            known |= {"DTypeName", "Nested", "Shape", "_T"}
+            known |= {
+                "Axes",
+                "DTypeName",
+                "Integers",
+                "Nested",
+                "OutputSize",
+                "Shape",
+                "_T",
+            }
             known |= {*self.spelling.variables, *self.spelling.tuples}
             homes[CALLS] = sorted(words & known)
         spaces = [space.__name__ for space in self.spaces]

@@ -1,6 +1,6 @@
 """Reordering, joining and repeating of codes; the grid moves with them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, Union
 
 import numpy as np
@@ -496,7 +496,9 @@ def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec
 
 
 @method(pad, deduce=_infer_pad)
-def pad(x: QuantizedTensor, /, *, pad_width: object, value: object) -> QuantizedTensor:
+def pad(
+    x: QuantizedTensor, /, *, pad_width: Collection[Collection[int]], value: object
+) -> QuantizedTensor:
     def make() -> QuantizedTensor:
         padded = pad(x.codes, pad_width).buffer
         spec = _infer_pad(spec_of(x), pad_width=pad_width, value=value)

@@ -17,10 +17,11 @@ T = "Float32Tensor[2,3]"
 #: Those of other tests may be there, too.
 OURS = sorted(name for name in md.operations() if name.startswith("mdtensor."))
 SUM = (
-    "Attributes: axis: Any = None, dtype: Any = None, keepdims: bool = False, "
-    "out: Any = None, rounding: Any = None."
+    "Attributes: axis: int | tuple[int, ...] | list[int] | None = None, "
+    "dtype: DType | str | type | dtype[Any] | None = None, keepdims: bool = False, "
+    "out: object = None, rounding: str | None = None."
 )
-NORM = "Attributes: normalized_shape: Any, eps: float = 1e-05."
+NORM = "Attributes: normalized_shape: int | Collection[int], eps: float = 1e-05."
 FEW = "expects 2 arguments, got"
 #: What is called by name in the text of an error, and the error.
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -41,7 +42,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.softmax(X, dim=0),
         (
             f"softmax({T}): takes axis=, not dim=. Attributes: axis: int = -1, "
-            "out: Any = None, rounding: Any = None."
+            "out: object = None, rounding: str | None = None."
         ),
     ),
     "by position": (
@@ -87,7 +88,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.concat([X, X], dim=1),
         (
             "concat(list): takes axis=, not dim=. Attributes: axis: int | None = 0, "
-            "out: Any = None, rounding: Any = None."
+            "out: object = None, rounding: str | None = None."
         ),
     ),
     "two sizes": (

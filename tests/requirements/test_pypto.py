@@ -599,7 +599,7 @@ def test_p10_arguments_of_infer_itself() -> None:
     )
     assert refused(DispatchError, md.infer, "reshape", spec, (32,), shape=(8, 4)) == (
         "reshape(Float32Tensor[4,8]): shape is given twice. "
-        "Attributes: shape: Any, copy: bool | None = None."
+        "Attributes: shape: int | Collection[int], copy: bool | None = None."
     )
     assert "shape is missing." in refused(DispatchError, md.infer, "reshape", spec)
     there = TensorSpec(md.CudaFloat32Tensor, (4, 8))

@@ -182,6 +182,7 @@ def _one_rule(rule: str, text: str) -> None:
     ) -> None:
         checked(modules, pattern, [rule], None, None, False, fail_on, form, output)
 
+    # typer shows the docstring as the help of the command.
     command.__doc__ = text
     app.command({"MDT004": "dead", "MDT003": "overwrites", "MDT005": "piracy"}[rule])(
         command
@@ -277,6 +278,7 @@ def coverage(
     names = operations or ()
     calls = [query.function(name, modules or ()) for name in names]
     calls = calls if names else [*query.functions(modules or ())]
+    # A page shows the tables themselves, so it needs the functions and not the counts.
     if html is not None:
         from mdtensor.cli.dispatch.html import write_page
 
@@ -303,7 +305,7 @@ def rule(
         answer(found, form, text.show_rule, _rule_facts(found))
 
 
-def _rule_facts(found: Any) -> dict[str, str]:
+def _rule_facts(found: object) -> dict[str, str]:
     names = ("id", "level", "title", "explanation", "example", "repaired")
     return {name: getattr(found, name).strip() for name in names}
 
@@ -323,6 +325,7 @@ def write_baseline(
 
     found = check(Request(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
+    # In UTF-8 whatever the locale, because the file is shared.
     file.write_text(new.text, encoding="utf-8")
     typer.echo(f"{file}: {quantity(len(new.entries), 'finding')}")
 
@@ -342,6 +345,7 @@ def diff_baseline(
     request = Request(modules or (), pattern, select or (), ignore or ())
     found = check(request, file)
     added, gone = Baseline.of(found.new).entries, found.stale
+    # New findings first: they are what fails a check.
     lines = [f"+ {entry}" for entry in added] + [f"- {entry}" for entry in gone]
     write("\n".join(lines), None)
     raise typer.Exit(1 if added else 4 if gone else 0)
@@ -361,6 +365,7 @@ def prune_baseline(
     from mdtensor.diagnose.report import Baseline
 
     request = Request(modules or (), pattern, select or (), ignore or ())
+    # Checked as in `check`, so that entries of rules that were not selected stay.
     gone = check(request, file).stale
     rest = Baseline.read(file).without(gone)
     file.write_text(rest.text, encoding="utf-8")

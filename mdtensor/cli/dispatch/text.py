@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterable
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +32,8 @@ def show_checked(console: Console, checked: Checked) -> None:
 
 def plain(checked: Checked) -> str:
     """Return the same text for a file, always without colour."""
+    # Neither width nor colour of the terminal may end up in the file, which is compared
+    # between machines.
     console = Console(file=io.StringIO(), width=UNBOUNDED, color_system=None)
     with console.capture() as captured:
         show_checked(console, checked)
@@ -49,6 +50,7 @@ def _finding(finding: Finding) -> Text:
     level, _, message = head.partition(": ")
     text = Text.assemble((level, STYLES[finding.level]), ": ", (message, "bold"))
     for line in rest:
+        # The lines of a fix are the ones to copy, so they stand out.
         fixes = line.startswith(("   = fix: ", "          "))
         text.append(f"\n{line}", "green" if fixes else "")
     return text
@@ -82,6 +84,7 @@ def show_explanation(console: Console, found: Explanation) -> None:
     head, outcome, *rest = str(found).splitlines()
     console.print(Text(head, "bold"))
     console.print(Text(outcome, "bold green" if found.winner else "bold red"))
+    # As Text, because brackets in signatures would be read as markup.
     for line in rest:
         console.print(Text(line))
 
@@ -105,7 +108,7 @@ def _add_share(table: Table, name: str, count: int, total: int, style: str) -> N
     table.add_row(*(Text(cell, style) for cell in cells))
 
 
-def show_plain(console: Console, found: Any) -> None:
+def show_plain(console: Console, found: object) -> None:
     console.print(Text(str(found)))
 
 

@@ -115,7 +115,7 @@ class Verdict(pytest.Item):
         return self.path, None, f"dispatch: {self.name}"
 
 
-def _name(finding: Any) -> str:
+def _name(finding: object) -> str:
     """Of the test that tells it; what concerns no function concerns the classes."""
     return str(finding.function) or "classes"
 

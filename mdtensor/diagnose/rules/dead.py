@@ -66,7 +66,10 @@ def check(study: Study) -> Iterator[Finding]:
             alive.update(table.methods[m] for m in _reachable(table))
         lost = seen - alive
         dead = [
-            m for m in found.methods if m in lost and _is_always_dead(m, study.universe)
+            # Iterated in the order of registration, because a set has none.
+            m
+            for m in found.methods
+            if m in lost and _is_always_dead(m, study.universe)
         ]
         calls = _calls(dead, tables.values())
         total = sum(table.total for table in tables.values())
@@ -86,6 +89,7 @@ def _reachable(table: Table) -> set[int]:
     """Return the methods that win a call, perhaps after another registration order."""
     won: set[int] = set()
     for mask, _, answer in table.answers:
+        # plum's choice depends on the order of registration, so each of them may run.
         if answer.unstable:
             won.update(bits(mask))
         elif answer.winner >= 0:
@@ -109,6 +113,7 @@ def _finding(found: Source, method: Registered, calls: Calls, total: int) -> Fin
             "shadowed",
             f"{fits}, {tied} of them ambiguous",
         )
+    # By text as well, so that equal counts give equal reports.
     winners = sorted(calls, key=lambda m: (-calls[m], m.text) if m else (0, ""))
     others = [f"{quantity(calls[m], 'call')}: {m.text}" for m in winners[:SHOWN] if m]
     return RULE.finding(

@@ -46,6 +46,7 @@ def check(study: Study) -> Iterator[Finding]:
         ties = [c for _, c, answer in table.answers if answer.winner < 0]
         if ties:
             count = sum(cells.count for cells in ties)
+            # A witness of the fewest foreign types is the one that a reader recognizes.
             best = min(ties, key=lambda cells: cells.foreign)
             yield _finding(found, promise, table, best.witness, count, "ambiguous")
 
@@ -72,6 +73,7 @@ def _finding(
     promised = ", ".join(short(hint(kind)) for kind in promise.types)
     called = f"{found.short}({', '.join(type_names(witness))})"
     fix = ""
+    # For a tie, `MDT001` proposes a method; here one is only missing.
     if problem == "uncovered" and found.methods:
         new = Registered(found.short, found.methods[0].implementation, witness)
         fix = header(new, found)

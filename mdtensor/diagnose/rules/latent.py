@@ -63,6 +63,7 @@ class Axes:
     def __init__(self, universe: Universe, order: Order) -> None:
         self.universe, self.order = universe, order
         self.crossed: dict[type, set[type]] = {}
+        # Two classes cross if some class derives from both, and neither from the other.
         for cls in universe.types:
             above = [parent for parent in cls.__mro__[1:] if parent is not object]
             for a, b in permutations(above, 2):
@@ -82,6 +83,7 @@ class Axes:
         could = do = 0
         for number, that in enumerate(self.order.hints):
             pairs = list(product(this.members, that.members))
+            # They share a class today, so a tie would not be latent.
             if this.top or that.top or any(self._meet(a, b) for a, b in pairs):
                 do |= 1 << number
             elif any(self._cross(a, b) for a, b in pairs):
@@ -104,6 +106,7 @@ class Axes:
         """Return whether a common subclass is missing, and would fit the others."""
         if a not in self.crossed or b not in self.crossed:
             return False
+        # Common base classes say nothing about the axes, so they are left out.
         mine = [c for c in a.__mro__ if not derives(b, c)]
         theirs = [c for c in b.__mro__ if not derives(a, c)]
         return all(
@@ -126,12 +129,15 @@ class Axes:
 def check(study: Study) -> Iterator[Finding]:
     """Find the pairs of methods that would tie for a foreseeable class."""
     axes = Axes(study.universe, study.order)
+    # Without multiple inheritance in the universe nothing can be foreseen.
     if not axes.crossed:
         return
     for found, tables in study.tables.items():
         pairs = (
             (table, pair, Cells(0, (), 0))
             for table in tables.values()
+            # Without a total order plum's loop decides, and bits cannot tell a tie
+            # (decision 0017).
             if table.ordered
             for pair in _latent(table, axes)
         )
@@ -153,6 +159,7 @@ def _latent(table: Table, axes: Axes) -> Iterator[tuple[int, int]]:
     for method in range(len(table.methods)):
         general = table.general
         for other in bits(could[method] & ~do[method] & ~general[method]):
+            # Each pair is looked at once, from its first method.
             apart = other > method and not general[other] >> method & 1
             if apart and not _resolved(method, other, table):
                 yield method, other
@@ -166,6 +173,7 @@ def _resolved(a: int, b: int, table: Table) -> bool:
 
 def _matching(table: Table, axes: Axes) -> tuple[list[int], list[int]]:
     """Return for each method the methods that could share a call, and that do."""
+    # All bits, because each argument can only remove methods.
     could = [(1 << len(table.methods)) - 1] * len(table.methods)
     do = list(could)
     for at in range(table.arity):
