@@ -151,12 +151,11 @@ from mdtensor.generics.conv import (
     conv2d as conv2d,
     conv_transpose2d as conv_transpose2d,
 )
+from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.creation import (
-    astype as astype,
     empty_like as empty_like,
     full_like as full_like,
     ones_like as ones_like,
-    to as to,
     tril as tril,
     triu as triu,
     zeros_like as zeros_like,

@@ -211,14 +211,14 @@ conv_transpose2d: _calls.ConvTranspose2D
 """Return the transpose of `conv2d`: each element adds a scaled filter."""
 astype: _calls.Astype
 """Convert `x` to another element type; the only way to narrow a type."""
+to: _calls.To
+"""Copy `x` to `device`; the only operation that moves a tensor between devices."""
 empty_like: _calls.LikeEmptyLike
 """Return a tensor with the shape of `x` and undefined elements."""
 full_like: _calls.FullLike
 """Return a tensor with the shape of `x`, filled with `fill_value`."""
 ones_like: _calls.LikeEmptyLike
 """Return a tensor of ones with the shape of `x`."""
-to: _calls.To
-"""Copy `x` to `device`; the only operation that moves a tensor between devices."""
 tril: _calls.LikeTril
 """Return the lower triangles of matrices, with zeros above diagonal `k`."""
 triu: _calls.LikeTril

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from mdtensor import interop, tensor
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.errors import DeviceError, type_and_shape
-from mdtensor.generics.creation import to
+from mdtensor.generics.conversion import to
 
 __all__ = ["DeviceConformance"]
 

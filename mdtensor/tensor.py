@@ -32,7 +32,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.generics import creation, indexing, linalg, manipulation
+from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
 from mdtensor.printing import elements
@@ -227,7 +227,7 @@ class Tensor(Interchange, Operators):
 
     def to(self, device: Device | str) -> Any:
         """Return the tensor on `device`; the same tensor if it is there already."""
-        return creation.to(self, device)
+        return conversion.to(self, device)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """Return the tensor on `device`, as `to` does; the copy runs in `stream`.
@@ -236,13 +236,13 @@ class Tensor(Interchange, Operators):
             OptionError: `stream` is not a stream.
         """
         if stream is None:
-            return creation.to(self, device)
+            return conversion.to(self, device)
         if not isinstance(stream, Stream):
             problem = f"stream is {shown(stream)}, not a Stream"
             fix = "Use None, or a stream of the device"
             raise OptionError(problem, fix, describe("to_device", self, device))
         with stream:
-            return creation.to(self, device)
+            return conversion.to(self, device)
 
     def __repr__(self) -> str:
         """Return type, shape and elements; of another device, where they are."""

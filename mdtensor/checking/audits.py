@@ -37,7 +37,7 @@ from mdtensor.generics.arithmetic import (
     sub,
 )
 from mdtensor.generics.conv import conv2d
-from mdtensor.generics.creation import astype
+from mdtensor.generics.conversion import astype
 from mdtensor.generics.linalg import trace
 from mdtensor.generics.manipulation import concat, stack
 from mdtensor.generics.math import atan2, copysign, hypot, logaddexp, nextafter

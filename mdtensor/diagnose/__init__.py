@@ -9,13 +9,15 @@ study <- rules <- report <- explain, freeze.
 
 from __future__ import annotations
 
-from mdtensor.diagnose.explain import (
+from mdtensor.diagnose.coverage import (
     Coverage as Coverage,
+    Share as Share,
+    coverage as coverage,
+)
+from mdtensor.diagnose.explain import (
     Explanation as Explanation,
     Row as Row,
-    Share as Share,
     Suggestion as Suggestion,
-    coverage as coverage,
     explain as explain,
     methods as methods,
     methods_with as methods_with,

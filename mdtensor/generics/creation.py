@@ -15,9 +15,8 @@ from mdtensor.device import Device, device as find_device
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import fit_scalar, is_weak
-from mdtensor.spec.options import DTypeName, flag
+from mdtensor.spec.options import DTypeName
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.type_info import isdtype
 
 # Shape rules of operations that make tensors like others.
 
@@ -200,105 +199,4 @@ def triu(x: object, /, *, k: int = 0) -> Any:
     """
 
 
-# Shape rules of conversions to another element type or device.
-
-
-def infer_astype(
-    x: TensorSpec,
-    dtype: object,
-    *,
-    copy: bool = True,
-    device: Device | str | None = None,
-    **_: Any,
-) -> TensorSpec:
-    """Infer another element type, and device if one is given; same shape."""
-    flag(copy, "copy")
-    wanted = dtypes.dtype(dtype)
-    found = x.with_dtype(wanted)
-    # Quantized types need a grid, which a name of a type does not have, so this raises
-    # and names `quantize`.
-    found.type.of_numbers()
-    if not isdtype(wanted, ("bool", "numeric")):
-        raise CastError(f"{wanted} is not a type of plain numbers")
-    return found if device is None else infer_to(found, device)
-
-
-def infer_to(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
-    """Infer the same element type and shape on another device."""
-    return replace(x, type=x.type.with_device(find_device(device)))
-
-
 # Conversion to another element type or device.
-
-
-@generic(deduce=infer_astype)
-def astype(
-    x: object,
-    dtype: object,
-    /,
-    *,
-    copy: bool = True,
-    device: Device | str | None = None,
-    casting: str = "check",
-) -> Any:
-    """Convert `x` to another element type; the only way to narrow a type.
-
-    Args:
-        x: any shape.
-        dtype: the element type wanted, or its name, or NumPy's type for it.
-        copy: False returns `x` itself if it is of the type and on the device.
-        device: where the result lives; the device of `x` unless given.
-        casting: the policy for a value that `dtype` does not hold.
-            `exact`: every value must be representable as it is.
-            `check`: fractions round (floats once, to nearest even; to integers toward
-            zero), anything outside the range, and NaN for an integer, raises.
-            `saturate`: as `check`, but outside values become the nearest bound and
-            NaN an integer 0. From float to float, infinities and NaN do not change.
-            `wrap`: as `check`, but integers modulo 2**bits; a float is cut toward
-            zero first, and NaN or an infinity becomes 0. Too large for a float
-            becomes an infinity.
-
-    True becomes 1. Every non-zero number becomes True, NaN included; `exact` demands 0
-    or 1. Real and imaginary parts are cast separately. Complex to real raises for an
-    imaginary part other than 0 under `exact` and `check`, and always under `saturate`
-    and `wrap`.
-
-    Returns:
-        The type of `dtype`, of the shape of `x`; a copy unless `copy` is False.
-
-    Raises:
-        CastError: a value does not fit.
-        OptionError: `casting` or `dtype` does not exist.
-        DeviceError: `x` is not on the host, or `device` does not exist.
-
-    Example:
-        >>> import mdtensor as md
-        >>> x = md.asarray([1.5, 300.0])
-        >>> md.astype(x, md.uint8, casting="saturate").tolist()
-        [1, 255]
-        >>> md.astype(x, md.uint8)
-        Traceback (most recent call last):
-        mdtensor.errors.CastError: ...
-
-    Source: array API 2024.12, `astype`; the policies are ours.
-    """
-
-
-@generic(deduce=infer_to)
-def to(x: object, device: object, /) -> Any:
-    """Copy `x` to `device`; the only operation that moves a tensor between devices.
-
-    Args:
-        x: any shape.
-        device: the device or its name. On the one it is on, `x` itself is returned.
-
-    Raises:
-        DeviceError: the device does not exist.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.to(md.asarray([1.0]), md.cpu).device
-        cpu
-
-    Source: PyTorch, `torch.Tensor.to`.
-    """

@@ -8,6 +8,7 @@ from mdtensor.ops import (
     conv as conv,
     conversion as conversion,
     creation as creation,
+    decomposition as decomposition,
     elementwise as elementwise,
     fft as fft,
     for_each as for_each,

@@ -21,7 +21,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.generics.creation import astype, to
+from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.tensor import Tensor, element, from_numpy, leaf

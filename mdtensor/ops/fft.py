@@ -6,7 +6,7 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, shown
-from mdtensor.generics.creation import to
+from mdtensor.generics.conversion import to
 from mdtensor.generics.fft import (
     fft,
     fftn,

@@ -1,24 +1,10 @@
-"""Methods of linear algebra and matrix decompositions for dense host tensors."""
+"""Methods of linear algebra for dense host tensors."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from mdtensor.dispatch.operation import method
-from mdtensor.errors import LinAlgError, describe
-from mdtensor.generics.decomposition import (
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    qr,
-    svd,
-    svdvals,
-)
 from mdtensor.generics.linalg import (
     det,
     diagonal,
@@ -33,6 +19,7 @@ from mdtensor.generics.linalg import (
     vector_norm,
 )
 from mdtensor.kernels.numpy import linalg as kernel, reduction
+from mdtensor.ops.decomposition import convergence_errors, lapack_errors, wrap_all
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.ops.reduction import cast_first
 from mdtensor.spec.options import number
@@ -43,93 +30,7 @@ from mdtensor.types import NumericTensor
 # Failures of LAPACK.
 
 
-@contextmanager
-def lapack_errors(
-    problem: str, fix: str, operation: Callable[..., Any], *arguments: Any
-) -> Iterator[None]:
-    """Turn a failure of LAPACK into an error with `problem` and `fix`.
-
-    Raises:
-        LinAlgError: LAPACK failed.
-    """
-    try:
-        yield
-    except np.linalg.LinAlgError:
-        call = describe(operation.__name__, *arguments)
-        raise LinAlgError(problem, fix, call) from None
-
-
-def convergence_errors(
-    operation: Callable[..., Any], *arguments: Any
-) -> AbstractContextManager[None]:
-    """Turn a failed iteration into an error, which only NaN and infinities cause."""
-    problem, fix = "the iteration does not converge", "Replace NaN and infinities first"
-    return lapack_errors(problem, fix, operation, *arguments)
-
-
 # Decompositions.
-
-
-def wrap_all(results: Any, buffers: Iterable[Any]) -> Any:
-    """Return the named tuple of tensors around `buffers`, typed by `results`."""
-    pairs = zip(results, buffers, strict=True)
-    return results._make(result.type.wrap(buffer) for result, buffer in pairs)
-
-
-@method(cholesky)
-def cholesky(x: Inexact, /, *, upper: bool) -> Tensor:
-    deduced(cholesky, x, upper=upper)
-    fix = "Use eigvalsh to see its eigenvalues"
-    with lapack_errors("a matrix is not positive definite", fix, cholesky, x):
-        return x.wrap(kernel.cholesky(x.buffer, upper))
-
-
-@method(qr)
-def qr(x: Inexact, /, *, mode: str) -> Any:
-    result = deduced(qr, x, mode=mode)
-    return wrap_all(result, kernel.qr(x.buffer, mode))
-
-
-@method(svd)
-def svd(x: Inexact, /, *, full_matrices: bool) -> Any:
-    result = deduced(svd, x, full_matrices=full_matrices)
-    with convergence_errors(svd, x):
-        return wrap_all(result, kernel.svd(x.buffer, full_matrices))
-
-
-@method(svdvals)
-def svdvals(x: Inexact, /) -> Tensor:
-    result: type[Tensor] = deduced(svdvals, x).type
-    with convergence_errors(svdvals, x):
-        return result.wrap(kernel.svdvals(x.buffer))
-
-
-@method(eig)
-def eig(x: Inexact, /) -> Any:
-    result = deduced(eig, x)
-    with convergence_errors(eig, x):
-        return wrap_all(result, kernel.eig(x.buffer))
-
-
-@method(eigvals)
-def eigvals(x: Inexact, /) -> Tensor:
-    result: type[Tensor] = deduced(eigvals, x).type
-    with convergence_errors(eigvals, x):
-        return result.wrap(kernel.eigvals(x.buffer))
-
-
-@method(eigh)
-def eigh(x: Inexact, /) -> Any:
-    result = deduced(eigh, x)
-    with convergence_errors(eigh, x):
-        return wrap_all(result, kernel.eigh(x.buffer))
-
-
-@method(eigvalsh)
-def eigvalsh(x: Inexact, /) -> Tensor:
-    result: type[Tensor] = deduced(eigvalsh, x).type
-    with convergence_errors(eigvalsh, x):
-        return result.wrap(kernel.eigvalsh(x.buffer))
 
 
 @method(matrix_transpose)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
-from mdtensor.generics.creation import astype
+from mdtensor.generics.conversion import astype
 from mdtensor.generics.reduction import (
     all,
     any,

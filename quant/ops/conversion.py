@@ -25,6 +25,7 @@ from mdtensor import (
     dtypes,
     equal,
     method,
+    to,
 )
 from mdtensor.errors import checked, describe, shown
 from mdtensor.extend import flag
@@ -41,6 +42,7 @@ from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step, result_on
+from mdtensor.quant.ops.conversion import cast_spec
 from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
@@ -479,3 +481,18 @@ def _fractions(x: QuantizedTensor) -> list[Fraction]:
     scales = np.broadcast_to(x.qparams.along(x.qparams.scale, x.shape), x.shape)
     rows = zip(steps.ravel().tolist(), scales.ravel().tolist(), strict=True)
     return [Fraction(step) * Fraction(scale) for step, scale in rows]
+
+
+def _infer_to(x: TensorSpec, device: object) -> TensorSpec:
+    if device not in (cpu, cpu.name):
+        raise DeviceError(
+            f"quantized tensors are not on {device} yet",
+            "Use dequantize(x), and move that",
+        )
+    return x
+
+
+@method(to, deduce=_infer_to)
+def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
+    checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
+    return x

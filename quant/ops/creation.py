@@ -1,19 +1,16 @@
 """New tensors on the grid of another tensor, filled with one number; and `to`."""
 
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from mdtensor import (
     Device,
-    DeviceError,
     TensorSpec,
-    cpu,
     empty_like,
     full_like,
     method,
     ones_like,
-    to,
     zeros_like,
 )
 from mdtensor.errors import checked
@@ -89,18 +86,3 @@ def empty_like(
     x: QuantizedTensor, /, *, dtype: object, device: Device | str | None
 ) -> QuantizedTensor:
     return _fill("empty_like", x, 0, dtype=dtype, device=device)
-
-
-def _infer_to(x: TensorSpec, device: object) -> TensorSpec:
-    if device not in (cpu, cpu.name):
-        raise DeviceError(
-            f"quantized tensors are not on {device} yet",
-            "Use dequantize(x), and move that",
-        )
-    return x
-
-
-@method(to, deduce=_infer_to)
-def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
-    checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
-    return x
