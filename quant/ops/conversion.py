@@ -42,7 +42,6 @@ from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step, result_on
-from mdtensor.quant.ops.conversion import cast_spec
 from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
