@@ -106,8 +106,6 @@ def _wrap_lines(lines: Iterable[str]) -> Iterable[str]:
         if len(line) <= WIDTH:
             yield line
         else:
-            # The indentation stays outside of `wrap`, which would join it with the
-            # text.
             text = line.lstrip()
             indent = " " * (len(line) - len(text))
             more = f"{indent}    "
@@ -189,7 +187,6 @@ def call(function: object, arguments: Iterable[Any]) -> Call:
     """
     found = source(function)
     given = [_type(x) for x in arguments]
-    # An omitted argument is dispatched by the type of its default, as in the call.
     types = (*given, *_defaults(found, len(given)))
     order = Order(kind for method in found.methods for kind in spellings(method))
     # With only the types of this call, the dispatch table has one cell.
@@ -202,7 +199,6 @@ def call(function: object, arguments: Iterable[Any]) -> Call:
 
 def _type(argument: object) -> type:
     """Return the type by which a type, value or spec is dispatched."""
-    # A spec stands for a tensor, so its own class must not count.
     if isinstance(argument, TensorSpec):
         argument = argument.type
     return argument if isinstance(argument, type) else type(argument)
@@ -269,12 +265,10 @@ def explain(function: object, /, *arguments: Any, **options: Any) -> Explanation
     """
     this = call(function, arguments)
     rows = [_row(this, method) for method in this.found.methods]
-    # Methods that do not fit have rank 0 but come last.
     rows.sort(key=lambda row: (not row.rank, row.rank, row.method.signature))
     winner = None if this.winner is None else MethodInfo.of(this.winner)
     tied = () if winner else tuple(map(MethodInfo.of, this.tied))
     names = tuple(map(type_name, this.types))
-    # Without a winner there is nothing that could run.
     facts = _facts(function, arguments, options) if winner else ()
     return Explanation(
         this.found.name, names, winner, tied, _reason(this), tuple(rows), facts
@@ -300,7 +294,6 @@ def _reason(this: Call) -> str:
     if this.winner is None:
         equally = f"{len(this.tied)} methods fit equally well"
         return equally if fitting else this.arity_problem or "no method fits"
-    # A winner among tied methods has won by its precedence only.
     if len(this.tied) > 1:
         return f"precedence {this.winner.precedence}, of {len(this.tied)} that tie"
     if fitting == 1:
@@ -316,7 +309,6 @@ def _row(this: Call, method: Registered) -> Row:
     """Return the rank of one method, and the reason for it."""
     facts = MethodInfo.of(method)
     listed = list(this.table.methods)
-    # Methods of another arity are not in the table of this call.
     at = listed.index(method) if method in listed else -1
     if at < 0:
         return Row(facts, 0, f"takes {_count(method)}")
@@ -411,7 +403,6 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
 def _new(this: Call, universe: Universe) -> Registered | None:
     if this.tied:
         return deciding(this.tied, len(this.types), Meets(universe))
-    # Any method shows how this function names its parameters.
     like = next((m.implementation for m in this.found.methods), this.found.call)
     return Registered(this.found.short, like, this.types)
 
