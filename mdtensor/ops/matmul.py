@@ -17,7 +17,7 @@ from mdtensor.generics.matmul import (
     vecdot,
 )
 from mdtensor.kernels.numpy import matmul as kernel, ufunc
-from mdtensor.ops.linalg import lapack_errors
+from mdtensor.ops.decomposition import lapack_errors
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor

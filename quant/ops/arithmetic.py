@@ -4,6 +4,7 @@ Without `out=` the result is exact or the call raises; with `out=` the exact res
 rounded once.
 """
 
+import builtins
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Union
@@ -355,7 +356,7 @@ def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
     pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
     limit = int(exact.LARGE)
     values = [
-        min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
+        min(max(builtins.round(Fraction(int(p), int(q)) * ratio), -limit), limit)
         if q
         else int(np.sign(p)) * limit
         for p, q in pairs

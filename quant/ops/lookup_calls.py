@@ -15,7 +15,6 @@ from mdtensor import (
     TensorSpec,
     clip,
     relu,
-    round,
 )
 from mdtensor.errors import checked, describe, shown
 from mdtensor.kernels.cpu.program import steps

@@ -91,7 +91,8 @@ def max_pool2d_step(
 def _infer_max_pool(x: TensorSpec, **options: Any) -> TensorSpec:
     if not x.qparams.is_along(None, 0, 1):
         x.qparams.refuse_axis("grid")
-    return shape_rule(max_pool2d)(x, **options)
+    found: TensorSpec = shape_rule(max_pool2d)(x, **options)
+    return found
 
 
 @method(max_pool2d, deduce=_infer_max_pool, prepare=max_pool2d_step)

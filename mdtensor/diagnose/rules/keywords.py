@@ -55,6 +55,6 @@ def _names(method: Registered) -> str:
     return ", ".join(f"{p.name}=" for p in method.keywords) or "no keyword"
 
 
-RULE = Rule(
+RULE: Rule = Rule(
     "MDT014", "error", "only keywords differ", EXPLANATION, EXAMPLE, REPAIRED, check
 )
