@@ -40,6 +40,7 @@ from mdtensor.quant.ops.kernels import (
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, ShortTensor, quantized, spec_of
+from mdtensor.spec.options import flag
 from mdtensor.spec.windows import Window, check_image, padding4, pool_window
 
 #: The largest number of 8-bit codes whose sum fits 32 bits.
@@ -59,7 +60,7 @@ def _window(
     """Return the window; for `ceil_mode` with more padding at the bottom and right."""
     check_image(shape)
     window = pool_window(kernel_size, stride, padding)
-    if not ceil:
+    if not flag(ceil, "ceil_mode"):
         window.slide(shape[2], shape[3])
         return window
     oh, ow = window.slide(shape[2], shape[3], ceil_mode=True)
@@ -186,6 +187,7 @@ def avg_pool2d(
         (x,),
         lambda: _window(x.shape, kernel_size, stride, padding, ceil_mode),
     )
+    checked("avg_pool2d", (x,), lambda: flag(count_include_pad, "count_include_pad"))
     _require_elements("avg_pool2d", x)
     border = padding4(padding) if count_include_pad else None
     if rounding_rule("avg_pool2d", grid):
