@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 from mdtensor.quant.tensor import QInt8Tensor
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 import numpy.typing as npt
@@ -67,6 +68,8 @@ class QParams(Generic[_T_co]):
     def __repr__(self) -> str: ...
     def describe(self) -> str: ...
     def describe_range(self) -> str: ...
+
+def part_along(grid: QParams, values: npt.NDArray[Any], shape: tuple[int, ...], at: Sequence[npt.NDArray[Any]] | None) -> npt.NDArray[Any]: ...
 
 def _rebuild(arguments: dict[str, Any]) -> QParams: ...
 
