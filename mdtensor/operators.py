@@ -23,6 +23,7 @@ from mdtensor.dispatch.call import NUMPY
 from mdtensor.errors import (
     DispatchError,
     GridError,
+    OptionError,
     PromotionError,
     ShapeError,
     describe,
@@ -404,10 +405,22 @@ def _for_numpy(operation: object) -> Callable[..., Any]:
             if options.get(word, 0) is None:
                 del options[word]
         if "ddof" in options:
-            options["correction"] = options.pop("ddof")
+            _rename_ddof(name, x, options)
         return operation(x, *arguments, **options)
 
     return call
+
+
+def _rename_ddof(name: str, x: object, options: dict[str, Any]) -> None:
+    """Give the option `ddof` its name here, `correction`.
+
+    Raises:
+        OptionError: `correction` is given as well.
+    """
+    if "correction" in options:
+        problem = "ddof and correction are two names of one option"
+        raise OptionError(problem, "Give one of them", describe(name, x))
+    options["correction"] = options.pop("ddof")
 
 
 def _ambiguous(name: str, x: object) -> DispatchError:
@@ -424,6 +437,7 @@ def _sizes_one_by_one(operation: object) -> Callable[..., Any]:
 
     @functools.wraps(operation)
     def call(x: object, /, *shape: Any, **options: Any) -> Any:
+        _refuse_twice("shape", x, operation, shape, options)
         return operation(x, *(shape if len(shape) < 2 else (shape,)), **options)
 
     return call
@@ -434,8 +448,23 @@ def _all_axes_at_once(operation: object) -> Callable[..., Any]:
 
     @functools.wraps(operation)
     def call(x: object, /, *axis: Any, **options: Any) -> Any:
-        if not (axis or options):
+        _refuse_twice("axis", x, operation, axis, options)
+        given = [*axis, *options.values()]
+        # In NumPy, an axis of None stands for all of them.
+        is_open = not given or (len(given) == 1 and given[0] is None)
+        if is_open and options.keys() <= {"axis"}:
             axis = (tuple(at for at, size in enumerate(x.shape) if size == 1),)
+            options = {}
         return operation(x, *axis, **options)
 
     return call
+
+
+def _refuse_twice(
+    name: str, x: Any, operation: Any, places: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """Raise `DispatchError` for an option by position and by name at once."""
+    # Python would raise a TypeError before the operation sees the call.
+    if places and name in options:
+        call = describe(operation.__name__, x)
+        raise DispatchError(f"{name} is given by position and by name", "", call)

@@ -314,7 +314,7 @@ class QuantizedTensor(Tensor):
             return f"{head}({rest}, device={self.device.name!r})"
         at = summary_indices(self.shape)
         codes = self.code_array if at is None else self._codes_at(at)
-        arrays = [("", self._numbers_at(codes, at)), ("codes=", codes)]
+        arrays = [("", self._reals(codes, at)), ("codes=", codes)]
         return join_parts(head, arrays, rest, at is not None)
 
     def __format__(self, spec: str) -> str:
@@ -339,7 +339,7 @@ class QuantizedTensor(Tensor):
         """Return the codes at the indices `at`, and read no others."""
         return take_grid(self.code_array, at)
 
-    def _numbers_at(self, codes: Array, at: tuple[Array, ...] | None) -> Array:
+    def _reals(self, codes: Array, at: tuple[Array, ...] | None) -> Array:
         """Return the real numbers of `codes`, of which `at` are the indices."""
         grid, fields = self.qparams, (self.zero_point, self.scale)
         zero, scale = (part_along(grid, v, self.shape, at) for v in fields)

@@ -129,3 +129,49 @@ def test_sizes_and_axes_one_by_one() -> None:
     assert x.reshape(1, 2, 3).squeeze(0).shape == (2, 3)
     with pytest.raises(md.ShapeError, match="2 axes do not order 3 dimensions"):
         x.reshape(1, 2, 3).transpose(0, 1)
+
+
+def test_an_axis_of_none_squeezes_as_in_numpy() -> None:
+    x = md.zeros((1, 2, 1, 3))
+    assert x.squeeze(None).shape == x.squeeze(axis=None).shape == (2, 3)
+    assert x.squeeze(axis=0).shape == (2, 1, 3)
+    with pytest.raises(md.OptionError, match="axis is ndarray"):
+        x.squeeze(np.array([0, 2]))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X.reshape(3, 2, shape=(3, 2)),
+        lambda: X.squeeze(0, axis=0),
+        lambda: X.sum(0, axis=0),
+    ],
+)
+def test_an_option_comes_once(call: Any) -> None:
+    with pytest.raises(md.DispatchError):
+        call()
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_two_names_of_one_option(name: str) -> None:
+    with pytest.raises(md.OptionError, match="ddof and correction"):
+        getattr(X, name)(ddof=1, correction=2)
+
+
+UNORDERED = [{2, 1}, frozenset({2, 1}), {2: 0, 1: 0}, {2: 0, 1: 0}.keys()]
+
+
+@pytest.mark.parametrize("given", UNORDERED, ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize("call", [md.zeros, md.ones((2,)).reshape, X.tile])
+def test_a_set_is_not_a_sequence(call: Any, given: Any) -> None:
+    with pytest.raises(md.OptionError):
+        call(given)
+
+
+def test_iterators_that_are_read_twice() -> None:
+    """A rule and a method read their options; an iterator is empty the second time."""
+    with pytest.raises(md.OptionError, match="repetitions is <generator"):
+        X.tile(n for n in (2, 1))
+    with pytest.raises(md.OptionError, match="source is <"):
+        md.moveaxis(X, iter((0,)), iter((1,)))
+    assert md.zeros(n for n in (2, 1)).shape == (2, 1)

@@ -5,7 +5,7 @@ A size of -1 is dynamic: known only when the operation runs; see `dims`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from math import prod
 from numbers import Integral
 from typing import Any
@@ -175,7 +175,8 @@ def integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, .
     Raises:
         OptionError: it is neither.
     """
-    found = entries(value)
+    # A rule and a method both read their options, and an iterator is empty by then.
+    found = None if isinstance(value, Iterator) else entries(value)
     given = (value,) * count if found is None else found
     if not all(map(is_size, given)):
         raise OptionError(f"{name} is {shown(value)}", fix)
@@ -184,10 +185,13 @@ def integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, .
 
 def entries(value: object) -> tuple[Any, ...] | None:
     """Return the items of a sequence; None for a value that is not a sequence."""
-    # A 0-d array claims to be iterable, and raises when iterated.
-    if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
+    if type(value) is tuple:
+        return value
+    # A set does not have an order, so its items do not belong to certain axes.
+    if not isinstance(value, Iterable) or isinstance(value, (Set, Mapping)):
         return None
-    return tuple(value)
+    # A 0-d array claims to be iterable, and raises when iterated.
+    return None if getattr(value, "shape", None) == () else tuple(value)
 
 
 def shape_sizes(shape: object) -> Shape:
@@ -197,7 +201,9 @@ def shape_sizes(shape: object) -> Shape:
         OptionError: they are not integers.
         ShapeError: one is negative.
     """
-    sizes = integers(shape, "shape", "Use sizes from 0")
+    # Only this function reads the shape of a new tensor, so it may be an iterator.
+    given = tuple(shape) if isinstance(shape, Iterator) else shape
+    sizes = integers(given, "shape", "Use sizes from 0")
     _check_sizes(sizes, 0, "Use sizes from 0")
     return sizes
 

@@ -19,7 +19,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.extend import Window, check_image, padding4, pool_window, shape_rule
+from mdtensor.extend import Window, check_image, flag, padding4, pool_window, shape_rule
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
@@ -58,7 +58,7 @@ def _window(
     """Return the window; for `ceil_mode` with more padding at the bottom and right."""
     check_image(shape)
     window = pool_window(kernel_size, stride, padding)
-    if not ceil:
+    if not flag(ceil, "ceil_mode"):
         window.slide(shape[2], shape[3])
         return window
     oh, ow = window.slide(shape[2], shape[3], ceil_mode=True)
@@ -186,6 +186,7 @@ def avg_pool2d(
         (x,),
         lambda: _window(x.shape, kernel_size, stride, padding, ceil_mode),
     )
+    checked("avg_pool2d", (x,), lambda: flag(count_include_pad, "count_include_pad"))
     _require_elements("avg_pool2d", x)
     border = padding4(padding) if count_include_pad else None
     if rounding_rule("avg_pool2d", grid):

@@ -17,7 +17,7 @@ def each(samples: Any) -> Iterator[Any]:
     """One sample after the other.
 
     Raises:
-        DataError: there is nothing to go through, or it is one array.
+        DataError: there is nothing to go through, or it is one array or dict.
     """
     # Its rows would pass for samples, and fail by a shape that nobody gave.
     if isinstance(samples, (md.Tensor, np.ndarray)):
@@ -25,6 +25,10 @@ def each(samples: Any) -> Iterator[Any]:
             f"the samples are one {type_and_shape(samples)}, not a list of inputs",
             "Give [x] for one batch, or a list of arrays",
         )
+    # Its names would pass for samples.
+    if isinstance(samples, Mapping):
+        problem = "the samples are one dict, not a list of inputs"
+        raise DataError(problem, "Give [inputs], or a list of dicts")
     try:
         return iter(samples)
     except TypeError:

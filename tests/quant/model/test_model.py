@@ -83,6 +83,8 @@ def test_one_array_is_no_list_of_samples(classifier, crops):
     with pytest.raises(md.DataError) as raised:
         classifier.calibrate(crops[1][0].pixels)
     assert "Give [x] for one batch, or a list of arrays." in str(raised.value)
+    with pytest.raises(md.DataError, match="one dict, not a list"):
+        classifier.calibrate(dict.fromkeys(classifier.inputs, crops[1][0].pixels))
 
 
 def test_shapes_are_planned_as_they_come():

@@ -169,3 +169,16 @@ def test_the_step_equals_the_method(random_codes):
     wide = md.avg_pool2d(x, 2, **options, out=QParams(2.0**-20, dtype=qint32))
     again = md.quant.requantize(wide, out=OUTS[1]).buffer.astype(int)
     assert np.abs(again - eager.buffer).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: md.max_pool2d(x, 2, ceil_mode=1),
+        lambda x: md.avg_pool2d(x, 2, ceil_mode=1, out=OUTS[0]),
+        lambda x: md.avg_pool2d(x, 2, count_include_pad=0, out=OUTS[0]),
+    ],
+)
+def test_switches_are_bools_as_for_numbers(pool, random_codes):
+    with pytest.raises(md.OptionError, match="Use True or False"):
+        pool(random_codes((1, 2, 4, 4), GRID))
