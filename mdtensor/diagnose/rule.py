@@ -13,7 +13,7 @@ from mdtensor.diagnose.study import Study
 
 @dataclass(frozen=True)
 class Rule:
-    """One hazard.
+    """A hazard that `analyze` looks for, with an example and its repair.
 
     Args:
         id: the id, such as `MDT001`; no other hazard ever gets it.
@@ -22,7 +22,8 @@ class Rule:
         explanation: what happens, who notices it, and how to mend it.
         example: bad source; it makes a plum.Dispatcher called `dispatch`.
         repaired: the same source without the hazard.
-        check: a function that finds the hazard in a study.
+        check: a function that takes a `Study` (functions and the classes of their
+            arguments) and yields a `Finding` for each place with the hazard.
     """
 
     id: str

@@ -31,7 +31,10 @@ def attended(
     for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
         if one != other and DYNAMIC not in (one, other):
             what = "query and key" if name == "widths" else "key and value"
-            raise ShapeError(f"{name} of {what} differ, {one} and {other}")
+            raise ShapeError(
+                f"{name} of {what} differ, {one} and {other}",
+                "Give query [..., l, e], key [..., s, e] and value [..., s, v]",
+            )
     if scale is not None:
         number(scale, "scale")
     batch = broadcast_shapes(q[:-2], k[:-2], v[:-2])
@@ -53,13 +56,18 @@ def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
     if is_causal:
         raise OptionError("attn_mask and is_causal are both given", "Pass one")
     if not are_like(broadcast_shapes(mask.shape, scores), scores):
-        raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
+        raise ShapeError(
+            f"a mask of shape {mask.shape} does not broadcast to {scores}",
+            f"Give attn_mask the shape {scores[-2:]}",
+        )
 
 
 def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
     """Infer the type of the weight and [*indices.shape, e]."""
     if weight.ndim != 2:
-        raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
+        raise ShapeError(
+            f"weight must have 2 axes, it has {weight.ndim}", "Give the shape [rows, e]"
+        )
     return weight.with_shape((*indices.shape, weight.shape[1]))
 
 

@@ -127,7 +127,10 @@ def adaptive_pooling(x: TensorSpec, *, output_size: Any) -> TensorSpec:
     """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
     if 0 in x.shape[2:]:
-        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
+        raise ShapeError(
+            f"the image is empty: {x.shape[2]} by {x.shape[3]}",
+            "Give an image of at least 1 by 1",
+        )
     return x.with_shape((*x.shape[:2], *adapted_size(output_size, x.shape[2:])))
 
 

@@ -66,7 +66,10 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
     axes = normalize_axes(axis, x.ndim)
     for at in axes:
         if x.shape[at] not in (1, DYNAMIC):
-            raise ShapeError(f"axis {at} has size {x.shape[at]}, not 1")
+            raise ShapeError(
+                f"axis {at} has size {x.shape[at]}, not 1",
+                "Name axes of size 1, or use reshape",
+            )
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
@@ -163,7 +166,9 @@ def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ..
     """Infer one part per index of the axis, whose size must be known."""
     at = normalize_axis(axis, x.ndim)
     if x.shape[at] == DYNAMIC:
-        raise ShapeError(f"the size of axis {at} is not known")
+        raise ShapeError(
+            f"the size of axis {at} is not known", "Give a spec with this size"
+        )
     part = x.with_shape((*x.shape[:at], *x.shape[at + 1 :]))
     return (part,) * x.shape[at]
 

@@ -54,7 +54,10 @@ def cross_product(
     at = paired_axis(x1.shape, x2.shape, axis)
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
-            raise ShapeError(f"axis {axis} has size {size}, not 3")
+            raise ShapeError(
+                f"cross needs vectors of 3 elements, and axis {axis} has size {size}",
+                "Choose an axis of size 3, or pad vectors of 2 elements with a 0",
+            )
     rest = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
     place = len(rest) + 1 + at
     shape = (*rest[:place], 3, *rest[place:])
@@ -78,7 +81,10 @@ def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
             f"Count from the end: axes go from {-ndim} to -1",
         )
     if x1[at] != x2[at] and DYNAMIC not in (x1[at], x2[at]):
-        raise ShapeError(f"axis {axis} has the sizes {x1[at]} and {x2[at]}")
+        raise ShapeError(
+            f"axis {axis} has size {x1[at]} in x1 and {x2[at]} in x2",
+            "Choose an axis of equal sizes",
+        )
     return at
 
 
@@ -112,14 +118,17 @@ def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
     )
     if len(both[0]) != len(both[1]):
         raise ShapeError(
-            f"{len(first)} axes cannot pair with {len(second)}", "Pair them"
+            f"{len(first)} axes cannot pair with {len(second)}",
+            "Name as many axes of x1 as of x2",
         )
     if any(len(set(side)) < len(side) for side in both):
         raise ShapeError(f"axes {axes} repeat", "Name each axis once")
     sizes = [(x1[i], x2[j]) for i, j in zip(*both, strict=True)]
     for m, n in sizes:
         if m != n and DYNAMIC not in (m, n):
-            raise ShapeError(f"paired axes have the sizes {m} and {n}")
+            raise ShapeError(
+                f"paired axes have the sizes {m} and {n}", "Pair axes of equal sizes"
+            )
     return both
 
 
@@ -149,7 +158,7 @@ def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
 
 
 def power(x: TensorSpec, n: int) -> TensorSpec:
-    """Infer type and shape of the argument, square matrices."""
+    """Infer the type and shape of the argument, which must hold square matrices."""
     check_square(x.shape)
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")

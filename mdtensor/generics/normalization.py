@@ -43,7 +43,10 @@ def folded(
 def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
     """Raise unless each statistic has one number per index of `axis`."""
     if len(shape) <= axis:
-        raise ShapeError(f"shape {shape} does not have an axis of channels")
+        raise ShapeError(
+            f"shape {shape} does not have an axis of channels, axis {axis}",
+            "Give the shape [n, c, ...]",
+        )
     for found in statistics:
         if not are_like(found, shape[axis : axis + 1]):
             raise ShapeError(
@@ -64,7 +67,10 @@ def over_last(
     sizes = normalized_sizes(normalized_shape)
     last = x.shape[max(x.ndim - len(sizes), 0) :]
     if len(last) != len(sizes) or not _fits(last, sizes):
-        raise ShapeError(f"shape {x.shape} does not end in {sizes}")
+        raise ShapeError(
+            f"shape {x.shape} does not end in {sizes}",
+            "Give normalized_shape the sizes of the last axes",
+        )
     for weight in filter(None, weights):
         if weight.ndim != len(sizes) or not _fits(weight.shape, sizes):
             raise ShapeError(
@@ -104,7 +110,10 @@ def grouped(
             f"num_groups is {shown(num_groups)}", "Use an integer from 1 on"
         )
     if channels != DYNAMIC and channels % num_groups:
-        raise ShapeError(f"{channels} channels do not split into {num_groups} groups")
+        raise ShapeError(
+            f"{channels} channels do not split into {num_groups} groups",
+            "Choose a num_groups that divides the channels",
+        )
     return x
 
 
@@ -117,7 +126,10 @@ def over_spatial(
 ) -> TensorSpec:
     """Infer type and shape of an argument with axes after its channels."""
     if x.ndim < 3:
-        raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
+        raise ShapeError(
+            f"shape {x.shape} ends at the channels, axis 1",
+            "Give an axis after it: [n, c, l]",
+        )
     return grouped(x, weight, bias, num_groups=1, eps=eps)
 
 

@@ -378,7 +378,8 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     if axis is not None:
         return normalize_axis(axis, len(shape))
     if len(shape) != 1:
-        raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
+        problem = f"axis is missing, and x has {len(shape)} dimensions"
+        raise ShapeError(problem, "Pass axis=")
     return 0
 
 

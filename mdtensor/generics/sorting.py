@@ -20,7 +20,11 @@ from mdtensor.spec.spec import TensorSpec, is_tensor
 def index(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """Infer int64 and the reduced shape, along one axis or all; never empty."""
+    """Infer int64 and the reduced shape, along one axis or all.
+
+    Raises:
+        ShapeError: an axis to reduce does not have elements.
+    """
     one = axis if axis is None else normalize_axis(axis, x.ndim)
     return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
 
@@ -36,7 +40,8 @@ def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     """Infer one int64 tensor per axis, whose length depends on the elements."""
     if x.ndim == 0:
         raise ShapeError(
-            "a 0-dimensional tensor does not have indices", "Use reshape(x, (1,))"
+            "nonzero cannot give indices into a 0-dimensional tensor",
+            "Use reshape(x, (1,)) first",
         )
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 

@@ -104,7 +104,7 @@ STEP = np.dtype((np.record, [
 
 @kernel
 def window_of(step):
-    """Return the window of a step as the tuple that kernels take."""
+    """Return the window of a step as a tuple, which kernels take."""
     w = step.window
     return Window(
         w.height,
