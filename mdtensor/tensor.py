@@ -299,7 +299,7 @@ class Tensor(Interchange, Operators):
 
 
 def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
-    """Return the concrete tensor type of an element type, or of its name, on `device`.
+    """Return the concrete tensor type for an element type or its name on `device`.
 
     Raises:
         PromotionError: there is no such tensor type.

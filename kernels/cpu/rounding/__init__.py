@@ -1,1 +1,1 @@
-"""Rounding of accumulators and codes to a grid: exact, and fast because of it."""
+"""Exact rounding of accumulators and codes to a grid, decided mostly in float32."""

@@ -30,7 +30,7 @@ from mdtensor.quant.tensor import QuantizedTensor
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """How one node runs.
+    """One node of a plan: the method and kernel that run it, and its costs.
 
     Args:
         node: the name of the node.
