@@ -310,7 +310,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=1),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "paired axes have the sizes 3 and 2.",
+            "paired axes have the sizes 3 and 2. Pair axes of equal sizes.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=([0, 0], [0, 1])),
