@@ -134,7 +134,7 @@ class Compiled:
         try:
             return act(*arrays, **options)
         except HasNaN:
-            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            problem = "cannot quantize NaN", "Replace NaNs first", "quantize"
             raise CastError(*problem) from None
 
     def intermediate(self, values: Values) -> list[Any]:
