@@ -110,8 +110,12 @@ class Observation:
         if module in _FORWARDING or frame.f_code.co_name == "promoted":
             self._note_promotion(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
-            name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
-            if "<" not in name and name not in _ABOUT_TYPES:
+            own = frame.f_code.co_qualname
+            name = f"{module.removeprefix('mdtensor.')}.{own}"
+            # A private function prepares a call, often only the first one: its result
+            # is cached. The kernel is the public function that Python enters next.
+            is_private = any(part.startswith("_") for part in own.split("."))
+            if not is_private and "<" not in name and name not in _ABOUT_TYPES:
                 self.add(Kernel(name, NUMPY))
                 self._inside = frame
                 if module not in _TESTS_CASTS:
@@ -150,7 +154,7 @@ class Observation:
         owner = getattr(function, "__self__", None)
         if name == "astype" and isinstance(owner, np.ndarray):
             self.cast(owner.dtype, arguments[0])
-        elif function is not np.asarray and name and "<" not in name:
+        elif function is not np.asarray and name and name[0] not in "<_":
             self.add(_kernel_of(function))
 
     def _note_loop(
@@ -187,7 +191,11 @@ def spread(function: Callable[..., object], *operands: Any) -> None:
 
 @contextmanager
 def observe_kernels() -> Iterator[Observation]:
-    """Observe the kernels that this context runs; an inner block has its own result."""
+    """Observe the kernels and casts that run in the `with` block.
+
+    The block gets an `Observation` of this thread or task. What runs in an inner block
+    is in the observation of that block only.
+    """
     seen, run = Observation(), numpy_kernels.current()
     token = _SEEN.set(seen)
     numpy_kernels.replace(_recording(seen, run))

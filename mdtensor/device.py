@@ -218,7 +218,8 @@ def register_device(new: Device) -> Device:
     if not isinstance(new, Device):
         raise RegistrationError(f"{shown(new)} is not a device", "Derive from Device")
     if new.name in _REGISTRY:
-        raise RegistrationError(f"a device named {new.name} exists already")
+        problem = f"a device named {new.name} exists already"
+        raise RegistrationError(problem, "Use it, or choose another name")
     _REGISTRY[new.name] = new
     return new
 

@@ -290,8 +290,9 @@ def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
         meant: np.dtype[Any] = np.dtype(dtype)
         return meant
     except (TypeError, ValueError, RecursionError):
-        problem = f"NumPy has no element type like a {type(dtype).__name__}"
-        raise OptionError(problem, "Use dtype=None", call) from None
+        problem = f"dtype is a {type(dtype).__name__}, which is not a NumPy type"
+        fix = "Give a NumPy dtype or its name, or None for the type of the tensor"
+        raise OptionError(problem, fix, call) from None
 
 
 # The inspection API of the array API standard.

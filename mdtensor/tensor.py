@@ -109,7 +109,11 @@ class Tensor(Interchange, Operators):
     @classmethod
     def _leaf(cls) -> type[Self]:
         if not hasattr(cls, "dtype"):
-            raise DispatchError(f"{cls.__name__} is a kind, not a type of elements")
+            raise DispatchError(
+                f"{cls.__name__} is an abstract class and cannot be created",
+                "Use a class with an element type, such as Float32Tensor, or "
+                "asarray(values, dtype=...)",
+            )
         return cls
 
     @classmethod
@@ -274,7 +278,9 @@ class Tensor(Interchange, Operators):
     def __len__(self) -> int:
         """Return the size of the first dimension."""
         if not self.shape:
-            raise DispatchError("a 0-d tensor has no length")
+            raise DispatchError(
+                "a 0-d tensor does not have a length", "Use x.size, or reshape(x, (1,))"
+            )
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Self:
@@ -293,7 +299,7 @@ class Tensor(Interchange, Operators):
 
 
 def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
-    """Return the concrete tensor type of an element type, or of its name, on `device`.
+    """Return the concrete tensor type for an element type or its name on `device`.
 
     Raises:
         PromotionError: there is no such tensor type.

@@ -46,7 +46,7 @@ class IntegerInfo:
 
 
 def finfo(type: object, /) -> FloatInfo:
-    """Return the limits of a floating type, or of the parts of a complex type.
+    """Return the limits of a floating type; for a complex type, of its real part.
 
     Args:
         type: an element type, a name for one, or a tensor.

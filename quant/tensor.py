@@ -298,7 +298,7 @@ class QuantizedTensor(Tensor):
         return super().nbytes + width * grid.scale.size
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a file stores of the tensor, see `parts_of`."""
+        """Return the arrays and facts that a file stores; see `parts_of`."""
         return parts_of(self)
 
     @classmethod

@@ -56,7 +56,7 @@ def test_found_by_name() -> None:
 
 def test_a_name_is_taken_once(shelf: Shelf) -> None:
     assert text(RegistrationError, lambda: md.register_device(Shelf())) == (
-        "a device named shelf exists already."
+        "a device named shelf exists already. Use it, or choose another name."
     )
 
 

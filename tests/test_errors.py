@@ -76,7 +76,8 @@ def test_describe_shows_types_and_shapes_never_values() -> None:
 
 
 LITERAL = {
-    "matmul(Float32Tensor[2,3], Float32Tensor[4,5]): inner sizes differ, 3 and 4.": (
+    "matmul(Float32Tensor[2,3], Float32Tensor[4,5]): inner sizes differ, 3 and 4. "
+    "Give the shapes [..., m, k] and [..., k, n].": (
         lambda: md.matmul(md.ones((2, 3)), md.ones((4, 5)))
     ),
     "add(Float32Tensor[2], Float32Tensor[3]): shapes (2,) and (3,) do not broadcast. "
@@ -101,9 +102,8 @@ LITERAL = {
         lambda: md.clip(md.ones((1,)), 2, 1)
     ),
     "conv2d(Float32Tensor[1,3,8,8], Float32Tensor[4,2,3,3]): the image has 3 channels, "
-    "the weights take 2 x 1 groups = 2.": (
-        lambda: md.conv2d(md.ones((1, 3, 8, 8)), md.ones((4, 2, 3, 3)))
-    ),
+    "the weights take 2 x 1 groups = 2. Give an image of 2 channels, or other weights "
+    "or groups.": (lambda: md.conv2d(md.ones((1, 3, 8, 8)), md.ones((4, 2, 3, 3)))),
     "linear(Float32Tensor[2,3], Float32Tensor[4,3], Float32Tensor[5]): the bias has "
     "shape (5,), the weights have 4 output channels. Give the bias shape (4,).": (
         lambda: md.linear(md.ones((2, 3)), md.ones((4, 3)), md.ones((5,)))
@@ -187,7 +187,8 @@ FILTERS = md.ones((2, 2, 1, 1))
             lambda: md.conv2d(IMAGE, FILTERS, groups=True),
             (
                 "conv2d(Float32Tensor[1,2,4,4], Float32Tensor[2,2,1,1]): "
-                "2 output channels do not split into True groups."
+                "2 output channels do not split into True groups. "
+                "Choose groups that divide the channels."
             ),
         ),
         (

@@ -68,7 +68,8 @@ def test_leaves_are_final(leaf: type[md.Tensor]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_are_abstract(kind: type[md.Tensor]) -> None:
     assert text(DispatchError, lambda: kind([1])) == (
-        f"{kind.__name__} is a kind, not a type of elements."
+        f"{kind.__name__} is an abstract class and cannot be created. Use a class with "
+        "an element type, such as Float32Tensor, or asarray(values, dtype=...)."
     )
 
 
@@ -100,7 +101,7 @@ def test_iterating_and_indexing() -> None:
         "T(Int64Tensor[2]): the transpose is for 2 dimensions. Use permute_dims."
     )
     assert text(DispatchError, lambda: len(md.asarray(1))) == (
-        "a 0-d tensor has no length."
+        "a 0-d tensor does not have a length. Use x.size, or reshape(x, (1,))."
     )
 
 
@@ -109,7 +110,8 @@ def test_matrices_of_a_stack_are_transposed() -> None:
     assert x.mT.tolist() == [[[1, 4], [2, 5], [3, 6]]]
     assert np.shares_memory(x.mT.buffer, x.buffer)
     assert text(ShapeError, lambda: x[0, 0].mT) == (
-        "matrix_transpose(Int64Tensor[3]): a matrix has at least 2 axes, this has 1."
+        "matrix_transpose(Int64Tensor[3]): a matrix has at least 2 axes, this has 1. "
+        "Give the shape [..., m, n]."
     )
 
 

@@ -53,7 +53,7 @@ class Notice(event.Listener):
         self._callback: Callable[[], object] | None = callback
 
     def on_start(self, event: event.Event) -> None:
-        """Call the function, at the first compilation only."""
+        """Call the callback when the first compilation begins, and never again."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()

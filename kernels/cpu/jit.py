@@ -174,7 +174,7 @@ def _references(function):
 
 @cache
 def _identity(function):
-    """Return what tells apart functions of one name.
+    """Return a key that differs for different functions of one name.
 
     These are the code, constants, closure and callees. The callees count because they
     differ between ISAs while all sources are equal.

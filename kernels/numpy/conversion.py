@@ -204,10 +204,12 @@ def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
 
 @cache
 def _limit(dtype: DType) -> tuple[float, bool]:
-    """Return the number halfway above the largest finite one; whether it overflows.
+    """Return (limit, overflows) of a floating type.
 
-    A tie rounds to even, so it overflows unless the largest number is even:
-    float8_e4m3fn ends at 14 · 2⁵, not at 15.
+    The limit is halfway between the largest finite number and one step above it; larger
+    numbers overflow. The limit itself is a tie, which rounds to even: it overflows if
+    the largest number is an odd count of steps. That of float8_e4m3fn is even, 14 · 2⁵
+    (15 · 2⁵ is NaN), so there it does not.
     """
     most: float = bounds(dtype)[1]
     step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
@@ -272,7 +274,10 @@ def _nmant(dtype: DType) -> int:
 
 @cache
 def bounds(dtype: DType) -> tuple[Any, Any]:
-    """Return the least and largest finite number of `dtype`, or of its parts."""
+    """Return the least and the largest finite number of `dtype`.
+
+    For a complex type, return them for its real and imaginary parts.
+    """
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind in "iu":

@@ -62,7 +62,7 @@ class _Narrow(dict[DType, bool]):
 
 
 def _is_float(dtype: DType) -> bool:
-    """Return whether a type is a real float, without the cache."""
+    """Compute whether a type is a real float; `_Narrow` stores the result by type."""
     if dtype.isbuiltin != 2:  # 2: a type that another package has added to NumPy
         return dtype.kind == "f"
     try:

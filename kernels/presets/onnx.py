@@ -54,7 +54,7 @@ def avg_pool(taps, inside, counts, x, out):
 
 
 def global_avg_pool(sums, count, x, out):
-    """Compute `avg_pool` of one window."""
+    """Compute `avg_pool` with one window, the whole image."""
     return _mean(sums, np.asarray(count), x, out)
 
 

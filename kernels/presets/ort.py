@@ -55,7 +55,7 @@ def add(a, b, ga, gb, out):
 
 
 def _fma_of(a, b, c):
-    """Compute `fma` of codes of any integer type."""
+    """Compute `fma` for codes of any integer type."""
     return fma(np.asarray(a, np.int64), b, c)
 
 

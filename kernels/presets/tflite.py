@@ -196,7 +196,7 @@ def avg_pool(taps, inside, counts, x, out):
 
 
 def global_avg_pool(sums, counts, x, out):
-    """Compute `avg_pool` of sums of raw codes."""
+    """Compute `avg_pool` from the sum of the raw codes of each image."""
     total = sums + np.where(sums > 0, counts // 2, -(counts // 2))
     quotient = np.where(total >= 0, total // counts, -(-total // counts))
     return out.saturate(quotient)

@@ -174,12 +174,12 @@ class Log:
 
     @property
     def lost(self) -> Counter[str]:
-        """The number of inexact elements of each kind, over all entries."""
+        """Return the number of inexact elements of each kind, over all entries."""
         return builtins.sum((entry.lost for entry in self), Counter())
 
     @property
     def headroom(self) -> int | None:
-        """The fewest bits that an accumulator had left; None without accumulators."""
+        """Return the fewest bits left in an accumulator; None without accumulators."""
         rooms = [entry.headroom.bits for entry in self if entry.headroom]
         return min(rooms, default=None)
 

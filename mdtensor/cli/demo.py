@@ -193,12 +193,12 @@ def once(call: Call) -> float:
 
 
 def medians(turns: Turns) -> dict[str, list[float]]:
-    """Return the median call of each turn."""
+    """Return the median seconds of a call in each turn."""
     return {name: [*map(statistics.median, own)] for name, own in turns.items()}
 
 
 def singles(turns: Turns) -> dict[str, list[float]]:
-    """Return the calls of all turns."""
+    """Return the seconds of the calls of all turns."""
     return {name: [*chain.from_iterable(own)] for name, own in turns.items()}
 
 
@@ -300,7 +300,7 @@ def prepare(calibration: Sequence[Any], begin: Callable[[str], None]) -> Contest
 
 
 def classify(contest: Contest, crops: Sequence[Any]) -> dict[str, Any]:
-    """Return the probabilities [crops, 2] of each of the four."""
+    """Return the probabilities [crops, 2] of each of the four runs, by name."""
     return {
         label: np.concatenate([call(crop.pixels) for crop in crops])
         for label, call in contest.contenders(1).items()
@@ -308,7 +308,7 @@ def classify(contest: Contest, crops: Sequence[Any]) -> dict[str, Any]:
 
 
 def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
-    """Count how often each agrees with the float network, and how often it is right."""
+    """Count how often each run agrees with the float network and is right."""
     reference = outputs[FLOAT_PEER]
     decided = reference.argmax(axis=1)
     # Where the float network hesitates, a different answer of int8 says little.
@@ -344,8 +344,8 @@ def sizes(contest: Contest) -> dict[str, int]:
     }
 
 
-def measure(contest: Contest, pixels: object) -> dict[str, Any]:
-    """Return milliseconds a call, and the ratio of our int8 to the faster baseline.
+def measure(contest: Contest, pixels: object) -> dict[str, object]:
+    """Return the milliseconds per call, and our int8 time over the faster baseline's.
 
     All contenders get the same number of threads. mdtensor uses the second thread only
     in steps that are long enough, as its plan says.

@@ -367,8 +367,10 @@ def run_operation(operation: Operation) -> None:
     """Make a small call for each element type that the operation takes."""
     form = find_form(operation)
     if form is None:
-        problem = f"{operation.name} does not have an example call to compile"
-        raise OptionError(problem, "Pass a model that calls it")
+        problem = (
+            f"{operation.name} has no example call, so it needs a model to compile"
+        )
+        raise OptionError(problem, f"Pass a model file that uses {operation.name}")
     forms = [form]
     # Quantized results may need a grid, which `out` gives.
     if "out" in operation.options:

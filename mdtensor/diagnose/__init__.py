@@ -3,8 +3,8 @@
     report = analyze()                    # every hazard, with the method that mends it
     print(explain(add, Int8Tensor, int))  # which method runs, and why no other does
 
-The imports inside go one way: hints <- source <- finding, universe <- table <- fixes <-
-study <- rules <- report <- explain, freeze.
+A module imports only modules to the left of it: hints <- source <- finding, universe <-
+table <- fixes <- study <- rules <- report <- explain, freeze.
 """
 
 from __future__ import annotations

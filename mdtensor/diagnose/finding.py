@@ -63,7 +63,7 @@ class MethodInfo:
 
 @dataclass(frozen=True)
 class Relation:
-    """How the methods of a finding compare in one argument.
+    """The comparison of the methods of a finding in one argument.
 
     Args:
         argument: the name of the argument.

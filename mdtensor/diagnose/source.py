@@ -180,7 +180,7 @@ class Source:
 
 
 def sources(functions: object = None) -> tuple[Source, ...]:
-    """Return what was registered for `functions`, sorted by name.
+    """Return the methods registered for each of `functions`, sorted by name.
 
     Args:
         functions: an operation, a function of plum, a Dispatcher, a module, or several
@@ -194,7 +194,7 @@ def sources(functions: object = None) -> tuple[Source, ...]:
 
 
 def source(function: object) -> Source:
-    """Return what was registered for one operation or plum function.
+    """Return the methods registered for one operation or plum function.
 
     Raises:
         OptionError: `function` is neither.

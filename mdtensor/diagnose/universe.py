@@ -72,7 +72,10 @@ class Universe:
 
     @cached_property
     def backends(self) -> tuple[str, ...]:
-        """Return the missing backend of each class; empty if nothing is missing."""
+        """Return, for each class, the package or device that it lacks here.
+
+        A text is empty if nothing is missing.
+        """
         return tuple(map(backend, self.types))
 
     def is_open(self, cls: type) -> bool:

@@ -1,7 +1,8 @@
 """Multiple dispatch: operations, their methods, and the choice among them.
 
-Imports run downwards: declaration <- checks, call <- method <- operation <- builder,
-introspect <- catalog. Only this package and the errors import plum.
+A module imports only modules to the left of it: declaration, call <- checks <- method
+<- operation <- builder, introspect <- catalog. Modules between two arrows do not import
+each other. Only this package and the errors import plum.
 """
 
 from mdtensor.dispatch.operation import (

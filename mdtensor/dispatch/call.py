@@ -214,7 +214,11 @@ def is_named(operation: Any) -> bool:
 
 
 def _public(operation: Any) -> inspect.Signature:
-    """Return the signature as callers may use it."""
+    """Return the signature of `operation` for callers.
+
+    It is the declared one, but where callers may pass tensors by name, the parameters
+    are not positional-only.
+    """
     declared: inspect.Signature = operation.signature
     if not is_named(operation):
         return declared

@@ -424,7 +424,8 @@ def _check_names(declared: Any, names: Iterable[str]) -> None:
     for name in names:
         if name in declared.dispatched:
             fix = f"Write {declared.name}({', '.join(declared.dispatched)})"
-            raise DispatchError(f"{name} is given by position, not by name", fix)
+            problem = f"{name} came by name, but must be given by position"
+            raise DispatchError(problem, fix)
         if name not in declared.options:
             ours = option(name, declared.options)
             problem = (

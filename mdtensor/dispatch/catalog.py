@@ -90,7 +90,7 @@ RENAMED = {
 
 
 def ops(category: str | None = None) -> tuple[str, ...]:
-    """Return the names of all operations, or of one category, sorted.
+    """Return the sorted names of all operations, or of the operations in a category.
 
     Raises:
         OptionError: there is no such category.
@@ -122,7 +122,7 @@ def signatures(operation: str | Generic) -> tuple[str, ...]: ...
 @overload
 def signatures() -> dict[str, tuple[str, ...]]: ...
 def signatures(operation: Any = None) -> Any:
-    """Return the signatures of the methods of an operation, or of all, by name.
+    """Return the signatures of an operation's methods, or by name of all operations.
 
     Args:
         operation: an operation or its name; None for all operations.

@@ -331,7 +331,7 @@ def function_and_signature(
 def _signature(
     implementation: Implementation, hints: tuple[Any, ...]
 ) -> plum.Signature:
-    """Return the signature of a method as plum reads it."""
+    """Return the plum signature of a method."""
     # The short way takes a third of the time; optional arguments need plum's own.
     given = Parameters.of(implementation)
     if not hints or given.optional:

@@ -32,7 +32,10 @@ def infer_attention(
     for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
         if one != other and DYNAMIC not in (one, other):
             what = "query and key" if name == "widths" else "key and value"
-            raise ShapeError(f"{name} of {what} differ, {one} and {other}")
+            raise ShapeError(
+                f"{name} of {what} differ, {one} and {other}",
+                "Give query [..., l, e], key [..., s, e] and value [..., s, v]",
+            )
     # None stands for 1 / √e, which depends on the width of the query.
     if scale is not None:
         number(scale, "scale")
@@ -58,14 +61,19 @@ def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
         raise OptionError("attn_mask and is_causal are both given", "Pass one")
     # The mask may repeat over the batch, but must not add axes to the scores.
     if not are_like(broadcast_shapes(mask.shape, scores), scores):
-        raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
+        raise ShapeError(
+            f"a mask of shape {mask.shape} does not broadcast to {scores}",
+            f"Give attn_mask the shape {scores[-2:]}",
+        )
 
 
 def infer_embedding(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
     """Infer the type of the weight and [*indices.shape, e]."""
     # One row for each index: with more axes a row would be a matrix.
     if weight.ndim != 2:
-        raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
+        raise ShapeError(
+            f"weight must have 2 axes, it has {weight.ndim}", "Give the shape [rows, e]"
+        )
     return weight.with_shape((*indices.shape, weight.shape[1]))
 
 

@@ -140,7 +140,10 @@ def infer_adaptive_pool2d(x: TensorSpec, *, output_size: OutputSize) -> TensorSp
     check_image(x.shape)
     # Windows that cover an empty image would all be empty, without a mean or a maximum.
     if 0 in x.shape[2:]:
-        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
+        raise ShapeError(
+            f"the image is empty: {x.shape[2]} by {x.shape[3]}",
+            "Give an image of at least 1 by 1",
+        )
     return x.with_shape((*x.shape[:2], *adaptive_size(output_size, x.shape[2:])))
 
 

@@ -49,7 +49,7 @@ def astype(
     device: Device | str | None = None,
     casting: str = "check",
 ) -> Any:
-    """Convert `x` to another element type; the only way to narrow a type.
+    """Convert `x` to another element type. No other function narrows a type.
 
     Args:
         x: any shape.
@@ -58,13 +58,15 @@ def astype(
         device: where the result lives; the device of `x` unless given.
         casting: the policy for a value that `dtype` does not hold.
             `exact`: every value must be representable as it is.
-            `check`: fractions round (floats once, to nearest even; to integers toward
-            zero), anything outside the range, and NaN for an integer, raises.
-            `saturate`: as `check`, but outside values become the nearest bound and
-            NaN an integer 0. From float to float, infinities and NaN do not change.
-            `wrap`: as `check`, but integers modulo 2**bits; a float is cut toward
-            zero first, and NaN or an infinity becomes 0. Too large for a float
-            becomes an infinity.
+            `check`: fractions are rounded, to integers toward zero, to floats once, to
+            nearest even. A value outside the range raises, and so does a NaN that is
+            cast to an integer.
+            `saturate`: like `check`, but a value outside the range becomes the nearest
+            bound, and a NaN that is cast to an integer becomes 0. Between floats,
+            infinities and NaN stay as they are.
+            `wrap`: like `check`, but an integer is taken modulo 2**bits. A float that
+            is cast to an integer is cut toward zero first, and a NaN or an infinity
+            becomes 0. A number too large for a float becomes an infinity.
 
     True becomes 1. Every non-zero number becomes True, NaN included; `exact` demands 0
     or 1. Real and imaginary parts are cast separately. Complex to real raises for an
@@ -72,7 +74,8 @@ def astype(
     and `wrap`.
 
     Returns:
-        The type of `dtype`, of the shape of `x`; a copy unless `copy` is False.
+        A tensor with the type `dtype` and the shape of `x`; a copy unless `copy` is
+        False.
 
     Raises:
         CastError: a value does not fit.

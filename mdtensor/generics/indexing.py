@@ -74,7 +74,7 @@ def take_axis(axis: int | None, ndim: int) -> int:
     """Return the axis of `take`, counted from the front."""
     # NumPy would flatten. The array API demands the axis for more than one dimension.
     if axis is None and ndim != 1:
-        raise OptionError(f"axis is missing for {ndim} dimensions", "Give axis")
+        raise OptionError(f"axis is missing, and x has {ndim} dimensions", "Pass axis=")
     return normalize_axis(0 if axis is None else axis, ndim)
 
 

@@ -50,14 +50,20 @@ class SlogdetResult(NamedTuple):
 def check_matrix(shape: Shape) -> None:
     """Raise unless the shape is [..., m, n]."""
     if len(shape) < 2:
-        raise ShapeError(f"a matrix has at least 2 axes, this has {len(shape)}")
+        raise ShapeError(
+            f"a matrix has at least 2 axes, this has {len(shape)}",
+            "Give the shape [..., m, n]",
+        )
 
 
 def check_square(shape: Shape) -> None:
     """Raise unless the shape is [..., m, m]."""
     check_matrix(shape)
     if shape[-2] != shape[-1] and DYNAMIC not in shape[-2:]:
-        raise ShapeError(f"matrices are {shape[-2]} by {shape[-1]}, not square")
+        raise ShapeError(
+            f"matrices are {shape[-2]} by {shape[-1]}, not square",
+            "Give the shape [..., n, n]",
+        )
 
 
 def check_precision(dtype: DType) -> None:
@@ -123,7 +129,8 @@ def infer_vector_norm(
     # maximum of absolute values, which is then 0.
     if ord == -inf and 0 in sizes:
         raise ShapeError(
-            f"cannot take the minimum of no elements: shape {x.shape}, axis {axis}"
+            f"cannot take the minimum of no elements: shape {x.shape}, axis {axis}",
+            "Use another ord, or axes with elements",
         )
     return reduction(component(x), axis=axis, keepdims=keepdims)
 
@@ -149,7 +156,8 @@ def infer_matrix_norm(
     }
     if 0 in smallest.get(ord, ()):
         raise ShapeError(
-            f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}"
+            f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}",
+            "Use another ord, or matrices with elements",
         )
     # The last two axes are always the matrix here; `vector_norm` takes any axes.
     return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
@@ -191,7 +199,8 @@ def infer_solve(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
     # An unknown size on either side may turn out to fit, so the run checks it.
     if rows != m and DYNAMIC not in (rows, *x1.shape[-2:]):
         raise ShapeError(
-            f"{m} by {m} matrices need a right side of {m} rows, got {rows}"
+            f"{m} by {m} matrices need a right side of {m} rows, got {rows}",
+            f"Give x2 the shape ({m},) or (..., {m}, k)",
         )
     wide = broadcast_shapes(stack, x2.shape[:-2])
     return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
@@ -228,7 +237,8 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
     # the result.
     if not are_like(broadcast_shapes(rtol.shape, stack), stack):
         raise ShapeError(
-            f"rtol of shape {rtol.shape} does not broadcast to the stack {stack}"
+            f"rtol of shape {rtol.shape} does not broadcast to the stack {stack}",
+            "Give one number, or one for each matrix of the stack",
         )
 
 

@@ -79,7 +79,10 @@ def infer_squeeze(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
     for at in axes:
         # An unknown size may be 1, so only the run can reject it.
         if x.shape[at] not in (1, DYNAMIC):
-            raise ShapeError(f"axis {at} has size {x.shape[at]}, not 1")
+            raise ShapeError(
+                f"axis {at} has size {x.shape[at]}, not 1",
+                "Name axes of size 1, or use reshape",
+            )
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
@@ -192,7 +195,9 @@ def infer_unstack(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec
     at = normalize_axis(axis, x.ndim)
     # The result is a tuple with one tensor for each index, so its length must be known.
     if x.shape[at] == DYNAMIC:
-        raise ShapeError(f"the size of axis {at} is not known")
+        raise ShapeError(
+            f"the size of axis {at} is not known", "Give a spec with this size"
+        )
     part = x.with_shape((*x.shape[:at], *x.shape[at + 1 :]))
     return (part,) * x.shape[at]
 

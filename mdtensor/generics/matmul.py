@@ -58,7 +58,10 @@ def infer_cross(
     # A size of 2, which NumPy once took for a plane, is an error in the array API.
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
-            raise ShapeError(f"axis {axis} has size {size}, not 3")
+            raise ShapeError(
+                f"cross needs vectors of 3 elements, and axis {axis} has size {size}",
+                "Choose an axis of size 3, or pad vectors of 2 elements with a 0",
+            )
     rest = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
     # `at` counts from the end, and `rest` lacks the axis itself; hence the 1.
     place = len(rest) + 1 + at
@@ -88,7 +91,10 @@ def pair_axis(x1: Shape, x2: Shape, axis: int) -> int:
         )
     # Sizes along the paired axis must be equal; a size of 1 does not broadcast there.
     if x1[at] != x2[at] and DYNAMIC not in (x1[at], x2[at]):
-        raise ShapeError(f"axis {axis} has the sizes {x1[at]} and {x2[at]}")
+        raise ShapeError(
+            f"axis {axis} has size {x1[at]} in x1 and {x2[at]} in x2",
+            "Choose an axis of equal sizes",
+        )
     return at
 
 
@@ -125,7 +131,8 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     # Their number is compared first, because the zip over sizes would hide the surplus.
     if len(both[0]) != len(both[1]):
         raise ShapeError(
-            f"{len(first)} axes cannot pair with {len(second)}", "Pair them"
+            f"{len(first)} axes cannot pair with {len(second)}",
+            "Name as many axes of x1 as of x2",
         )
     # After normalization, or -1 and the last axis would pass as two axes.
     if any(len(set(side)) < len(side) for side in both):
@@ -133,7 +140,9 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     sizes = [(x1[i], x2[j]) for i, j in zip(*both, strict=True)]
     for m, n in sizes:
         if m != n and DYNAMIC not in (m, n):
-            raise ShapeError(f"paired axes have the sizes {m} and {n}")
+            raise ShapeError(
+                f"paired axes have the sizes {m} and {n}", "Pair axes of equal sizes"
+            )
     return both
 
 
@@ -169,7 +178,7 @@ def infer_outer(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
 
 
 def infer_matrix_power(x: TensorSpec, n: int) -> TensorSpec:
-    """Infer type and shape of the argument, square matrices."""
+    """Infer the type and shape of the argument, which must hold square matrices."""
     check_square(x.shape)
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")

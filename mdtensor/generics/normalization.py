@@ -47,7 +47,10 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
     """Raise unless each statistic has one number per index of `axis`."""
     # Before the loop: without the axis, every statistic would be reported instead.
     if len(shape) <= axis:
-        raise ShapeError(f"shape {shape} does not have an axis of channels")
+        raise ShapeError(
+            f"shape {shape} does not have an axis of channels, axis {axis}",
+            "Give the shape [n, c, ...]",
+        )
     for found in statistics:
         if not are_like(found, shape[axis : axis + 1]):
             raise ShapeError(
@@ -70,7 +73,10 @@ def infer_layer_norm(
     # The start is at least 0, because a negative one would take axes from the end.
     last = x.shape[max(x.ndim - len(sizes), 0) :]
     if len(last) != len(sizes) or not _fits(last, sizes):
-        raise ShapeError(f"shape {x.shape} does not end in {sizes}")
+        raise ShapeError(
+            f"shape {x.shape} does not end in {sizes}",
+            "Give normalized_shape the sizes of the last axes",
+        )
     for weight in filter(None, weights):
         if weight.ndim != len(sizes) or not _fits(weight.shape, sizes):
             raise ShapeError(
@@ -113,7 +119,10 @@ def infer_group_norm(
             f"num_groups is {shown(num_groups)}", "Use an integer from 1 on"
         )
     if channels != DYNAMIC and channels % num_groups:
-        raise ShapeError(f"{channels} channels do not split into {num_groups} groups")
+        raise ShapeError(
+            f"{channels} channels do not split into {num_groups} groups",
+            "Choose a num_groups that divides the channels",
+        )
     return x
 
 
@@ -127,7 +136,10 @@ def infer_instance_norm(
     """Infer type and shape of an argument with axes after its channels."""
     # Each image and channel needs axes to average over; one element alone gives 0.
     if x.ndim < 3:
-        raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
+        raise ShapeError(
+            f"shape {x.shape} ends at the channels, axis 1",
+            "Give an axis after it: [n, c, l]",
+        )
     return infer_group_norm(x, weight, bias, num_groups=1, eps=eps)
 
 

@@ -397,7 +397,8 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     # NumPy would flatten first. The array API demands the axis, since the order of
     # flattening would change the result.
     if len(shape) != 1:
-        raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
+        problem = f"axis is missing, and x has {len(shape)} dimensions"
+        raise ShapeError(problem, "Pass axis=")
     return 0
 
 

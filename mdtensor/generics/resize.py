@@ -45,13 +45,19 @@ def infer_interpolate(
         )
     # Every new pixel is a mean of old ones, of which there are none.
     if 0 in x.shape[2:]:
-        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
+        raise ShapeError(
+            f"the image is empty: {x.shape[2]} by {x.shape[3]}",
+            "Give an image of at least 1 by 1",
+        )
     if size is not None:
         return x.with_shape((*x.shape[:2], *pair(size, "size", 1)))
     pairs = zip(x.shape[2:], scales(scale_factor), strict=True)
     new = [DYNAMIC if n == DYNAMIC else floor(n * scale) for n, scale in pairs]
     if 0 in new or max(new) >= 2**31:
-        raise ShapeError(f"the new size would be {new[0]} by {new[1]}")
+        raise ShapeError(
+            f"the new size would be {new[0]} by {new[1]}",
+            "Choose a scale_factor for sizes from 1 to 2**31 - 1",
+        )
     return x.with_shape((*x.shape[:2], *new))
 
 
@@ -75,7 +81,10 @@ def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     *batch, channels, height, width = _image_axes(x)
     # Unknown channels are checked by the call.
     if channels != DYNAMIC and channels % r**2:
-        raise ShapeError(f"{channels} channels do not split into {r} x {r} pixels")
+        raise ShapeError(
+            f"{channels} channels do not split into {r} x {r} pixels",
+            f"Give a multiple of {r**2} channels, or another upscale_factor",
+        )
     grown = (DYNAMIC if n == DYNAMIC else n * r for n in (height, width))
     fewer = DYNAMIC if channels == DYNAMIC else channels // r**2
     return x.with_shape((*batch, fewer, *grown))
@@ -86,7 +95,10 @@ def infer_pixel_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec
     r = single(downscale_factor, "downscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
     if any(n != DYNAMIC and n % r for n in (height, width)):
-        raise ShapeError(f"{height} by {width} pixels do not split into {r} x {r}")
+        raise ShapeError(
+            f"{height} by {width} pixels do not split into {r} x {r}",
+            f"Pad both to multiples of {r}, or use another downscale_factor",
+        )
     shrunk = (DYNAMIC if n == DYNAMIC else n // r for n in (height, width))
     more = DYNAMIC if channels == DYNAMIC else channels * r**2
     return x.with_shape((*batch, more, *shrunk))
@@ -94,7 +106,10 @@ def infer_pixel_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec
 
 def _image_axes(x: TensorSpec) -> tuple[int, ...]:
     if x.ndim < 3:
-        raise ShapeError(f"an image has at least 3 axes, this has {x.ndim}")
+        raise ShapeError(
+            f"an image has at least 3 axes, this has {x.ndim}",
+            "Give the shape [..., c, h, w]",
+        )
     return x.shape
 
 

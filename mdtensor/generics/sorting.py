@@ -26,7 +26,11 @@ from mdtensor.spec.spec import TensorSpec, is_tensor
 def infer_argmax(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """Infer int64 and the reduced shape, along one axis or all; never empty."""
+    """Infer int64 and the reduced shape, along one axis or all.
+
+    Raises:
+        ShapeError: an axis to reduce does not have elements.
+    """
     # One axis or all: an index into several axes would not be a single number.
     one = axis if axis is None else normalize_axis(axis, x.ndim)
     return infer_max(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
@@ -44,7 +48,8 @@ def infer_nonzero(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     # The result has one tensor for each axis, so for none it would be an empty tuple.
     if x.ndim == 0:
         raise ShapeError(
-            "a 0-dimensional tensor does not have indices", "Use reshape(x, (1,))"
+            "nonzero cannot give indices into a 0-dimensional tensor",
+            "Use reshape(x, (1,)) first",
         )
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 

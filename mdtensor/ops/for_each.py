@@ -226,7 +226,8 @@ def _argument(x: object) -> Any:
         return x.operand
     if isinstance(x, Tensor):
         fix = "Use flat_in(x) to read it, flat_out(x) to write"
-        raise DispatchError(f"{type_and_shape(x)} is not a view", fix)
+        problem = "but compiled functions take a view or a number"
+        raise DispatchError(f"the argument is {type_and_shape(x)}, {problem}", fix)
     return number(x)
 
 

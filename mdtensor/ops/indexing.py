@@ -98,9 +98,11 @@ def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
 
 
 def _fill(x: Tensor, key: object, value: object) -> bool:
-    """Write a number where one tensor picks; return False, unchanged, on failure.
+    """Write a number into the elements that one index tensor or mask picks.
 
-    Numbers fit any shape, and NumPy checks a single index completely before it writes.
+    Return whether it was written. After False nothing has changed, and the caller takes
+    the general way. A number fits every shape, and NumPy checks the whole index before
+    it writes the first element.
     """
     if type(key) not in _PICKS or x.device is not cpu or not x.buffer.flags.writeable:
         return False

@@ -171,7 +171,10 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     fix = "Give tuples of sizes"
     sizes = [integers(shape, "a shape", fix) for shape in shapes]
     if any(n < DYNAMIC for shape in sizes for n in shape):
-        raise OptionError(f"shapes {shown(shapes)} have a negative size", fix)
+        raise OptionError(
+            f"shapes {shown(shapes)} have a negative size",
+            "Use sizes from 0 on, or -1 for an unknown size",
+        )
     return joint_shape(*sizes)
 
 

@@ -38,12 +38,12 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each index."""
+        """Return the size of each index."""
         return self._elements.shape
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self._elements.size
 
     def __repr__(self) -> str:

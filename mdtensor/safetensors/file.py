@@ -400,7 +400,7 @@ def _check_name(name: Any) -> None:
 
 
 def _is_text(given: Any) -> bool:
-    """Return whether it is a text that UTF-8 can encode."""
+    """Return whether `given` is a text that UTF-8 can encode."""
     try:
         return isinstance(given, str) and given.encode() is not None
     except UnicodeEncodeError:

@@ -63,7 +63,10 @@ def key_parts(shape: Shape, key: object) -> Iterator[tuple[Any, Shape]]:
     if ellipses > 1:
         raise BoundsError(f"{ellipses} ellipses in one key", "Use one")
     if rest < 0:
-        raise BoundsError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
+        raise BoundsError(
+            f"{len(shape) - rest} indices for {len(shape)} dimensions",
+            f"Use at most {len(shape)}",
+        )
     # Axes without an index are kept, as if the key ended with an ellipsis.
     if not ellipses:
         keys, counts = [*keys, Ellipsis], [*counts, 0]

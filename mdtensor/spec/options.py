@@ -27,10 +27,11 @@ def number(value: object, name: str, least: float | None = None) -> float:
         >>> number(1, "eps"), number(2.5, "p", least=0)
         (1.0, 2.5)
     """
-    fix = "Use a real number" if least is None else f"Use a real number from {least} on"
+    bound = "" if least is None else f" of at least {least}"
+    problem = f"{name} must be a real number{bound}, but is {shown(value)}"
     # A bool is an int to Python, but `eps=True` is a mistake.
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionError(f"{name} is {shown(value)}", fix)
+        raise OptionError(problem, "Give a number, not a text or bool")
     try:
         found = float(value)
     except OverflowError:
@@ -38,7 +39,7 @@ def number(value: object, name: str, least: float | None = None) -> float:
         found = float("inf") if abs(value) == value else float("-inf")
     # Written with `not`, so that NaN is rejected as well.
     if least is not None and not found >= least:
-        raise OptionError(f"{name} is {shown(value)}", fix)
+        raise OptionError(problem, f"Give {least} or more")
     return found
 
 

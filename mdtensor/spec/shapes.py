@@ -70,7 +70,9 @@ def check_rank(shape: Shape) -> Shape:
         ShapeError: `shape` has more.
     """
     if len(shape) > MOST_AXES:
-        raise ShapeError(f"{len(shape)} dimensions are more than {MOST_AXES}")
+        raise ShapeError(
+            f"{len(shape)} dimensions are more than {MOST_AXES}", "Use fewer axes"
+        )
     return shape
 
 
@@ -147,7 +149,10 @@ def matmul_shape(x1: Shape, x2: Shape) -> Shape:
         raise ShapeError("an operand is 0-dimensional", "Use mul")
     inner = x1[-1], x2[-2 if len(x2) > 1 else 0]
     if not are_like(inner[:1], inner[1:]):
-        raise ShapeError(f"inner sizes differ, {inner[0]} and {inner[1]}")
+        raise ShapeError(
+            f"inner sizes differ, {inner[0]} and {inner[1]}",
+            "Give the shapes [..., m, k] and [..., k, n]",
+        )
     batch = broadcast_shapes(x1[:-2], x2[:-2])
     return batch + x1[-2:-1] + (x2[-1:] if len(x2) > 1 else ())
 
@@ -365,7 +370,10 @@ def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
     """Return `a` with the sizes that only `b` knows."""
     off = [shape[:at] + shape[at + 1 :] for shape in (a, b)]
     if len(a) != len(b) or not are_like(*off):
-        raise ShapeError(f"{a} and {b} differ off axis {at}")
+        raise ShapeError(
+            f"shapes {a} and {b} differ in more than axis {at}",
+            "Make all other sizes equal",
+        )
     pairs = enumerate(zip(a, b, strict=True))
     return tuple(m if i == at else common_size((m, n)) for i, (m, n) in pairs)
 

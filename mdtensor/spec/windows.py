@@ -85,7 +85,8 @@ class Window:
         if size < 1 or reached <= padding:
             raise ShapeError(
                 f"the result would be empty: {size} positions reach {max(reached, 0)}, "
-                f"padding removes {padding}"
+                f"padding removes {padding}",
+                "Use less padding, or a larger input",
             )
         return reached - padding
 
@@ -124,14 +125,18 @@ def conv_shape(
         )
     # A sum over an empty window would be 0 at every position, surely a mistake.
     if 0 in w[2:]:
-        raise ShapeError(f"the weights have shape {w}, a window without elements")
+        raise ShapeError(
+            f"the weights have shape {w}, a window without elements",
+            "Give kernels of at least 1 by 1",
+        )
     if not _splits(w[0], groups):
         problem = f"{w[0]} output channels do not split into {shown(groups)} groups"
-        raise ShapeError(problem)
+        raise ShapeError(problem, "Choose groups that divide the channels")
     if DYNAMIC not in (x[1], w[1]) and x[1] != w[1] * groups:
         raise ShapeError(
             f"the image has {x[1]} channels, the weights take "
-            f"{w[1]} x {groups} groups = {w[1] * groups}"
+            f"{w[1]} x {groups} groups = {w[1] * groups}",
+            f"Give an image of {w[1] * groups} channels, or other weights or groups",
         )
     check_bias(b, w[0])
     return (x[0], w[0], *window.slide(x[2], x[3]))
@@ -180,7 +185,9 @@ def pool_window(kernel_size: object, stride: object, padding: object) -> Window:
 def check_image(shape: Shape) -> None:
     """Raise unless the shape is [n, c, h, w]."""
     if len(shape) != 4:
-        raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
+        raise ShapeError(
+            f"an image has 4 axes, this has {len(shape)}", "Give the shape [n, c, h, w]"
+        )
 
 
 def single(value: object, name: str, least: int) -> int:
@@ -210,7 +217,9 @@ def padding2(value: object) -> tuple[int, int]:
 def check_signal(shape: Shape) -> None:
     """Raise unless the shape is [n, c, l]."""
     if len(shape) != 3:
-        raise ShapeError(f"a signal has 3 axes, this has {len(shape)}")
+        raise ShapeError(
+            f"a signal has 3 axes, this has {len(shape)}", "Give the shape [n, c, l]"
+        )
 
 
 def flat_image(shape: Shape) -> Shape:
@@ -260,13 +269,20 @@ def conv_transpose_shape(
             "Use [n, c, h, w] and [c, out / groups, kh, kw]",
         )
     if 0 in w[2:]:
-        raise ShapeError(f"the weights have shape {w}, a window without elements")
+        raise ShapeError(
+            f"the weights have shape {w}, a window without elements",
+            "Give kernels of at least 1 by 1",
+        )
     if not _splits(w[0], groups):
         raise ShapeError(
-            f"{w[0]} input channels do not split into {shown(groups)} groups"
+            f"{w[0]} input channels do not split into {shown(groups)} groups",
+            "Choose groups that divide the channels",
         )
     if not are_like(x[1:2], w[:1]):
-        raise ShapeError(f"the image has {x[1]} channels, the weights take {w[0]}")
+        raise ShapeError(
+            f"the image has {x[1]} channels, the weights take {w[0]}",
+            f"Give an image of {w[0]} channels, or other weights",
+        )
     channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups
     check_bias(b, channels)
     output_padding = pair(more, "output_padding", 0)

@@ -84,7 +84,7 @@ class Probe:
 
     @property
     def size(self) -> int:
-        """The number of tuples of types."""
+        """Return the number of tuples of types."""
         return prod(len(place) or 1 for place in self.places)
 
     def hints(self, place: int) -> list[Any]:

@@ -199,7 +199,7 @@ class Skeleton(ast.NodeTransformer):
         return node if name == "__slots__" or self._keeps(node) else None
 
     def _keeps(self, node: ast.AST) -> bool:
-        """Return whether it is an alias such as `NDArray[Any]`, or a known constant."""
+        """Return whether stubs keep an assignment: an alias or a known constant."""
         if not isinstance(node, ast.Assign):
             return False
         is_known = ast.unparse(node.targets[0]) in self.constants

@@ -156,7 +156,11 @@ class Coordinate(metaclass=CoordinateType):
 
     @classmethod
     def key(cls, value: object) -> Any:
-        """Return the key of `value` in `members`; a kind may know several spellings."""
+        """Return the key of `value` in `members`.
+
+        Override it for a kind whose values have several spellings: the key of "cuda:1"
+        and of its Device is "cuda".
+        """
         return value
 
 
@@ -223,7 +227,7 @@ def _member(
 
 
 def _reduce_coordinate(cls: CoordinateType) -> Any:
-    """Return what pickle needs: the name, or kind and value for `Kind[value]`."""
+    """Return how to unpickle: the name, or the kind and value for `Kind[value]`."""
     if cls.__name__.endswith("]"):
         return operator.getitem, (cls.kind, cls.value)
     return cls.__qualname__
@@ -383,11 +387,11 @@ class Scheduling(Coordinate):
 
 
 class Uniform(Scheduling, value="uniform"):
-    """Equal parts, one for each thread."""
+    """Each thread gets one equal part of the index range."""
 
 
 class Adaptive(Scheduling, value="adaptive"):
-    """Many small parts; a free thread takes the next one."""
+    """The range is cut into many small parts; a free thread takes the next one."""
 
 
 class BlockSize(Coordinate, values=(64, 128, 256, 512, 1024)):

@@ -35,7 +35,9 @@ class Axis(tuple[CoordinateType, ...]):
     def __new__(cls, *coordinates: CoordinateType) -> Axis:
         """Validate the coordinates and store them."""
         if not coordinates:
-            raise RegistrationError("an axis has at least one coordinate")
+            raise RegistrationError(
+                "an axis has at least one coordinate", "Give classes such as Float32"
+            )
         first = coordinates[0]
         for at, one in enumerate(coordinates):
             if not isinstance(one, CoordinateType) or getattr(one, "kind", one) is one:
@@ -47,7 +49,9 @@ class Axis(tuple[CoordinateType, ...]):
                     "The coordinates of an axis are of one kind",
                 )
             if one in coordinates[:at]:
-                raise RegistrationError(f"{one} is twice on the axis {one.kind}")
+                raise RegistrationError(
+                    f"{one} is twice on the axis {one.kind}", "Give it once"
+                )
         return super().__new__(cls, coordinates)
 
     @classmethod
@@ -55,7 +59,8 @@ class Axis(tuple[CoordinateType, ...]):
         """Return an axis of all coordinates of `kind`, in order of declaration."""
         if not isinstance(kind, CoordinateType) or not hasattr(kind, "kind"):
             raise RegistrationError(
-                f"{shown(kind)} is not a kind", "Give one: Floating"
+                f"{shown(kind)} is not a class of coordinates",
+                "Give a kind such as ElementType, or a class of it such as Floating",
             )
         return cls(*kind.leaves())
 
@@ -97,7 +102,9 @@ class Axes:
 
     def __init__(self, *axes: Axis) -> None:
         if not axes:
-            raise RegistrationError("a space has at least one axis")
+            raise RegistrationError(
+                "a space has at least one axis", "Give Axis(...) for each"
+            )
         kinds = set()
         for axis in axes:
             if not isinstance(axis, Axis):
@@ -119,12 +126,12 @@ class Axes:
 
     @property
     def kinds(self) -> tuple[CoordinateType, ...]:
-        """The kind of each axis."""
+        """Return the kind of each axis."""
         return tuple(axis.kind for axis in self.axes)
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The number of coordinates of each axis."""
+        """Return the number of coordinates of each axis."""
         return tuple(map(len, self.axes))
 
     def __len__(self) -> int:
@@ -198,7 +205,7 @@ class Axes:
             return found[0]
         if not found:
             self._refuse_name(given)
-            raise self._error(f"{shown(given)} is not a coordinate")
+            raise self._error(f"{shown(given)} is not a coordinate of this space")
         raise self._error(f"{shown(given)} may be {' or '.join(map(str, found))}")
 
     def _refuse_name(self, given: object) -> None:
@@ -209,4 +216,4 @@ class Axes:
 
     def _error(self, problem: str) -> DispatchError:
         kinds = ", ".join(map(str, self.kinds))
-        return DispatchError(problem, f"Give one coordinate of each of {kinds}")
+        return DispatchError(problem, f"Give one class or value for each of {kinds}")

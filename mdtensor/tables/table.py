@@ -299,12 +299,12 @@ class DispatchTable:
 
     @property
     def name(self) -> str:
-        """The name of the operation."""
+        """Return the name of the operation."""
         return str(getattr(self._layers[0][1], "__name__", "operation"))
 
     @property
     def handles(self) -> MappingProxyType[TagType, MethodType]:
-        """The bound method for each point."""
+        """Return the method for each point."""
         return MappingProxyType(self._handles)
 
     def __len__(self) -> int:

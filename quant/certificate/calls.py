@@ -62,7 +62,7 @@ def codes_on(grid: QParams, name: str, shape: tuple[int, ...]) -> Any:
 
 
 def title_of(x: Kind, w: Kind, out: QParams | None) -> str:
-    """Return a name from the types and zero points of a product."""
+    """Return the name of a case: the types and zero points of the product."""
     result = "sums" if out is None else f"to {out.dtype} {out.zero}"
     return f"{x[0]} {x[1]} and {w[0]} {w[1]}, {result}"
 
@@ -90,7 +90,7 @@ def round_sums(
 
 
 def linear(x_kind: Kind, w_kind: Kind, out: QParams | None) -> Case:
-    """Return a case of linear."""
+    """Make the test case that compares linear with its oracle."""
     kernel, name = "linear", title_of(x_kind, w_kind, out)
     x = codes_on(
         QParams(0.078125, x_kind[1], dtype=x_kind[0]), f"{kernel}: {name}: x", (5, 37)
@@ -104,7 +104,7 @@ def linear(x_kind: Kind, w_kind: Kind, out: QParams | None) -> Case:
 
 
 def matmul(x_kind: Kind, w_kind: Kind, out: QParams | None) -> Case:
-    """Return a case of matmul."""
+    """Make the test case that compares matmul with its oracle."""
     kernel, name = "matmul", title_of(x_kind, w_kind, out)
     x = codes_on(
         QParams(0.078125, x_kind[1], dtype=x_kind[0]), f"{kernel}: {name}: x", (3, 29)
@@ -161,7 +161,7 @@ def nearest(values: list[Fraction], out: QParams) -> Array:
 
 
 def curve(name: str, grid: QParams) -> Case:
-    """Return the case of sigmoid or tanh of every code."""
+    """Make the test case of sigmoid or tanh of every code."""
     x = every_code(grid)
     out = QParams(2**-7, 0) if name == "tanh" else QParams(2**-8, -128)
 
@@ -178,7 +178,7 @@ def curve(name: str, grid: QParams) -> Case:
 
 
 def softmax(grid: QParams) -> Case:
-    """Return the case of softmax over rows."""
+    """Make the test case that compares softmax over rows with its oracle."""
     kernel, name = "softmax", f"rows of {grid.dtype}"
     x = codes_on(grid, f"{kernel}: {name}: x", (9, 33))
     out = QParams(2**-8, -128)

@@ -62,7 +62,7 @@ def int8_codes(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
 
 
 def ratios(name: str, count: int, taps: int, ties: bool) -> list[Fraction]:
-    """Return ratios that scale sums of `taps` products to 8 bits.
+    """Return a ratio for each channel that scales sums of `taps` products to 8 bits.
 
     Args:
         ties: use powers of 2, so that many results lie half-way between two codes.

@@ -59,7 +59,7 @@ def cases() -> Iterator[Case]:
 
 
 def table(length: int) -> Case:
-    """Return a case of a lookup table."""
+    """Make the test case that compares a lookup table with its oracle."""
     kernel, name = "table", f"{length} codes"
     x = case.uint8_codes("any", f"{kernel}: {name}: x", (length,))
     entries = case.uint8_codes("any", f"{kernel}: {name}: table", (256,))
@@ -84,7 +84,7 @@ def pairs(name: str, ties: bool) -> tuple[Any, Any]:
 def sum_of_codes(
     ratios: tuple[Fraction, Fraction], zeros: Pair, zero: int, clamp: Pair
 ) -> Case:
-    """Return a case of the sum of two quantized tensors."""
+    """Make the case of the sum of two quantized tensors, for two ratios of scales."""
     kernel, name = "sum", f"{ratios[0]} and {ratios[1]}, zeros {zeros} {zero}"
     a, b = pairs(f"{kernel}: {name}", ratios == SUMS[0])
     step = (ratios, zeros, zero, clamp)
@@ -96,7 +96,7 @@ def sum_of_codes(
 
 
 def product_of_codes(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> Case:
-    """Return a case of the product of two quantized tensors."""
+    """Make the case of the product of two quantized tensors."""
     kernel, name = "product", f"{factor}, zeros {zeros} {zero}"
     a, b = pairs(f"{kernel}: {name}", factor == FACTORS[0])
     return Case(
@@ -107,7 +107,7 @@ def product_of_codes(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> C
 
 
 def factors(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> Case:
-    """Return a case of a product with one factor for each image and channel."""
+    """Make the test case of a product with one factor for each image and channel."""
     kernel, name = "product", f"a factor per channel, {factor}, zeros {zeros} {zero}"
     a = case.uint8_codes("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
     b = case.uint8_codes("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
@@ -121,7 +121,7 @@ def factors(factor: Fraction, zeros: Pair, zero: int, clamp: Pair) -> Case:
 def largest(
     size: tuple[int, int, int, int], window: Pair, stride: Pair, padding: Sides
 ) -> Case:
-    """Return a case of a max pool."""
+    """Make the test case that compares a max pool with its oracle."""
     kernel, name = "max pool", f"{size}, {window}, {stride}, {padding}"
     x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
@@ -139,7 +139,7 @@ def averages(
     padding: Sides,
     is_counted: bool,
 ) -> Case:
-    """Return a case of an average pool."""
+    """Make the test case that compares an average pool with its oracle."""
     border = "with" if is_counted else "without"
     kernel = "average pool"
     name = f"{size}, {window}, {stride}, {padding}, {border} border"
@@ -157,7 +157,7 @@ def averages(
 
 
 def mean(pixels: int, channels: int) -> Case:
-    """Return a case of the mean of each channel."""
+    """Make the test case that compares the mean of each channel with its oracle."""
     kernel, name = "mean", f"{pixels} codes, {channels} channels"
     x = case.uint8_codes("any", f"{kernel}: {name}: x", (2, pixels, channels))
     ratio = Fraction(11492393, 2**23)
@@ -184,7 +184,7 @@ def numbers(name: str, shape: tuple[int, ...], scale: float) -> Array:
 
 
 def quantization(scale: tuple[int, int]) -> Case:
-    """Return a case of quantize."""
+    """Make the test case that compares quantize with its oracle."""
     kernel, name = "quantize", f"step {scale[0]} * 2**{scale[1]}"
     step = float(np.ldexp(scale[0], scale[1]))
     x = numbers(f"{kernel}: {name}", (2087,), step)
@@ -196,7 +196,7 @@ def quantization(scale: tuple[int, int]) -> Case:
 
 
 def pixels(scale: tuple[int, int], planes: int, width: int, channels: int) -> Case:
-    """Return a case of quantize from planes to padded pixels."""
+    """Make the test case of quantize from planes to padded pixels."""
     kernel = "quantize planes"
     name = f"{planes} of {width} to {channels}, step {scale[0]} * 2**{scale[1]}"
     step = float(np.ldexp(scale[0], scale[1]))
@@ -210,7 +210,7 @@ def pixels(scale: tuple[int, int], planes: int, width: int, channels: int) -> Ca
 
 
 def dequantization(scale: tuple[int, int]) -> Case:
-    """Return the case of dequantize of every code."""
+    """Make the test case that compares dequantize of every code with its oracle."""
     step = float(np.ldexp(scale[0], scale[1]))
     x = np.arange(256, dtype=np.uint8)
     return Case(

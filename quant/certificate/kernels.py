@@ -34,7 +34,7 @@ def cases() -> Iterator[Case]:
 
 
 def product(kind: str, ties: bool) -> Case:
-    """Return a case of a matrix product into rows of a wider matrix."""
+    """Make the test case of a matrix product into rows of a wider matrix."""
     m, k, n, pitch = 9, 21, 37, 40
     kernel = "gemm_u8s8u8"
     name = f"{m} x {k} x {n}, {kind} codes, {'ties' if ties else 'any ratio'}"
@@ -70,7 +70,7 @@ def product(kind: str, ties: bool) -> Case:
 def rows(
     size: tuple[int, int, int], taps: Pair, stride: Pair, padding: Sides, dilation: Pair
 ) -> Case:
-    """Return a case of the layout of an image as rows of a product."""
+    """Make the test case of the layout of an image as rows of a product."""
     kernel, name = "im2col_u8", f"{size}, {taps}, {stride}, {padding}, {dilation}"
     x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     window = (taps, stride, padding, dilation)
@@ -94,7 +94,7 @@ def rows(
 
 
 def words() -> Case:
-    """Return the case of a 16-bit lookup table."""
+    """Make the test case that compares a 16-bit lookup table with its oracle."""
     kernel, name = "lookup_u16", "999 codes"
     x = case.integers(f"{kernel}: {name}: x", (999,), 0, 65_535).astype(np.uint16)
     table = case.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)

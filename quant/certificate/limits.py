@@ -64,7 +64,7 @@ def weights_on(name: str, shape: tuple[int, ...]) -> Any:
 
 
 def label(grid: QParams, out: QParams | None) -> str:
-    """Return a name from the grids of a case."""
+    """Return the name of a case: its grids."""
     result = "sums" if out is None else f"to step {float(out.scale):g} {out.zero}"
     return f"{grid.dtype} {grid.zero}, {result}"
 
@@ -81,7 +81,7 @@ def convolution_oracle(
 def pixel(
     grid: QParams, channels: int, groups: int, window: Window, out: QParams | None
 ) -> Case:
-    """Return a case of a convolution of images of one pixel."""
+    """Make the test case of a convolution of images of one pixel."""
     taps, stride, padding, dilation = window
     places = (
         f"{channels} channels, {groups} groups, {taps} {stride} {padding} {dilation}"
@@ -101,7 +101,7 @@ def pixel(
 
 
 def pool(kernel: str, grid: QParams, channels: int, window: Window) -> Case:
-    """Return a case of a pool of images of one pixel."""
+    """Make the test case of a pool of images of one pixel."""
     taps, stride, padding, _ = window
     name = f"one pixel, {channels} channels, {taps}, {grid.dtype} {grid.zero}"
     x = ends_on(grid, f"{kernel}: {name}: x", (2, channels, 1, 1))
@@ -152,7 +152,7 @@ def rows(
 
 
 def no_image(grid: QParams, sizes: tuple[int, int, int], out: QParams | None) -> Case:
-    """Return a case of a convolution with a size of 0."""
+    """Make the test case of a convolution with a size of 0."""
     images, channels, outputs = sizes
     kernel = "conv2d"
     name = f"{images} images, {channels} to {outputs} channels, {label(grid, out)}"

@@ -34,14 +34,14 @@ def cases() -> Iterator[Case]:
 
 
 def move(name: str, look: Callable[[Any], Any]) -> Case:
-    """Return a case of a copy of a view."""
+    """Make the test case that compares a copy of a view with its oracle."""
     x = case.uint8_codes("any", f"move: {name}: x", SHAPE)
     step = steps.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
 
 def take(axis: int) -> Case:
-    """Return a case of take along an axis."""
+    """Make the test case that compares take along an axis with its oracle."""
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
     x = case.uint8_codes("any", f"take: {name}: x", SHAPE)
@@ -54,7 +54,7 @@ def take(axis: int) -> Case:
 
 
 def concat(axis: int) -> Case:
-    """Return a case of concat along an axis."""
+    """Make the test case that compares concat along an axis with its oracle."""
     name = f"axis {axis}"
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
     x = case.uint8_codes("any", f"concat: {name}: x", SHAPE)

@@ -86,7 +86,7 @@ def depthwise() -> list[Any]:
 def product(
     shape: tuple[int, int, int], kind: str, rounding: str, grid: tuple[Any, ...]
 ) -> Case:
-    """Return a case of a matrix product."""
+    """Make the test case that compares a matrix product with its oracle."""
     m, k, n = shape
     kernel = "matrix product, sums" if rounding == "sums" else "matrix product"
     name = f"{m} x {k} x {n}, {kind} codes, {rounding}"
@@ -120,7 +120,7 @@ def bias_and_grids(
 
 
 def longest(weight: int) -> Case:
-    """Return a case of the largest sums of one sign that int32 can contain."""
+    """Make the test case of the largest sums of one sign that int32 can contain."""
     x = np.full((1, LONGEST), 255, np.uint8)
     w = np.full((3, LONGEST), weight, np.int8)
     return Case(
@@ -141,7 +141,7 @@ def convolution(
     rounding: str,
     grid: tuple[Any, ...],
 ) -> Case:
-    """Return a case of a convolution."""
+    """Make the test case that compares a convolution with its oracle."""
     kernel = f"{family}, sums" if rounding == "sums" else family
     stride, padding, dilation = window
     places = f"{taps}, {stride}, {padding}, {dilation}"

@@ -96,7 +96,7 @@ def cases() -> Iterator[Case]:
 
 
 def plain(grid: QParams) -> Grid:
-    """Convert a grid with one scale to the form that oracles take."""
+    """Convert a QParams with one scale to a `Grid`, which the oracles take."""
     scale, zero = np.float32(grid.scale), int(grid.zero_point)
     return Grid(scale, zero, grid.minimum, grid.maximum)
 
@@ -200,7 +200,7 @@ class Rule:
         )
 
     def requantization(self) -> Iterator[Case]:
-        """Return the case of requantize of every code."""
+        """Make the test case that compares requantize of every code with its oracle."""
         name, one, x = "requantize", self.oracle("requantize"), every_code(self.x)
         grids = plain(self.x), plain(self.out)
         yield from self.make_cases(
@@ -210,7 +210,7 @@ class Rule:
         )
 
     def concat(self) -> Iterator[Case]:
-        """Return the case of concat of two grids."""
+        """Make the test case that compares concat of two grids with its oracle."""
         name, one = "concat", self.oracle("concat", "requantize")
         xs, out = [every_code(self.x), every_code(self.y)], plain(self.out)
         yield from self.make_cases(
@@ -220,7 +220,7 @@ class Rule:
         )
 
     def pair(self, name: str) -> Iterator[Case]:
-        """Return a case of an operation of two tensors."""
+        """Make the test case of an operation of two tensors."""
         one = self.oracle(f"{name} of {self.dtype}", name)
         x1 = self.codes(f"{name}: x1", (64,), self.x)
         x2 = self.codes(f"{name}: x2", (64,), self.y)
@@ -353,7 +353,7 @@ class Rule:
             )
 
     def softmax(self) -> Iterator[Case]:
-        """Return the case of softmax over rows."""
+        """Make the test case that compares softmax over rows with its oracle."""
         name, one = "softmax", self.oracle("softmax")
         x = self.codes(f"{name}: x", (3, 33), self.x)
         bounded = self.grid(*BOUNDED[name])

@@ -90,7 +90,7 @@ def _process(runway: str, quick: bool, done: Callable[[int], object]) -> list[Ru
 def run_and_watch(
     command: list[str], more: dict[str, str], line: Callable[[], object]
 ) -> tuple[int, str]:
-    """Run a command; return its exit code and its stderr.
+    """Run a command, and return its exit code and its stderr.
 
     `line` is called for each line of stdout.
 
@@ -256,7 +256,7 @@ def _hash(titles: list[str], results: tuple[Array, ...] | list[Array]) -> str:
 
 
 def unequal(got: Array, expected: Array) -> Array:
-    """Return which elements differ in their bytes; all if type or shape differs."""
+    """Return a mask of elements with other bytes; all if the type or shape differs."""
     if got.dtype != expected.dtype or got.shape != expected.shape:
         return np.ones(expected.shape, bool)
     # By bytes, because -0.0 == 0.0, and NaN differs from itself.

@@ -211,7 +211,8 @@ def to_bytes(x: QuantizedTensor, name: str) -> Array:
         if grid.block_size == 32 and grid.axis == x.ndim - 1:
             fix += ", or requantize to x.qparams with float16 scales"
         raise StorageError(
-            f"{name} needs a float16 scale for each 32 elements of the last axis",
+            f"{name} stores a float16 scale for each 32 elements of the last axis; the "
+            f"grid of x is ({grid.describe()})",
             fix,
             describe("Blocks.of", x),
         )

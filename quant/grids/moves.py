@@ -395,7 +395,9 @@ def getitem(grid: QParams, shape: Shape, key: object) -> QParams:
         keys = [*keys[:slot], place, *keys[slot + 1 :]] if grid.block_size else [place]
         return _per_element(grid, lambda v: v[tuple(keys)])
     except IndexError:
-        raise BoundsError("an index is outside its axis") from None
+        problem = f"an index is outside its axis of the shape {shape}"
+        fix = "Use indices from -n to n - 1 for an axis of n elements"
+        raise BoundsError(problem, fix) from None
 
 
 def _expand_masks(
@@ -427,7 +429,7 @@ def _expand_masks(
 def _split_key(
     parts: Sequence[tuple[Any, Shape]], axis: int
 ) -> tuple[Any, int | None, list[Any], int]:
-    """Return what a key does to `axis`.
+    """Return how a key indexes `axis`.
 
     Args:
         parts: each index with the sizes of the axes that it takes.

@@ -140,8 +140,9 @@ def _check_grid(name: str, grid: object) -> None:
     if not isinstance(grid, QParams):
         raise OptionError(f"{name} is a {type(grid).__name__}", "Pass a QParams")
     if grid.dtype not in (qint8, quint8, qint16) or grid.axis is not None:
-        fix = "Use qint8, quint8 or qint16, one grid for the tensor"
-        raise OptionError(f"{name} is {grid}", fix, "Table")
+        problem = f"{name} must be a grid of qint8, quint8 or qint16 with one scale"
+        fix = "Give such a QParams, and requantize the argument to it"
+        raise OptionError(f"{problem}, but is {grid}", fix, "Table")
 
 
 def _call(function: Callable[[Fraction], Any], x: Fraction) -> Any:

@@ -1,4 +1,4 @@
-"""Graphs of operations: the form of a model between its file and its plan.
+"""Graphs of operations: what a model is after its file is read and before its plan.
 
 A node is a call of a generic function, so running a graph is a series of dispatched
 calls, with the methods and the guarantees of the library. Graphs are immutable: a
@@ -131,7 +131,9 @@ class Graph:
         # The union of two dicts hides a name that both have; its length shows it.
         if len(known) < len(self.inputs) + len(self.constants):
             both = sorted(set(self.inputs) & set(self.constants))[0]
-            raise ModelError(f"{both!r} is an input and a constant")
+            raise ModelError(
+                f"{both!r} is an input and a constant", "Rename one of them"
+            )
         names: set[str] = set()
         for node in self.nodes:
             _check_node(node, known, names)
@@ -139,7 +141,10 @@ class Graph:
             names.add(node.name)
         for name in self.outputs:
             if name not in known:
-                raise ModelError(f"no node writes the output {name!r}")
+                raise ModelError(
+                    f"no node writes the output {name!r}",
+                    "Name an output that a node writes",
+                )
 
     @cached_property
     def producers(self) -> dict[str, Node]:
@@ -321,12 +326,17 @@ def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:
     for name in node.values:
         if name not in known:
             raise ModelError(
-                f"node {node.name!r} reads {name!r}, which nothing before it writes"
+                f"node {node.name!r} reads {name!r}, which no earlier node writes",
+                "Order nodes so that each reads only inputs, constants and earlier "
+                "results",
             )
     if node.output in known:
-        raise ModelError(f"{node.output!r} is written twice, by {node.name!r} again")
+        raise ModelError(
+            f"{node.output!r} is written twice, the second time by {node.name!r}",
+            "Give each result a name of its own",
+        )
     if node.name in names:
-        raise ModelError(f"two nodes are called {node.name!r}")
+        raise ModelError(f"two nodes are called {node.name!r}", "Rename one of them")
 
 
 def fresh_name(stem: str, taken: Container[str]) -> str:

@@ -387,11 +387,14 @@ class Model:
 
     @property
     def rounding(self) -> str:
-        """Return the rounding rule of its results; contexts do not change it."""
+        """Return the rounding rule of the model's results.
+
+        A block `with quant.rounding(...)` does not change it.
+        """
         return self.graph.rounding
 
     def rounded(self, rule: str) -> Model:
-        """Return the same model with results rounded by `rule`; see `quant.rounding`.
+        """Return this model with results rounded by `rule`; see `quant.rounding`.
 
         Raises:
             OptionError: the rule is unknown, or does not support an operation of the

@@ -206,7 +206,7 @@ def _number_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
 
 
 def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
-    """Return the error of two quantized types, or of the third if these two fit."""
+    """Return the error for operands with different quantized types."""
     dtypes = [kind.dtype for kind in kinds]
     if all(dtype in FLOATS for dtype in dtypes):
         problem = f"{name} of 8-bit floats is not exact on any grid"

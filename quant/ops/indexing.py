@@ -74,10 +74,13 @@ def _check_value(places: Any, value: Any) -> None:
             "Pass codes on the same grid, or a number on the grid",
         )
     if not issubclass(kind, QuantizedTensor):
+        written = places.type if isinstance(places, TensorSpec) else type(places)
+        name = written.__name__
         raise PromotionError(
-            f"{kind.__name__} is not quantized{grids((places,))}",
-            "Use quantize(x, q.qparams) for numbers, type(q)(codes, q.qparams) for "
-            "codes",
+            f"the value is a {kind.__name__}, but {name} takes only codes on its grid"
+            f"{grids((places,))}",
+            "Make numbers codes by quantize(value, q.qparams), integers that are codes "
+            f"by {name}(value, q.qparams); q is the tensor that you write to",
         )
     check_broadcast(value.shape, places.shape)
     combine.shared_grid((places, value), places.shape, is_rounded=False)

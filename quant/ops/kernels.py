@@ -202,7 +202,10 @@ def require_output_grid(out: QParams | None) -> QParams:
     if out is None or not is_whole or out.dtype not in (qint8, quint8):
         raise NotCompiled("a compiled step rounds to one grid of 8-bit codes")
     if out.rounding not in (None, EXACT):
-        raise NotCompiled(f"compiled steps round exactly, not by {out.rounding!r}")
+        raise NotCompiled(
+            f"compiled steps round exactly, not by {out.rounding!r}; use rounding="
+            "'exact' to compile it"
+        )
     return out
 
 

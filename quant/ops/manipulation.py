@@ -154,7 +154,10 @@ def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Conca
 def _check_image(x: TensorSpec) -> None:
     layout(x)
     if x.ndim != 4:
-        raise NotCompiled("a compiled pixel shuffle takes [n, c, h, w]")
+        raise NotCompiled(
+            f"a compiled pixel shuffle takes [n, c, h, w], not {x.ndim} axes; reshape "
+            "to 4 axes before it"
+        )
 
 
 def layout(x: object) -> tuple[int, ...]:

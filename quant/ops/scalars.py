@@ -120,7 +120,7 @@ def _split_operands(x1: Any, x2: Any) -> tuple[Any, float]:
 
 
 def _rule_with_out(name: str) -> Callable[..., TensorSpec]:
-    """Return the shape rule of an operation that needs `out=` with a number."""
+    """Return the rule of an operation of a tensor and a number that needs `out=`."""
 
     def deduce(
         x1: SpecOrNumber, x2: SpecOrNumber, *, out: QParams | None = None

@@ -93,7 +93,7 @@ def _place(
 
 
 def _infer_where(condition: Any, x1: Any, x2: Any, **_: object) -> TensorSpec:
-    """Infer `where`: the type and grid of both operands, or of the one tensor.
+    """Infer `where`: the type and grid of both tensors, or of the only one.
 
     Raises:
         GridError: the grids differ.

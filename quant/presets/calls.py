@@ -162,7 +162,7 @@ Check = Callable[..., None]
 
 
 def kernel_grid(grid: QParams, shape: tuple[int, ...] = ()) -> Grid:
-    """Return the grid as kernels take it.
+    """Convert a QParams to a `Grid`, which the kernels take.
 
     Args:
         shape: the shape of the tensor, against which scales along an axis broadcast.

@@ -264,5 +264,8 @@ def output_error(weights: object, found: object, samples: object) -> float:
     """
     wanted, real = matrix(real_weights(weights)), matrix(real_weights(found))
     if wanted.shape != real.shape:
-        raise ShapeError(f"weights of {wanted.shape} compared with {real.shape}")
+        raise ShapeError(
+            f"the shapes of the weights differ, {wanted.shape} and {real.shape}",
+            "Compare weights of one layer",
+        )
     return moments_of(samples, wanted.shape[1]).error(real, wanted)

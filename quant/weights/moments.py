@@ -117,7 +117,10 @@ class InputMoments:
         if not isinstance(other, InputMoments):
             raise OptionError(f"other is {shown(other)}", "Merge InputMoments")
         if other.inputs != self.inputs:
-            raise ShapeError(f"moments of {self.inputs} and of {other.inputs} inputs")
+            raise ShapeError(
+                f"other has moments of {other.inputs} inputs, not {self.inputs}",
+                "Merge moments of the same layer",
+            )
         self.count += other.count
         self.sums += other.sums
         self.magnitudes += other.magnitudes
@@ -179,7 +182,10 @@ class InputMoments:
         self._some()
         found, wanted = self._matrix(found), self._matrix(wanted)
         if found.shape != wanted.shape:
-            raise ShapeError(f"weights of {wanted.shape} compared with {found.shape}")
+            raise ShapeError(
+                f"the shapes of the weights differ, {wanted.shape} and {found.shape}",
+                "Compare weights of one layer",
+            )
         # Rounding can make a tiny energy negative.
         wrong = max(self.energy(found - wanted), 0.0)
         right = self.energy(wanted)

@@ -235,7 +235,8 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
             )
         if bias is not None and bias.shape != weights.shape[:1]:
             raise ShapeError(
-                f"a bias of shape {bias.shape} for {weights.shape[0]} outputs"
+                f"a bias of shape {bias.shape} for {weights.shape[0]} outputs",
+                f"Give it shape ({weights.shape[0]},)",
             )
     for first, second in pairwise(layers):
         if len(_inputs(second, len(first))) != len(first):
@@ -273,9 +274,15 @@ def correct_bias(bias: object, weights: object, found: object, samples: object) 
     """
     wanted, real = matrix(real_weights(weights)), matrix(real_weights(found))
     if wanted.shape != real.shape:
-        raise ShapeError(f"weights of {wanted.shape} compared with {real.shape}")
+        raise ShapeError(
+            f"the shapes of the weights differ, {wanted.shape} and {real.shape}",
+            "Compare weights of one layer",
+        )
     offset = np.zeros(len(wanted)) if bias is None else real_weights(bias)
     if offset.shape != (len(wanted),):
-        raise ShapeError(f"a bias of shape {offset.shape} for {len(wanted)} outputs")
+        raise ShapeError(
+            f"a bias of shape {offset.shape} for {len(wanted)} outputs",
+            f"Give it shape ({len(wanted)},)",
+        )
     mean = moments_of(samples, wanted.shape[1]).mean
     return cast_like(offset - (real - wanted) @ mean, weights if bias is None else bias)

@@ -67,8 +67,8 @@ OPTIONS = [
     (["--shape", "1,a"], "not '1,a'. Pass --shape such as 1,3,48,192."),
     (["--shape", ""], "expected positive sizes, not ''."),
     (["--shape", "1,-3,8,8"], "expected positive sizes, not '1,-3,8,8'."),
-    (["--shape", "1,3"], "input 'x' has shape (1, 3, 8, 8), asked for is (1, 3)"),
-    (["--shape", "1,3,9,9"], "asked for is (1, 3, 9, 9). Only sizes of -1"),
+    (["--shape", "1,3"], "input 'x' has shape (1, 3, 8, 8), you chose (1, 3)"),
+    (["--shape", "1,3,9,9"], "you chose (1, 3, 9, 9). Only sizes of -1"),
     (["--shape", "z=1,3,8,8"], "there is no input 'z'. Inputs are 'x'."),
     (["--shape", "x=1", "--shape", "2"], "Pass --shape NAME=SIZES for each."),
 ]
@@ -132,9 +132,13 @@ def test_several_inputs(call: Call, untouched: Path) -> None:
         "Give each of them once, in this order."
     )
     refused(call("run", "two.onnx", "pair.npy"), words)
-    words = "pair.npy, sample 1: one array for the 2 inputs of the model. Give an array"
+    words = (
+        "pair.npy, sample 1: got one array, but the model has 2 inputs. Give an array"
+    )
     refused(quantize(call, "two.onnx", "pair.npy"), words)
-    words = "one shape for the inputs 'a', 'b'. Give a shape for each, by name."
+    words = (
+        "got one shape, but the inputs are 'a', 'b'. Give a shape for each, by name."
+    )
     refused(call("run", "two.onnx", "pair.npy", "pair.npy", "--shape", "2,2"), words)
 
 

@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "by position": (
         lambda: md.softmax(x=X),
-        "softmax(): x is given by position, not by name. Write softmax(x).",
+        "softmax(): x came by name, but must be given by position. Write softmax(x).",
     ),
     "too few": (lambda: md.matmul(X), f"matmul({T}): {FEW} 1. They are x1, x2."),
     "none": (lambda: md.matmul(), f"matmul(): {FEW} 0. They are x1, x2."),

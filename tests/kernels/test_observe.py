@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels import observe
-from mdtensor.kernels.numpy import manipulation, matmul, pool, sorting, ufunc
+from mdtensor.kernels.numpy import (
+    conversion,
+    manipulation,
+    matmul,
+    pool,
+    sorting,
+    ufunc,
+)
 from mdtensor.kernels.numpy.threads import LARGE
 
 FLOATS = np.ones((2, 4), np.float32)
@@ -36,6 +43,17 @@ def test_a_kernel_of_numpy_is_named_and_its_parts_are_not() -> None:
     places = ["manipulation.concat", "pool.max_pool2d", "sorting.sort"]
     assert names(seen) == [f"kernels.numpy.{place}" for place in places]
     assert seen.casts == [("int8", "float32")]
+
+
+def test_private_functions_are_not_kernels() -> None:
+    conversion._nmant.cache_clear()  # it runs on the first call only
+    found = []
+    for _ in range(2):
+        with observe.observe_kernels() as seen:
+            conversion._nmant(np.dtype(np.float16))
+            conversion.saturating(FLOATS, np.dtype(np.float16))
+        found.append(names(seen))
+    assert found == [["kernels.numpy.conversion.saturating"]] * 2
 
 
 def test_compiled_kernels_report_themselves_to_the_inner_block() -> None:

@@ -115,11 +115,13 @@ def test_one_hot(values: list[int], extra: int) -> None:
 X = md.ones((2, 3))
 REFUSED: dict[str, Callable[[], Any]] = {
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,4], "
-    "Float32Tensor[2,3]): widths of query and key differ, 3 and 4.": (
+    "Float32Tensor[2,3]): widths of query and key differ, 3 and 4. "
+    "Give query [..., l, e], key [..., s, e] and value [..., s, v].": (
         lambda: attention(X, md.ones((2, 4)), X)
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
-    "Float32Tensor[3,3]): lengths of key and value differ, 2 and 3.": (
+    "Float32Tensor[3,3]): lengths of key and value differ, 2 and 3. "
+    "Give query [..., l, e], key [..., s, e] and value [..., s, v].": (
         lambda: attention(X, X, md.ones((3, 3)))
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
@@ -137,7 +139,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
         lambda: attention(X, X, X, attn_mask=md.ones((2, 2)), is_causal=True)
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
-    "Float32Tensor[2,3]): a mask of shape (4, 2, 2) does not broadcast to (2, 2).": (
+    "Float32Tensor[2,3]): a mask of shape (4, 2, 2) does not broadcast to (2, 2). "
+    "Give attn_mask the shape (2, 2).": (
         lambda: attention(X, X, X, attn_mask=md.ones((4, 2, 2)))
     ),
     "embedding(Int64Tensor[2], Float32Tensor[2,3]): an index is outside a table of 2 "
@@ -146,9 +149,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "rows. Use integers from 0.": (
         lambda: md.embedding(md.asarray([-1], dtype=md.int8), X)
     ),
-    "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, it has 1.": (
-        lambda: md.embedding(md.asarray([0]), X[0, :2])
-    ),
+    "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, it has 1. "
+    "Give the shape [rows, e].": (lambda: md.embedding(md.asarray([0]), X[0, :2])),
     "one_hot(Int64Tensor[2]): an element is outside of 2 classes. "
     "Use integers from 0, or a larger num_classes.": (
         lambda: md.one_hot(md.asarray([0, 2]), 2)

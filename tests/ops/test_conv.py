@@ -244,7 +244,7 @@ REFUSED = {
         lambda: md.conv1d(md.ones((1, 1, 3)), md.ones((1, 1, 1)), stride=(1, 2))
     ),
     "conv_transpose2d(Float32Tensor[1,2,2,2], Float32Tensor[3,1,1,1]): the image has 2 "
-    "channels, the weights take 3.": (
+    "channels, the weights take 3. Give an image of 3 channels, or other weights.": (
         lambda: md.conv_transpose2d(md.ones((1, 2, 2, 2)), md.ones((3, 1, 1, 1)))
     ),
     "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): output_padding "
@@ -254,7 +254,8 @@ REFUSED = {
         )
     ),
     "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): the result "
-    "would be empty: 2 positions reach 2, padding removes 2.": (
+    "would be empty: 2 positions reach 2, padding removes 2. "
+    "Use less padding, or a larger input.": (
         lambda: md.conv_transpose2d(
             md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), padding=1
         )

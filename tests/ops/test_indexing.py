@@ -337,8 +337,8 @@ def test_take_along_axis_against_numpy(axis: int, indices: Any) -> None:
 def test_taking_is_refused() -> None:
     x, one = counted(2, 3), md.asarray([0])
     assert text(OptionError, lambda: md.take(x, one)) == (
-        "take(Int64Tensor[2,3], Int64Tensor[1]): axis is missing for 2 dimensions. "
-        "Give axis."
+        "take(Int64Tensor[2,3], Int64Tensor[1]): axis is missing, and x has 2 "
+        "dimensions. Pass axis=."
     )
     assert text(ShapeError, lambda: md.take_along_axis(x, one)) == (
         "take_along_axis(Int64Tensor[2,3], Int64Tensor[1]): indices have 1 dimensions, "

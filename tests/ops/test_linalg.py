@@ -427,19 +427,22 @@ VECTOR = md.ones((2,))
             lambda: linalg.det(WIDE),
             ShapeError,
             "det(Float32Tensor[2,3])",
-            "matrices are 2 by 3, not square.",
+            ("matrices are 2 by 3, not square. Give the shape [..., n, n]."),
         ),
         (
             lambda: linalg.svd(VECTOR),
             ShapeError,
             "svd(Float32Tensor[2])",
-            "a matrix has at least 2 axes, this has 1.",
+            ("a matrix has at least 2 axes, this has 1. Give the shape [..., m, n]."),
         ),
         (
             lambda: linalg.solve(SINGULAR, WIDE.T),
             ShapeError,
             "solve(Float32Tensor[2,2], Float32Tensor[3,2])",
-            "2 by 2 matrices need a right side of 2 rows, got 3.",
+            (
+                "2 by 2 matrices need a right side of 2 rows, got 3. "
+                "Give x2 the shape (2,) or (..., 2, k)."
+            ),
         ),
         (
             lambda: linalg.solve(SINGULAR, md.asarray(1.0)),
@@ -469,19 +472,28 @@ VECTOR = md.ones((2,))
             lambda: linalg.matrix_norm(WIDE[:, :0], ord=-1),
             ShapeError,
             "matrix_norm(Float32Tensor[2,0])",
-            "cannot take the minimum of no elements: matrices of shape (2, 0).",
+            (
+                "cannot take the minimum of no elements: matrices of shape (2, 0). "
+                "Use another ord, or matrices with elements."
+            ),
         ),
         (
             lambda: linalg.vector_norm(VECTOR[:0], ord=-inf),
             ShapeError,
             "vector_norm(Float32Tensor[0])",
-            "cannot take the minimum of no elements: shape (0,), axis None.",
+            (
+                "cannot take the minimum of no elements: shape (0,), axis None. "
+                "Use another ord, or axes with elements."
+            ),
         ),
         (
             lambda: linalg.vector_norm(VECTOR, ord="fro"),
             OptionError,
             "vector_norm(Float32Tensor[2])",
-            "ord is 'fro'. Use a real number.",
+            (
+                "ord must be a real number, but is 'fro'. Give a number, not a text or "
+                "bool."
+            ),
         ),
         (
             lambda: linalg.vector_norm(VECTOR, ord=float("nan")),
@@ -499,7 +511,10 @@ VECTOR = md.ones((2,))
             lambda: linalg.pinv(WIDE, rtol=md.asarray([0.1])),
             ShapeError,
             "pinv(Float32Tensor[2,3])",
-            "rtol of shape (1,) does not broadcast to the stack ().",
+            (
+                "rtol of shape (1,) does not broadcast to the stack (). "
+                "Give one number, or one for each matrix of the stack."
+            ),
         ),
         (
             lambda: linalg.diagonal(WIDE, offset=0.5),
@@ -520,7 +535,7 @@ VECTOR = md.ones((2,))
             lambda: md.matrix_transpose(VECTOR),
             ShapeError,
             "matrix_transpose(Float32Tensor[2])",
-            "a matrix has at least 2 axes, this has 1.",
+            ("a matrix has at least 2 axes, this has 1. Give the shape [..., m, n]."),
         ),
     ],
 )

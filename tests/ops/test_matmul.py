@@ -271,7 +271,10 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: FLOAT @ INT,
             ShapeError,
             "matmul(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "inner sizes differ, 3 and 2.",
+            (
+                "inner sizes differ, 3 and 2. "
+                "Give the shapes [..., m, k] and [..., k, n]."
+            ),
         ),
         (
             lambda: md.asarray(1.0) @ md.ones((1,)),
@@ -295,7 +298,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.vecdot(FLOAT, FLOAT[:, :2]),
             ShapeError,
             "vecdot(Float32Tensor[2,3], Float32Tensor[2,2])",
-            "axis -1 has the sizes 3 and 2.",
+            "axis -1 has size 3 in x1 and 2 in x2. Choose an axis of equal sizes.",
         ),
         (
             lambda: md.vecdot(FLOAT, md.ones(())),
@@ -307,7 +310,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=1),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "paired axes have the sizes 3 and 2.",
+            "paired axes have the sizes 3 and 2. Pair axes of equal sizes.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=([0, 0], [0, 1])),
@@ -319,7 +322,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=([0, 1], [0])),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "2 axes cannot pair with 1. Pair them.",
+            "2 axes cannot pair with 1. Name as many axes of x1 as of x2.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=-1),
@@ -349,13 +352,16 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.linalg.cross(INT.T, INT.T),
             ShapeError,
             "cross(Int64Tensor[3,2], Int64Tensor[3,2])",
-            "axis -1 has size 2, not 3.",
+            (
+                "cross needs vectors of 3 elements, and axis -1 has size 2. Choose an "
+                "axis of size 3, or pad vectors of 2 elements with a 0."
+            ),
         ),
         (
             lambda: md.linalg.matrix_power(FLOAT, 2),
             ShapeError,
             "matrix_power(Float32Tensor[2,3], int)",
-            "matrices are 2 by 3, not square.",
+            ("matrices are 2 by 3, not square. Give the shape [..., n, n]."),
         ),
         (
             lambda: md.linalg.matrix_power(FLOAT[:, :2], True),

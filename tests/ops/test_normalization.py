@@ -206,7 +206,8 @@ def test_views_and_no_elements(rng: np.random.Generator) -> None:
 
 
 REFUSED: dict[str, Callable[[Any], Any]] = {
-    "layer_norm(Float32Tensor[2,3]): shape (2, 3) does not end in (2,).": (
+    "layer_norm(Float32Tensor[2,3]): shape (2, 3) does not end in (2,). "
+    "Give normalized_shape the sizes of the last axes.": (
         lambda x: md.layer_norm(x, normalized_shape=2)
     ),
     "layer_norm(Float32Tensor[2,3], Float32Tensor[2]): a weight has shape (2,), the "
@@ -215,21 +216,20 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     ),
     "rms_norm(Float32Tensor[2,3]): normalized_shape is (). "
     "Use one size from 0 or more.": lambda x: md.rms_norm(x, normalized_shape=()),
-    "group_norm(Float32Tensor[2,3]): 3 channels do not split into 2 groups.": (
+    "group_norm(Float32Tensor[2,3]): 3 channels do not split into 2 groups. "
+    "Choose a num_groups that divides the channels.": (
         lambda x: md.group_norm(x, num_groups=2)
     ),
     "group_norm(Float32Tensor[2,3]): num_groups is 0. Use an integer from 1 on.": (
         lambda x: md.group_norm(x, num_groups=0)
     ),
-    "instance_norm(Float32Tensor[2,3]): shape (2, 3) ends at the channels, axis 1.": (
-        md.instance_norm
-    ),
+    "instance_norm(Float32Tensor[2,3]): shape (2, 3) ends at the channels, axis 1. "
+    "Give an axis after it: [n, c, l].": (md.instance_norm),
     "normalize(Float32Tensor[2,3]): p is 0. Use a number above 0.": (
         lambda x: md.normalize(x, p=0)
     ),
-    "layer_norm(Float32Tensor[2,3]): eps is -1. Use a real number from 0 on.": (
-        lambda x: md.layer_norm(x, normalized_shape=3, eps=-1)
-    ),
+    "layer_norm(Float32Tensor[2,3]): eps must be a real number of at least 0, but is "
+    "-1. Give 0 or more.": (lambda x: md.layer_norm(x, normalized_shape=3, eps=-1)),
 }
 
 

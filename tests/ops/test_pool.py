@@ -220,12 +220,12 @@ def test_pools_of_signals(kernel: int, padding: Any) -> None:
 
 
 REFUSED = {
-    "max_pool1d(Float32Tensor[1,1,1,4]): a signal has 3 axes, this has 4.": (
-        lambda: md.max_pool1d(md.ones((1, 1, 1, 4)), 2)
-    ),
+    "max_pool1d(Float32Tensor[1,1,1,4]): a signal has 3 axes, this has 4. "
+    "Give the shape [n, c, l].": (lambda: md.max_pool1d(md.ones((1, 1, 1, 4)), 2)),
     "avg_pool1d(Float32Tensor[1,1,4]): padding (2, 2) is not below the kernel 2. "
     "Use less padding.": lambda: md.avg_pool1d(md.ones((1, 1, 4)), 2, padding=2),
-    "adaptive_avg_pool2d(Float32Tensor[1,1,0,4]): the image is empty: 0 by 4.": (
+    "adaptive_avg_pool2d(Float32Tensor[1,1,0,4]): the image is empty: 0 by 4. "
+    "Give an image of at least 1 by 1.": (
         lambda: md.adaptive_avg_pool2d(md.ones((1, 1, 0, 4)), 2)
     ),
     "adaptive_max_pool2d(Float32Tensor[1,1,4,4]): output_size is (1, 2, 3). "

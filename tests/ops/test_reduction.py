@@ -348,7 +348,10 @@ REFUSALS: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (
         lambda x: md.std(x, correction="1"),
-        "std(Float32Tensor[2,3]): correction is '1'. Use a real number.",
+        (
+            "std(Float32Tensor[2,3]): correction must be a real number, but is '1'. "
+            "Give a number, not a text or bool."
+        ),
     ),
     (
         lambda x: md.min(x, axis=2),

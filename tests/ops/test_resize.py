@@ -131,12 +131,17 @@ REFUSED: dict[str, Callable[[], Any]] = {
     ),
     "interpolate(Float32Tensor[1,1,2,2]): scale_factor is 0. "
     "Use one or two numbers above 0.": lambda: md.interpolate(X, scale_factor=0),
-    "interpolate(Float32Tensor[1,1,0,2]): the image is empty: 0 by 2.": (
+    "interpolate(Float32Tensor[1,1,0,2]): the image is empty: 0 by 2. "
+    "Give an image of at least 1 by 1.": (
         lambda: md.interpolate(md.ones((1, 1, 0, 2)), 3)
     ),
     "pixel_shuffle(Float32Tensor[1,1,2,2]): "
-    "1 channels do not split into 2 x 2 pixels.": lambda: md.pixel_shuffle(X, 2),
-    "pixel_unshuffle(Float32Tensor[1,1,2,2]): 2 by 2 pixels do not split into 3 x 3.": (
+    "1 channels do not split into 2 x 2 pixels. "
+    "Give a multiple of 4 channels, or another upscale_factor.": lambda: (
+        md.pixel_shuffle(X, 2)
+    ),
+    "pixel_unshuffle(Float32Tensor[1,1,2,2]): 2 by 2 pixels do not split into 3 x 3. "
+    "Pad both to multiples of 3, or use another downscale_factor.": (
         lambda: md.pixel_unshuffle(X, 3)
     ),
     "pixel_shuffle(Float32Tensor[1,1,2,2]): upscale_factor is 0. "

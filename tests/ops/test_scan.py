@@ -124,9 +124,9 @@ def test_of_nothing() -> None:
 
 X = md.zeros((2, 3))
 LITERAL: dict[str, Callable[[], Any]] = {
-    "cumulative_sum(Float32Tensor[2,3]): axis is missing, there are 2. "
+    "cumulative_sum(Float32Tensor[2,3]): axis is missing, and x has 2 dimensions. "
     "Pass axis=.": lambda: md.cumulative_sum(X),
-    "cumulative_prod(Float32Tensor[]): axis is missing, there are 0. "
+    "cumulative_prod(Float32Tensor[]): axis is missing, and x has 0 dimensions. "
     "Pass axis=.": lambda: md.cumulative_prod(md.asarray(1.0)),
     "cumulative_sum(Float32Tensor[2,3]): include_initial is 1. Use True or "
     "False.": lambda: md.cumulative_sum(X, axis=0, include_initial=1),
@@ -144,7 +144,8 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "diff(Float32Tensor[2,3]): append is a ndarray. Use a tensor.": (
         lambda: md.diff(X, append=np.zeros((2, 1)))
     ),
-    "diff(Float32Tensor[2,3]): (2, 3) and (1, 1) differ off axis 1.": (
+    "diff(Float32Tensor[2,3]): shapes (2, 3) and (1, 1) differ in more "
+    "than axis 1. Make all other sizes equal.": (
         lambda: md.diff(X, append=md.zeros((1, 1)))
     ),
 }

@@ -211,8 +211,8 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "count_nonzero(Float32Tensor[2,3]): axes (0, -2) repeat. Name each axis once.": (
         lambda: md.count_nonzero(X, axis=(0, -2))
     ),
-    "nonzero(Float32Tensor[]): a 0-dimensional tensor does not have indices. "
-    "Use reshape(x, (1,)).": (lambda: md.nonzero(md.asarray(1.0))),
+    "nonzero(Float32Tensor[]): nonzero cannot give indices into a 0-dimensional "
+    "tensor. Use reshape(x, (1,)) first.": (lambda: md.nonzero(md.asarray(1.0))),
     "searchsorted(Float32Tensor[2,3], Float32Tensor[2]): x1 has 2 dimensions. "
     "Use one dimension.": lambda: md.searchsorted(X, V),
     "searchsorted(Float32Tensor[2], Float32Tensor[2]): side is 'middle'. "

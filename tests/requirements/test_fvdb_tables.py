@@ -708,7 +708,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: Axis(Number[1], Number[1]),
         RegistrationError,
-        "Number[1] is twice on the axis Number.",
+        ("Number[1] is twice on the axis Number. Give it once."),
     ),
     (
         lambda: Axes(Axis(Number[1]), Axis(Number[2])),
@@ -734,8 +734,8 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
         lambda: DispatchTable(NUMBERS, NUMBERS, constant(0)).select(1.5),
         DispatchError,
         (
-            "<lambda>(1.5): 1.5 is not a coordinate. Give one coordinate of each of "
-            "Number."
+            "<lambda>(1.5): 1.5 is not a coordinate of this space. Give one class or "
+            "value for each of Number."
         ),
     ),
 ]

@@ -155,7 +155,7 @@ def test_index_shape_as_numpy(shape: tuple[int, ...], key: tuple[Any, ...]) -> N
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ((0, 0, 0), "3 indices for 2 dimensions."),
+        ((0, 0, 0), ("3 indices for 2 dimensions. Use at most 2.")),
         ((..., ...), "2 ellipses in one key. Use one."),
         (4, "index 4 is outside an axis of size 4."),
         (

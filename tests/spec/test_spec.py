@@ -238,7 +238,7 @@ def test_shapes_that_a_spec_takes() -> None:
     assert found == spec(3, 4) and hash(found) == hash(spec(3, 4))
     assert list(map(type, found.shape)) == [int, int]
     assert refused(ShapeError, TensorSpec, F32, (1,) * 65) == (
-        "65 dimensions are more than 64."
+        "65 dimensions are more than 64. Use fewer axes."
     )
 
 

@@ -98,19 +98,26 @@ def test_two_axes_of_one_kind_have_names() -> None:
 
 
 ONE_KIND = "The coordinates of an axis are of one kind"
+A_KIND = "Give a kind such as ElementType, or a class of it such as Floating"
 CLASSES = "Give classes such as Float32; Axis.full(kind) has all of a kind"
 NAME_ONE = "Name one: class Other(Coordinate, of=ElementType)"
 AXIS_ERRORS: list[tuple[Any, str]] = [
-    (lambda: Axis(), "an axis has at least one coordinate."),
+    (
+        lambda: Axis(),
+        ("an axis has at least one coordinate. Give classes such as Float32."),
+    ),
     (
         lambda: Axis(Cpu, Float32),
         f"Cpu is of DeviceType, Float32 of ElementType. {ONE_KIND}.",
     ),
-    (lambda: Axis(Cpu, Cuda, Cpu), "Cpu is twice on the axis DeviceType."),
+    (
+        lambda: Axis(Cpu, Cuda, Cpu),
+        ("Cpu is twice on the axis DeviceType. Give it once."),
+    ),
     (lambda: Axis(Placement), f"Placement is not a coordinate. {CLASSES}."),
     (lambda: Axis(1, 2.0), f"1 is not a coordinate. {CLASSES}."),
-    (lambda: Axis.full(3), "3 is not a kind. Give one: Floating."),
-    (lambda: Axes(), "a space has at least one axis."),
+    (lambda: Axis.full(3), f"3 is not a class of coordinates. {A_KIND}."),
+    (lambda: Axes(), ("a space has at least one axis. Give Axis(...) for each.")),
     (lambda: Axes(Float32), "Float32 is not an axis. Use Axis(...)."),
     (
         lambda: Axes(FLOATS, DEVICES, Axis(Int8)),
@@ -128,14 +135,14 @@ POINT_ERRORS = [
     ((Cpu, Float32), "there is no coordinate of Contiguity"),
     ((Cpu, Float32, Strided, Contiguous), "there are two coordinates of Contiguity"),
     ((Cpu, Float32, Strided, Adaptive), "Scheduling is not an axis of the space"),
-    ((Cpu, 1.0, Strided), "1.0 is not a coordinate"),
+    ((Cpu, 1.0, Strided), "1.0 is not a coordinate of this space"),
     ((Cpu, Tag, Strided), "there is no coordinate of ElementType"),
 ]
 
 
 @pytest.mark.parametrize(("given", "problem"), POINT_ERRORS)
 def test_what_is_no_point_is_refused(given: Any, problem: str) -> None:
-    fix = "Give one coordinate of each of DeviceType, ElementType, Contiguity"
+    fix = "Give one class or value for each of DeviceType, ElementType, Contiguity"
     assert text(DispatchError, lambda: SPACE.point(*given)) == f"{problem}. {fix}."
 
 

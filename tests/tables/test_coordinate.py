@@ -98,7 +98,7 @@ def test_what_is_not_there_is_an_error_with_what_is() -> None:
 def test_the_root_is_no_kind() -> None:
     with pytest.raises(OptionError, match=r"Coordinate is not a kind. Use one: Block"):
         Coordinate[64]
-    with pytest.raises(RegistrationError, match="Coordinate is not a kind"):
+    with pytest.raises(RegistrationError, match="Coordinate is not a class of coord"):
         Axis.full(Coordinate)
     with pytest.raises(RegistrationError, match="Coordinate is not a coordinate"):
         Axis(Coordinate)

@@ -328,10 +328,10 @@ def test_wrong_coordinates_are_errors_of_the_caller() -> None:
     for ask in (table.select, table.try_select):
         assert text(DispatchError, lambda ask=ask: ask(Cpu, Uniform)) == (
             "named(Cpu, Uniform): Scheduling is not an axis of the space. Give one "
-            "coordinate of each of DeviceType, ElementType."
+            "class or value for each of DeviceType, ElementType."
         )
         said = text(DispatchError, lambda ask=ask: ask(Cpu, [1, 2]))
-        assert said.startswith("named(Cpu, list): list is not a coordinate.")
+        assert said.startswith("named(Cpu, list): list is not a coordinate of")
         said = text(DispatchError, lambda ask=ask: ask("Cpu", Int32))
         assert said == "named(Cpu, Int32): 'Cpu' is a str. Give the class Cpu."
     assert table.try_select(Cpu, Float16) is None

@@ -36,7 +36,10 @@ class ExactMultiplier:
         self.offset = vectors.splat(b, offset, LANES)
 
     def codes(self, b, quad, multipliers):
-        """Return 32 codes of 4 accumulator vectors with their multipliers, in order."""
+        """Return 32 codes: 4 vectors of 8 sums, each times its vector of multipliers.
+
+        The codes are in the order of the sums.
+        """
         floats = [b.sitofp(accumulator, FLOATS) for accumulator in quad]
         pairs = zip(floats, multipliers, strict=True)
         ys = [simd.multiply_add(b, *pair, self.offset) for pair in pairs]
@@ -71,13 +74,16 @@ class Rescaler:
         return y
 
     def scale(self, b, accumulator, multiplier):
-        """Return y of an accumulator vector."""
+        """Return y = (acc * P/Q + zero_point + 1/2) * 2**16 + 4 of 8 sums."""
         v = b.sitofp(accumulator, FLOATS)
         v = simd.multiply_add(b, v, multiplier, self.offset)
         return self.round(b, v)
 
     def codes(self, b, quad, multipliers):
-        """Return 32 codes of 4 accumulator vectors with their multipliers, in order."""
+        """Return 32 codes: 4 vectors of 8 sums, each times its vector of multipliers.
+
+        The codes are in the order of the sums.
+        """
         pairs = zip(quad, multipliers, strict=True)
         return self.pack_halves(b, [self.scale(b, *pair) for pair in pairs])
 

@@ -294,7 +294,7 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 
 @kernel
 def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
+    """Compute `gemm_f32s8f32` with two codes a byte; `size` is even or at least k."""
     if m <= FEW_U4:
         few_rows(4, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
     else:

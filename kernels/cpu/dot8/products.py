@@ -49,7 +49,7 @@ class MixedBytes:
         self._dot, self._lanes = dot, lanes
 
     def codes(self, b, x):
-        """Return codes as `add` takes them."""
+        """Return a vector of uint8 codes, which `add` multiplies as they are."""
         return x
 
     def codes_at(self, b, address):
@@ -57,7 +57,7 @@ class MixedBytes:
         return b.bitcast(splat(b, load(b, address, I32), LANES), BYTES)
 
     def weights(self, b, x):
-        """Return weights as `add` takes them."""
+        """Return a vector of int8 weights, which `add` multiplies as they are."""
         return x
 
     def pack(self, groups):
@@ -88,7 +88,7 @@ class SignedBytes(MixedBytes):
     offset = 128
 
     def codes(self, b, x):
-        """Return codes minus 128."""
+        """Return a vector of uint8 codes minus 128, as int8."""
         # Modulo 256, subtracting 128 flips the top bit.
         return b.xor(x, ir.Constant(BYTES, [I8(128)] * BYTES.count))
 
@@ -107,7 +107,7 @@ class Words:
     packed_bytes = 8
 
     def codes(self, b, x):
-        """Return the even and the odd codes as words."""
+        """Return uint8 codes as two vectors of int16: the even and the odd codes."""
         words = b.bitcast(x, WORDS)
         return b.and_(words, _each(0xFF)), b.lshr(words, _each(8))
 
@@ -116,7 +116,7 @@ class Words:
         return self.codes(b, splat(b, load(b, address, I32), LANES))
 
     def weights(self, b, x):
-        """Return the even and the odd weights as words."""
+        """Return int8 weights as two vectors of int16: even and odd weights."""
         words = b.bitcast(x, WORDS)
         return b.ashr(b.shl(words, _each(8)), _each(8)), b.ashr(words, _each(8))
 

@@ -17,7 +17,7 @@ from mdtensor.kernels.numpy.conv import windows
 
 
 class Layer:
-    """A layer; subclasses set `_kernel`, and `_weights` as that kernel takes them.
+    """A layer. Subclasses set `_kernel`, and `_weights` packed for that kernel.
 
     It uses the ISA of the context that makes it.
     """
@@ -58,7 +58,7 @@ class Layer:
 
     @property
     def runway(self):
-        """Return the ISA of that kernel."""
+        """Return the ISA of the kernel that this layer calls."""
         return kernel_set.isa_of(self._act)
 
     @property
@@ -171,7 +171,7 @@ class Conv2d:
 
     @property
     def runway(self):
-        """Return the ISA of that kernel."""
+        """Return the ISA of the kernel of the first layer."""
         return self.layers[0].runway
 
     @property

@@ -55,9 +55,12 @@ def depthwise_constants(weight, bias, ratios, zero_point):
 
 
 def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
-    """Return (multiplier, limbs, exception sums).
+    """Return (multiplier, limbs, exception sums), with which a kernel rounds sums.
 
-    The exception sums are empty unless a kernel takes them.
+    They are a float32 multiplier for each channel, the exact ratios as integers in
+    limbs of 24 bits, and for each channel the one sum that its multiplier rounds
+    wrongly, if any. No channel has an exception sum if kernels do not take them, or if
+    a channel needs more than one.
     """
     multiplier, limbs = rescale(ratios)
     if not takes_exception_sums:

@@ -101,7 +101,7 @@ class Step:
 
     @property
     def runway(self):
-        """Return the ISA of that kernel."""
+        """Return the ISA of the first kernel that the step calls."""
         return kernel_set.isa_of(getattr(self.on, self.kernels[0]))
 
     @property

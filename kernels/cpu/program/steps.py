@@ -314,7 +314,10 @@ class Move(Step):
         start = view.ctypes.data - x.ctypes.data if view.size else 0
         *axes, run = _merge_axes(view.shape, view.strides)
         if len(axes) > AXES:
-            raise ValueError(f"expected at most {AXES} separate axes, got {len(axes)}")
+            raise ValueError(
+                f"expected at most {AXES} separate axes, got {len(axes)}. "
+                "Move or slice fewer axes in one call."
+            )
         # Compiled loops have a fixed number of axes, so axes of length 1 come first.
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)

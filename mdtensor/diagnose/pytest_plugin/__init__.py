@@ -1,7 +1,7 @@
 """pytest fails for a new hazard in a table of methods: `pytest --mdt-dispatch MODULE`.
 
-A module of its own: pytest loads plugins before any test runs, whoever it is for, and
-mdtensor is imported only where it is asked for.
+The plugin is a module of its own because pytest loads plugins in every project. It
+imports mdtensor only if you pass `--mdt-dispatch`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BASELINE = "mdt_baseline"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--mdt-dispatch MODULE`, `--mdt-baseline FILE` and the setting `mdt_baseline`."""
+    """Add `--mdt-dispatch`, `--mdt-baseline` and the setting `mdt_baseline`."""
     group = parser.getgroup("mdtensor", "tables of methods")
     group.addoption(
         "--mdt-dispatch",
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Put one test for each function behind the others, and one for the baseline."""
+    """Append one test for each function, and one test for the baseline."""
     modules = config.getoption("--mdt-dispatch")
     if modules:
         found = Tables.from_parent(
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(
 
 
 class Tables(pytest.Collector):
-    """The functions of some modules."""
+    """A collector: one test for each function of some modules."""
 
     def __init__(self, *, modules: Sequence[str], **given: Any) -> None:
         super().__init__(**given)
@@ -55,7 +55,7 @@ class Tables(pytest.Collector):
         self.file = _baseline(self.config)
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Look at all of them at once, and part what is found by function.
+        """Check all functions at once, and yield one test for each function.
 
         Raises:
             UsageError: a module cannot be imported, or the baseline cannot be read.
@@ -98,7 +98,7 @@ class Tables(pytest.Collector):
 
 
 class Verdict(pytest.Item):
-    """Passes if there is nothing to tell."""
+    """A test that fails if there are findings, and passes otherwise."""
 
     def __init__(self, *, texts: Sequence[str], advice: str, **given: Any) -> None:
         super().__init__(**given)
@@ -106,22 +106,26 @@ class Verdict(pytest.Item):
         self.advice = advice
 
     def runtest(self) -> None:
-        """Fail with all of it, and with what to do."""
+        """Fail with the texts of all findings and the advice, if there are any."""
         if self.texts:
             pytest.fail("\n\n".join([*self.texts, self.advice]), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """What stands above a failure."""
+        """Return the path and the title that pytest prints above a failure."""
         return self.path, None, f"dispatch: {self.name}"
 
 
 def _name(finding: object) -> str:
-    """Of the test that tells it; what concerns no function concerns the classes."""
+    """Return the name of a finding's test: its function, or `classes` without one."""
     return str(finding.function) or "classes"
 
 
 def _baseline(config: pytest.Config) -> Path | None:
-    """The file that was named: beside the settings, or where pytest was started."""
+    """Return the path of the baseline file, or None.
+
+    The option is relative to the folder where pytest was started, the setting to the
+    folder of the settings file.
+    """
     given = config.getoption("--mdt-baseline")
     if given:
         return config.invocation_params.dir / given

@@ -211,7 +211,9 @@ class Builder:
             if name not in self.specs:
                 raise op.error(f"reads {name!r}, which no earlier node writes")
         if not op.outputs or not op.outputs[0]:
-            raise op.error("does not have an output")
+            raise op.error(
+                "does not have a first output", "Export it with a name for the output"
+            )
 
     def call(self, op: Operator, operation: Any, *inputs: Any, **options: Any) -> str:
         """Add the node that computes the first output of the operator."""
@@ -266,9 +268,10 @@ class Builder:
                 )
 
     def array(self, name: str | None) -> Array | None:
-        """Return the elements of a value that is known while reading, otherwise None.
+        """Return the elements of a value if the file fixes them, otherwise None.
 
-        Elements of `sizes` may be None.
+        A value computed from a partly dynamic shape (in `sizes`) has None for each size
+        that is not known.
         """
         if name in self.sizes:
             return self.sizes[name]

@@ -298,7 +298,7 @@ def _round_to_codes(x: Any, code: int, place: Place, zeros: Any) -> Any:
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
-    """Read DequantizeLinear."""
+    """Dequantize codes, which are known here, and add the result as a constant."""
     codes, place = g.constants[str(op.inputs[0])], _scale_place(g, op, 1)
     wanted = op.get("output_dtype", 0) or g.code(str(op.inputs[1]))
     # float32 here stores floats of at most 8 bits, for which the scale is a factor.

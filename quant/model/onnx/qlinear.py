@@ -133,7 +133,9 @@ def _codes(g: Builder, op: Operator, at: int, axis: int | None = None) -> str:
     """
     x, scale, zero = (op.input(i) for i in (at, at + 1, at + 2))
     if x is None or scale is None or (zero is None and _is_standard(op)):
-        raise op.error(f"does not have a scale or zero point for input {at}")
+        raise op.error(
+            f"does not have a scale or zero point for input {at}", "Export it again"
+        )
     if axis is None:
         _check_single(g, op, at + 1, str(x))
     attributes = {} if axis is None else {"axis": axis}
@@ -184,7 +186,9 @@ def _result_grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
     """
     inputs = (op.inputs[like], op.input(scale), op.input(scale + 1))
     if inputs[1] is None or (inputs[2] is None and _is_standard(op)):
-        raise op.error("does not have a scale or zero point for the result")
+        raise op.error(
+            "does not have a scale or zero point for the result", "Export it again"
+        )
     _check_single(g, op, scale, op.outputs[0])
     code = g.code(inputs[2] or inputs[0])
     return grid_of(g, replace(op, inputs=inputs, attributes={}), code, op.outputs[0])

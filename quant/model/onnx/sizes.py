@@ -72,7 +72,7 @@ def _result(op: Operator, arrays: list[Array]) -> Array:
 
 
 def shape(g: Builder, op: Operator) -> None:
-    """Add the sizes of a value, or of some of its axes."""
+    """Read Shape: add the sizes of a value, or only those from `start` to `end`."""
     found = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
     values = np.array([None if n < 0 else n for n in found], object)
     g.size(op.outputs[0], values, md.int64)
@@ -133,7 +133,7 @@ def _transpose(op: Operator, x: Array) -> Array:
 def _divide(op: Operator, a: Array, b: Array) -> Array:
     """Divide integers, rounding towards zero."""
     if not b.all():
-        raise op.error("divides an integer by 0")
+        raise op.error("divides an integer by 0", "Check the sizes of the inputs")
     # Python divides towards minus infinity, ONNX towards zero: add 1 where they differ.
     upwards = (a % b != 0) & ((a < 0) != (b < 0))
     quotient: Array = a // b + upwards.astype(a.dtype)
@@ -143,7 +143,7 @@ def _divide(op: Operator, a: Array, b: Array) -> Array:
 def _remainder(op: Operator, a: Array, b: Array) -> Array:
     """Return the remainder with the sign of the divisor, or of the dividend if fmod."""
     if not b.all():
-        raise op.error("divides an integer by 0")
+        raise op.error("divides an integer by 0", "Check the sizes of the inputs")
     remainder: Array = (np.fmod if op.get("fmod", 0) else np.mod)(a, b)
     return remainder
 

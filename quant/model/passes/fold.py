@@ -164,7 +164,7 @@ def _are_finite(tensors: tuple[Any, ...]) -> bool:
 def _multiply_channels(
     layer: Node, w: Any, b: Any, factors: Any
 ) -> tuple[Any, Any] | None:
-    """Weights and bias of a layer whose channels are multiplied by `factors`.
+    """Return the weights and bias of a layer whose channels `factors` multiply.
 
     None if the largest weight of a channel is too small to keep its digits.
     """

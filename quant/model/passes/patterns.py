@@ -114,7 +114,7 @@ class _NormMatcher:
         return str(x) if is_last and options.get("keepdims", False) else ""
 
     def _is_square(self, value: str, of: str) -> bool:
-        """Return whether `value` is of · of, of ** 2 or square(of)."""
+        """Return whether `value` is the square of `of`, however it is written."""
         base, power = self._arguments_of(value, md.pow, 2)
         is_power = base == of and self._number(power) == 2
         is_product = self._arguments_of(value, md.mul, 2) == (of, of)
@@ -139,7 +139,7 @@ PLAIN: dict[str, Any] = {
 # Windows that only touch are a 1x1 convolution, which has kernels and a scale per pixel
 # (decision 0038).
 def replace_conv_transposes(graph: Graph) -> Graph:
-    """Replace such transposed convolutions by a 1 by 1 convolution and pixel_shuffle.
+    """Replace transposed convolutions without overlap by a 1x1 one and pixel_shuffle.
 
     A relu that follows moves between the two.
     """

@@ -146,7 +146,7 @@ def _number_next_to_codes(graph: Graph, node: Node) -> int | None:
 
 
 def _is_scale(tensor: Any) -> bool:
-    """Return whether it is one number whose magnitude is a valid scale."""
+    """Return whether `tensor` is one float32 whose magnitude is a valid scale."""
     if tensor is None or tensor.size != 1 or tensor.dtype is not md.float32:
         return False
     return SMALLEST <= abs(float(np.asarray(tensor).reshape(()))) <= LARGEST

@@ -71,7 +71,8 @@ class Calibration:
         """
         if not isinstance(other, Calibration):
             raise DataError(
-                f"{shown(other)} is not a calibration", "Give a Calibration"
+                f"{shown(other)} is not a Calibration",
+                "Give what calibrate(graph, samples) returns",
             )
         if _kinds(self.observers) != _kinds(other.observers):
             raise DataError(
@@ -158,10 +159,12 @@ def calibrate(
     samples: Iterable[Any],
     observer: Callable[[], MinMaxObserver] = MSEObserver,
 ) -> Calibration:
-    """Run the graph on samples and observe every value; samples are not stored.
+    """Run a float graph on samples and observe every float value.
+
+    The samples are not stored.
 
     Args:
-        graph: float.
+        graph: a graph that computes in float, before quantization.
         samples: an iterable. Each sample is a tensor or array for the only input, or a
             mapping from the name of each input to one. How you split samples into
             batches changes only the rounding of float sums, because the order of a sum

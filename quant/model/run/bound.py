@@ -1,10 +1,10 @@
-"""A steady call of a model, top to bottom: all that is left once a plan is made.
+"""Calls of a model whose plan exists: the parts of the plan, ready to run.
 
-    key     type and shape of each input as it is given
-    hit     the `BoundPlan` of these runs its parts on a dict of values
-    miss    inputs are converted and checked, and a plan is made or found
+    key     the type and shape of each input, as the caller passes it
+    hit     the `BoundPlan` for the key runs its parts on a dict of values
+    miss    the model converts and validates the inputs, and makes or finds a plan
 
-A plan has three sorts of parts: compiled steps, calls of a function that dispatch
+A plan has three kinds of parts: compiled steps, calls of a function that dispatch
 selected when the plan was made, and layers whose constants are packed.
 """
 
@@ -59,8 +59,8 @@ class BoundPlan:
     """The parts of a plan, for inputs of its types and shapes.
 
     Args:
-        graph: what is computed; its shapes are known.
-        parts: of its plan, in order.
+        graph: the graph that the parts compute; its shapes are known.
+        parts: the parts of its plan, in order.
     """
 
     __slots__ = ("constants", "inputs", "outputs", "parts", "reads")
@@ -76,7 +76,7 @@ class BoundPlan:
         """Return the outputs in order.
 
         Args:
-            inputs: in order; tensors of the types and shapes of the plan, or arrays
+            inputs: in order: tensors of the types and shapes of the plan, or arrays
                 that are the buffers of such tensors.
         """
         # Constants are read at each call, because a call sees writes into those that
@@ -107,11 +107,11 @@ class Compiled:
     """Nodes that run in one compiled call.
 
     Args:
-        nodes: in order; a view has no step.
+        nodes: the nodes in order; a view does not have a step.
         steps: the step of each node, or None.
-        places: of each node its steps in the program, by their numbers; the last
+        places: for each node the numbers of its steps in the program; the last step
             writes its result.
-        reads, writes: names and specs of what goes in and comes out.
+        reads, writes: the names and specs of the values that go in and come out.
     """
 
     nodes: tuple[Node, ...]
@@ -134,31 +134,31 @@ class Compiled:
         try:
             return act(*arrays, **options)
         except HasNaN:
-            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            problem = "cannot quantize NaN", "Replace NaNs first", "quantize"
             raise CastError(*problem) from None
 
     def intermediate(self, values: Values) -> list[Any]:
-        """What every node writes, in order; None for a view."""
+        """Return the result of every node, in order; None for a view."""
         threads = contexts.current()
         found = self._call(self.executable.values, values, threads=threads)
         return [found[place[-1]] if place else None for place in self.places]
 
     @property
     def pieces(self) -> list[int]:
-        """Into how many pieces each node is cut, in order."""
+        """Return the number of pieces into which each node is cut, in order."""
         found = self.executable.pieces
         return [found[place[-1]] if place else 1 for place in self.places]
 
     @property
     def done_by(self) -> list[Node]:
-        """The node whose step does the work of each, in order; often its own."""
+        """Return for each node the node whose step does its work; often itself."""
         owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
         by = self.executable.done_by
         pairs = zip(self.nodes, self.places, strict=True)
         return [owners[by[place[-1]]] if place else node for node, place in pairs]
 
     def profile(self, values: Values, repeat: int) -> list[float]:
-        """Seconds of every node, in order."""
+        """Return the seconds of each node, the least of `repeat` runs, in order."""
         found = self._call(self.executable.profile, values, repeat=repeat)
         return [float(sum(found[i] for i in place)) for place in self.places]
 
@@ -191,10 +191,10 @@ class Called:
 
 @dataclass(frozen=True)
 class Kept:
-    """One node of floats whose constants are packed once.
+    """A node that computes in float and whose constants are packed once.
 
     Args:
-        layer: gives the node's result for its first argument.
+        layer: a function that returns the node's result for its first argument.
     """
 
     node: Node
@@ -222,7 +222,7 @@ def _to_slot(x: Any) -> Any:
 
 
 def from_slot(array: Any, spec: TensorSpec) -> Any:
-    """The tensor of `spec` whose bytes a compiled part wrote."""
+    """Return the tensor of `spec` whose bytes a compiled part wrote."""
     if spec.qparams is None:
         return _wrap(Float32Tensor, array)
     codes = channels_first(array) if spec.ndim == 4 else array

@@ -1,4 +1,4 @@
-"""What a caller hands a graph, checked against its inputs."""
+"""Arguments of a model call, validated against the inputs of its graph."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, wri
 
 
 def each(samples: Any) -> Iterator[Any]:
-    """One sample after the other.
+    """Yield one sample after the other.
 
     Raises:
-        DataError: there is nothing to go through, or it is one array or dict.
+        DataError: the samples are not iterable, or are one array or dict.
     """
     # Its rows would pass for samples, and fail by a shape that nobody gave.
     if isinstance(samples, (md.Tensor, np.ndarray)):
@@ -33,11 +33,11 @@ def each(samples: Any) -> Iterator[Any]:
         return iter(samples)
     except TypeError:
         problem = f"the samples are {shown(samples)}"
-        raise DataError(problem, "Give a list of them") from None
+        raise DataError(problem, "Give a list of arrays or dicts") from None
 
 
 def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:
-    """A tensor for each input; `given` is for the only one, or all by name.
+    """Return a tensor for each input; `given` is for the only input, or by name.
 
     Raises:
         DataError: an input is missing, unknown, or of another type or shape.
@@ -45,7 +45,7 @@ def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         if len(inputs) != 1:
             raise DataError(
-                f"one array for the {len(inputs)} inputs of the model",
+                f"got one array, but the model has {len(inputs)} inputs",
                 f"Give an array for each by name: {', '.join(inputs) or 'none'}",
             )
         given = dict.fromkeys(inputs, given)
@@ -55,7 +55,7 @@ def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:
 def checked_feeds(
     inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A tensor for each input.
+    """Convert `feeds` to a tensor for each input, by name.
 
     Raises:
         DataError: an input is missing, unknown, or of another type or shape.
@@ -115,16 +115,16 @@ Shapes = Mapping[str, Sequence[int]] | Sequence[int]
 
 
 def chosen(inputs: Mapping[str, TensorSpec], given: Shapes | None) -> dict[str, Shape]:
-    """A shape for each input: its own with the sizes that are chosen for it.
+    """Return a shape for each input: its own, with the sizes chosen by the caller.
 
     Args:
         inputs: type and shape of each; -1 is any size.
-        given: of each input by name, or of the only input. Sizes of -1, and inputs
-            that are not named, stay as they are.
+        given: a shape for each input by name, or for the only input. Sizes of -1,
+            and inputs that you do not name, stay as they are.
 
     Raises:
-        DataError: no such input, one shape for several, no sizes, another number of
-            sizes, or another size than one that is fixed.
+        DataError: an input does not exist, several inputs got one shape, a shape is
+            not one or has another number of sizes, or a fixed size would change.
     """
     wanted = _by_name(inputs, given)
     return {
@@ -145,14 +145,15 @@ def _by_name(inputs: Mapping[str, TensorSpec], given: Any) -> Mapping[str, Any]:
         return given
     if len(inputs) != 1:
         raise DataError(
-            f"one shape for the inputs {listed}", "Give a shape for each, by name"
+            f"got one shape, but the inputs are {listed}",
+            "Give a shape for each, by name",
         )
     return dict.fromkeys(inputs, given)
 
 
 def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
-    """The shape of an input with its dynamic sizes replaced by those wanted."""
-    start = f"input {name!r} has shape {spec.shape}, asked for is"
+    """Replace the dynamic sizes of an input by the sizes wanted; return the shape."""
+    start = f"input {name!r} has shape {spec.shape}, you chose"
     try:
         sizes = tuple(map(index, wanted))
     except TypeError:

@@ -1,9 +1,9 @@
-"""From nodes to compiled steps: runs of integer nodes become one call each.
+"""Lowering of nodes to compiled steps; a run of integer nodes becomes one call.
 
 A node becomes a step if the method that dispatch selected for it can `prepare` one.
-What cannot runs as it is, between the compiled parts, and says why; of products of
-floats with constant codes, the codes are packed once. Codes of images lie channels last
-inside a compiled part.
+Every other node runs as an ordinary call between the compiled parts, and its plan says
+why. If a product of floats has constant codes, the codes are packed once. Inside a
+compiled part, codes of images lie channels last.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from mdtensor.quant.tensor import NarrowTensor
 
 VIEWS = (md.reshape, md.squeeze, md.expand_dims)
 #: Why what reads the last axis of four, or moves it, is not compiled.
-REORDERED = "images change their order of axes here"
+REORDERED = "linear reads the last axis of an image, and compiled steps reorder axes"
 
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
 # that dispatch selects (decision 0004).
 def lower(graph: Graph) -> tuple[Part, ...]:
-    """The parts of `graph` in the order in which they run; shapes must be known."""
+    """Return the parts of `graph` in the order in which they run; shapes are known."""
     return _Lowering(graph).parts()
 
 
 class _Lowering:
-    """One walk over a graph; `_slots` are the values of the part being built."""
+    """A walk over a graph; `_slots` are the values of the part that it builds now."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -85,7 +85,7 @@ class _Lowering:
         selection = node.select(*node.arguments(self._specs))
         prepare = selection.method.prepare
         if prepare is None:
-            problem = f"{selection.method} is no compiled step"
+            problem = f"{selection.method} does not have a compiled step"
             is_float = self._specs[node.output].qparams is None
             known = STAY_FLOAT if is_float else {}
             raise OptionError(known.get(node.operation, problem))
@@ -96,11 +96,11 @@ class _Lowering:
             return
         moving = [x for x in node.values if x not in self._graph.constants]
         if not _takes(step, len(moving)):
-            raise OptionError("a compiled step takes no constant codes here")
+            raise OptionError("a compiled step does not take constant codes here")
         self._add(node, step, self._appended(step, *map(self._slot, moving)))
 
     def _appended(self, step: Any, first: Slot, *rest: Slot) -> Slot:
-        """The result of `step` on these values; of a Concat, of two after two."""
+        """Add `step` on these values, for Concat two at a time; return the result."""
         result: Slot = first
         if not rest:
             result = self._program.append(step, first)
@@ -109,25 +109,25 @@ class _Lowering:
         return result
 
     def _refuse_rows_of_images(self, node: Node) -> None:
-        """A product takes the last axis, which inside are the channels of an image."""
+        """Raise for a product of images, whose last axis is the channels in here."""
         spec = self._specs[node.values[0]] if node.values else None
         if node.operation is md.linear and spec and spec.qparams and spec.ndim == 4:
             raise OptionError(REORDERED)
 
     def _argument(self, given: Any) -> Any:
-        """A constant itself, the spec of a value, None."""
+        """Return the tensor of a constant, the spec of a value, or `given` itself."""
         if not isinstance(given, str):
             return given
         return self._graph.constants.get(given, self._specs[given])
 
     def _is_view(self, node: Node, spec: Any) -> bool:
-        """Whether codes stay where they are."""
+        """Return whether the node leaves the bytes of its codes as they are."""
         if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
             return False
         return _orderless(spec) and _orderless(self._specs[node.output])
 
     def _slot(self, name: str) -> Slot:
-        """The value in the part being built, read from outside if need be."""
+        """Return the slot of a value; one from outside becomes an input of the part."""
         if name not in self._slots:
             spec = self._specs[name]
             codes = issubclass(spec.type, NarrowTensor)
@@ -166,12 +166,12 @@ class _Lowering:
 
 
 def _takes(step: Any, count: int) -> bool:
-    """Whether a step takes so many values that are computed."""
+    """Return whether a step takes `count` values that are not constants."""
     return len(step.input_types) == count or (isinstance(step, Concat) and count > 1)
 
 
 def slot_shape(spec: TensorSpec) -> tuple[int, ...]:
-    """The shape of codes inside a compiled part: images are channels last."""
+    """Return the shape of codes in a compiled part, where images are channels last."""
     if spec.ndim != 4:
         return spec.shape
     n, c, h, w = spec.shape
@@ -179,7 +179,7 @@ def slot_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _orderless(spec: TensorSpec) -> bool:
-    """Whether channels first and channels last are the same bytes."""
+    """Return whether channels first and channels last give the same bytes."""
     return spec.ndim != 4 or spec.shape[2:] == (1, 1) or spec.shape[1] == 1
 
 

@@ -1,4 +1,4 @@
-"""Plans: for every node the method that dispatch chose, what runs it, and why.
+"""Plans: for each node the selected method, the step or call that runs it, and why.
 
 Methods are selected once, here, for the types that flow through the graph; a call
 invokes what was selected.
@@ -30,25 +30,25 @@ from mdtensor.quant.tensor import QuantizedTensor
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """How one node runs.
+    """One node of a plan: the method and kernel that run it, and its costs.
 
     Args:
-        node: its name.
+        node: the name of the node.
         operation: the generic function.
-        signature: the types it was selected for.
-        method: the method's signature and place.
-        kernel: what computes it.
-        runway: instruction set of the kernel.
+        signature: the types of the arguments.
+        method: the selected method: its signature and place in the source.
+        kernel: the kernel that computes it.
+        runway: the instruction set (ISA) of the kernel.
         arithmetic: `integer`, `float` or `view`.
-        why: why it is not one compiled integer step; empty if it is.
-        macs: multiply-accumulates.
-        shape: of the result.
-        pieces: parts that threads may share, see `quant.threads`; 1: it stays whole.
-        weights: what a product has as weights: their type, and which share a scale;
+        why: why the node is not one compiled integer step; empty if it is.
+        macs: the number of multiply-accumulates.
+        shape: the shape of the result.
+        pieces: the parts that threads may share, see `quant.threads`; 1 if whole.
+        weights: the type of the weights of a product and which of them share a scale;
             empty for other nodes.
-        bits: of a weight, with its share of scales.
-        within: the node whose table holds this one, and does its work; empty if it
-            does its own.
+        bits: the bits of a weight, with its share of scales.
+        within: the node whose lookup table contains this node and does its work; empty
+            if the node does its own work.
     """
 
     node: str
@@ -75,7 +75,7 @@ COLUMNS = (
 
 
 def cells(node: Mapping[str, Any]) -> dict[str, str]:
-    """The text of each of `COLUMNS` for a PlannedNode as a dictionary."""
+    """Return the text of each of `COLUMNS` for a PlannedNode as a dictionary."""
     types = node["signature"].partition("(")[2].rstrip(")").replace("Tensor", "")
     more = {
         "kernel": f"in {node['within']}" if node["within"] else node["kernel"],
@@ -103,10 +103,10 @@ class Plan:
         self.nodes = tuple(self._planned())
 
     def __call__(self, feeds: Any) -> dict[str, Any]:
-        """The outputs by name.
+        """Return the outputs by name.
 
         Args:
-            feeds: a tensor or NumPy array for the only input, or for each by name.
+            feeds: a tensor or NumPy array for the only input, or one for each by name.
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
@@ -114,12 +114,12 @@ class Plan:
         return self.run(fed(self._graph.inputs, feeds))
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs for inputs that are checked."""
+        """Return the outputs for inputs that are validated already."""
         results = self.bound(*map(feeds.__getitem__, self._graph.inputs))
         return dict(zip(self._graph.outputs, results, strict=True))
 
     def values(self, feeds: Any) -> dict[str, Any]:
-        """Every result on the way to the outputs, by name; for comparisons.
+        """Return the result of every node by name, for comparisons.
 
         Args:
             feeds: as for a call.
@@ -148,11 +148,12 @@ class Plan:
         return found
 
     def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
-        """Seconds of each node by its name, the least of `repeat` runs.
+        """Return the seconds of each node by its name, the least of `repeat` runs.
 
-        Compiled nodes run on one thread; views take 0, as do those within another. The
-        sum is somewhat less than a call takes: each node is repeated by itself, with
-        its data in the cache, and copies into and out of compiled parts are no node's.
+        Compiled nodes run on one thread. Views take 0 seconds, and so do nodes that run
+        as a part of another node. The sum is less than the time of a call: each node is
+        repeated by itself, with its data in the cache, and copies into and out of
+        compiled parts belong to no node.
 
         Args:
             feeds: as for a call.
@@ -160,7 +161,7 @@ class Plan:
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
-            OptionError: `repeat` is no integer from 1.
+            OptionError: `repeat` is not an integer of at least 1.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise OptionError(
@@ -178,7 +179,7 @@ class Plan:
         return seconds
 
     def _fed(self, feeds: Any) -> dict[str, Any]:
-        """What the parts read: constants and checked inputs."""
+        """Return the values that the parts read: constants and validated inputs."""
         return {**self._graph.constants, **fed(self._graph.inputs, feeds)}
 
     def _planned(self) -> Iterator[PlannedNode]:
@@ -267,18 +268,18 @@ class Plan:
         )
 
     def _weights(self, node: Any) -> tuple[str, float]:
-        """What a node has as weights, and the bits of each; nothing for most."""
+        """Return the type of a node's weights and their bits; empty without weights."""
         is_product = node.operation in PRODUCTS
         found = self._graph.constants.get(node.inputs[1]) if is_product else None
         return ("", 0.0) if found is None else describe(found)
 
     @property
     def float_nodes(self) -> tuple[PlannedNode, ...]:
-        """The nodes that compute in floating point."""
+        """Return the nodes that compute in floating point."""
         return tuple(n for n in self.nodes if n.arithmetic == "float")
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """The nodes as plain data, for JSON."""
+        """Return the nodes as plain data, for JSON."""
         return [asdict(node) for node in self.nodes]
 
     def __repr__(self) -> str:
@@ -298,7 +299,7 @@ class Plan:
 
 
 def _least(part: Part, values: dict[str, Any], repeat: int) -> float:
-    """Seconds of a part, the least of `repeat` runs."""
+    """Return the seconds of a part, the least of `repeat` runs."""
     best = float("inf")
     for _ in range(repeat):
         start = time.perf_counter()

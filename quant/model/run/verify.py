@@ -1,14 +1,15 @@
-"""A quantized graph against ONNX Runtime, node by node on the same inputs.
+"""Comparison of a quantized graph with ONNX Runtime, node by node on equal inputs.
 
-End to end says little: one code of difference in an early layer becomes many behind
-it. So each node is made a model of its own, and both sides get the codes that our run
-had there. The two round by different rules, which is where they may differ:
+A comparison of whole networks says little: one code of difference in an early layer
+becomes many differences after it. So each node becomes a model of its own, and both
+sides get the codes that our run had there. Both may differ because they round by
+different rules:
 
     ours          the exact rational result, rounded half to even once
     ONNX Runtime  float32: dequantize, operate, divide by the scale; then half to even
 
-so a difference is explained if the exact result is so near to a tie between two codes
-that the error of float32 decides.
+A difference is explained if the exact result is so near to a tie between two codes that
+the error of float32 decides.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ RULE = "exact, half to even once; there float32 before half to even"
 
 @dataclass(frozen=True)
 class NodeCheck:
-    """One node on both sides.
+    """The comparison of one node.
 
     Args:
-        name: of the node.
-        operation: what it does.
-        elements: results compared.
-        different: how many differ.
+        name: the name of the node.
+        operation: its operation.
+        elements: the number of elements compared.
+        different: the number of elements that differ.
         largest: the largest difference, in codes.
         unexplained: differences whose exact result is not near a tie.
         distance: the largest distance from a tie among the differences, in codes.
@@ -57,12 +58,12 @@ class NodeCheck:
 
     @property
     def share(self) -> float:
-        """Which part of the results differs."""
+        """Return the share of the elements that differ."""
         return self.different / max(self.elements, 1)
 
     @property
     def holds(self) -> bool:
-        """Equal, or one code apart in at most 0.1 %, each difference explained."""
+        """Return whether at most 0.1 % of elements differ, by one explained code."""
         small = self.largest <= 1 and self.share <= 1e-3
         return not self.different or (small and not self.unexplained)
 
@@ -80,8 +81,8 @@ def verify(graph: Graph, samples: Iterable[dict[str, Any]]) -> list[NodeCheck]:
     """Compare every quantized node of a graph with ONNX Runtime.
 
     Args:
-        graph: quantized.
-        samples: inputs by name.
+        graph: a quantized graph.
+        samples: dictionaries of inputs by name.
 
     Returns:
         One entry for each node with a quantized result, in the order of the graph.
@@ -100,7 +101,7 @@ def verify(graph: Graph, samples: Iterable[dict[str, Any]]) -> list[NodeCheck]:
 
 
 class _Check:
-    """One node as a model of its own, and what its comparison has found so far."""
+    """A node as a model of its own, and the differences found so far."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph, self.node = graph, node
@@ -140,7 +141,7 @@ class _Check:
 
 
 def ties(node: Node, values: dict[str, Any]) -> Array:
-    """How far the exact result of a node is from a tie between two codes, in codes."""
+    """Return how far a node's exact result is from a tie of two codes, in codes."""
     grid = values[node.output].qparams
     given = [values[x] if isinstance(x, str) else x for x in node.inputs]
     numbers = [_exact(x) for x in given]
@@ -154,7 +155,7 @@ def ties(node: Node, values: dict[str, Any]) -> Array:
 
 
 def _exact(x: Any) -> Any:
-    """The numbers that codes stand for, in float64."""
+    """Return the numbers that codes stand for, in float64."""
     if not isinstance(x, QuantizedTensor):
         is_plain = isinstance(x, (md.LogicalTensor, md.NumericTensor))
         return md.astype(x, md.float64) if is_plain else x
@@ -168,7 +169,7 @@ def _array(tensor: Any) -> Array:
 
 
 def _session(model: bytes) -> Any:
-    """ONNX Runtime on one thread, running the model as it is written."""
+    """Start ONNX Runtime on one thread, with its optimizations off."""
     try:
         import onnxruntime
     except ImportError:

@@ -185,8 +185,9 @@ def test_what_is_refused(rng) -> None:
         f"'Q8_K' {UNWRITTEN}": lambda: Blocks.quantize(md.ones(256), "Q8_K"),
         f"'q4_0' {UNWRITTEN}": lambda: Blocks.quantize(ones, "q4_0"),
         f"None {UNWRITTEN}": lambda: Blocks.quantize(ones, None),
-        "Blocks.of(QInt8Tensor[1,64]): Q8_0 needs a float16 scale for each "
-        "32 elements of the last axis. Use Blocks.quantize(dequantize(x), 'Q8_0'), or "
+        "Blocks.of(QInt8Tensor[1,64]): Q8_0 stores a float16 scale for each "
+        f"32 elements of the last axis; the grid of x is ({codes.qparams.describe()}). "
+        "Use Blocks.quantize(dequantize(x), 'Q8_0'), or "
         "requantize to x.qparams with float16 scales.": (lambda: Blocks.of(codes)),
     }
     for text, call in cases.items():

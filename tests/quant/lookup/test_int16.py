@@ -144,7 +144,7 @@ def test_without_out_a_clip_is_on_its_own_grid():
     assert str(raised.value) == (
         "sigmoid(QInt16Tensor[5]): no grid holds the result exactly; "
         "the grid is (scale=0.25, zero_point=0). Pass "
-        "out=QParams(...), to which it is rounded once."
+        "out=QParams(...); the result is rounded to it, once."
     )
 
 
@@ -187,6 +187,4 @@ def test_tables_of_users():
     assert type(narrow(x)) is QInt16Tensor and narrow(x).codes.tolist() == wanted
     with pytest.raises(md.OptionError) as raised:
         Table(square, QParams(1.0, dtype=quant.qint32), out)
-    assert str(raised.value).endswith(
-        "Use qint8, quint8 or qint16, one grid for the tensor."
-    )
+    assert "a grid of qint8, quint8 or qint16 with one scale" in str(raised.value)

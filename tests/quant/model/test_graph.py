@@ -84,7 +84,8 @@ def test_specs_name_the_node_that_does_not_fit() -> None:
         wrong.specs()
     assert str(caught.value) == (
         "matmul(Float32Tensor[2,3], Float32Tensor[2,3]): node 'm' cannot take its "
-        "arguments: inner sizes differ, 3 and 2."
+        "arguments: inner sizes differ, 3 and 2. "
+        "Give the shapes [..., m, k] and [..., k, n]."
     )
 
 

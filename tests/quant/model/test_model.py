@@ -101,18 +101,18 @@ def test_shapes_are_planned_as_they_come():
 
 #: What is said of each, behind the name of the input.
 WRONG_SHAPES = [
-    ((2,), " has shape (-1, 3), asked for is (2,). Give 2 sizes, not 1."),
+    ((2,), " has shape (-1, 3), you chose (2,). Give 2 sizes, not 1."),
     (
         (2, 4),
-        " has shape (-1, 3), asked for is (2, 4). Only sizes of -1 can be chosen.",
+        " has shape (-1, 3), you chose (2, 4). Only sizes of -1 can be chosen.",
     ),
     (
         (-2, 3),
-        " has shape (-1, 3), asked for is (-2, 3). Only sizes of -1 can be chosen.",
+        " has shape (-1, 3), you chose (-2, 3). Only sizes of -1 can be chosen.",
     ),
-    (5, " has shape (-1, 3), asked for is 5. Give 2 integers."),
-    ((1.5, 3), " has shape (-1, 3), asked for is (1.5, 3). Give 2 integers."),
-    ("ab", " has shape (-1, 3), asked for is 'ab'. Give 2 integers."),
+    (5, " has shape (-1, 3), you chose 5. Give 2 integers."),
+    ((1.5, 3), " has shape (-1, 3), you chose (1.5, 3). Give 2 integers."),
+    ("ab", " has shape (-1, 3), you chose 'ab'. Give 2 integers."),
     ((-1, 3), " has the dynamic shape (-1, 3). Give input_shapes to plan for."),
 ]
 
@@ -139,9 +139,13 @@ def test_several_inputs_have_their_own_shapes_and_samples():
     model, x = two_inputs(), np.ones((1, 2), np.float32)
     assert model(x, other=x).tolist() == model(self=x, other=x).tolist()
     assert model.plan({"self": (1, 2), "other": (3, 2)}).nodes[0].shape == (3, 2)
-    with pytest.raises(md.DataError, match="one shape for the inputs 'self', 'other'"):
+    with pytest.raises(
+        md.DataError, match="got one shape, but the inputs are 'self', 'other'"
+    ):
         model.plan((1, 2))
-    with pytest.raises(md.DataError, match="sample 1: one array for the 2 inputs"):
+    with pytest.raises(
+        md.DataError, match="sample 1: got one array, but the model has 2 inputs"
+    ):
         model.calibrate([x])
     assert model.calibrate([{"self": x, "other": x}]).samples == 1
 
@@ -187,7 +191,7 @@ MISTAKES = {
     ),
     "a number for samples": (
         lambda model, _: model.calibrate(3),
-        "the samples are 3. Give a list of them.",
+        "the samples are 3. Give a list of arrays or dicts.",
     ),
     "a name for names": (
         lambda model, x: model.quantize(model.calibrate([x]), keep_float="f"),

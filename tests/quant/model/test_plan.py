@@ -85,7 +85,9 @@ def test_a_product_takes_the_last_of_four_axes(shape):
     assert same(small(x), small.graph.run({"x": x})["y"])
     np.testing.assert_allclose(np.asarray(small(x)), np.asarray(model(x)), atol=0.15)
     why = {n.node: n.why for n in small.plan().nodes}["L"]
-    assert why == "images change their order of axes here"
+    assert (
+        why == "linear reads the last axis of an image, and compiled steps reorder axes"
+    )
     stored = model.quantize_weights()
     assert {n.node: n.kernel for n in stored.plan().nodes}["L"] == "gemm_f32s8f32"
 
@@ -96,7 +98,7 @@ def test_a_softmax_of_codes_is_no_float(rng):
     found = Plan(graph_of(*nodes)).nodes[-1]
     assert (found.arithmetic, found.why) == (
         "integer",
-        "softmax(ShortTensor) is no compiled step",
+        "softmax(ShortTensor) does not have a compiled step",
     )
 
 

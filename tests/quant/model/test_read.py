@@ -67,7 +67,7 @@ def test_an_operator_set_that_is_not_supported(opset: int, make_model: Any) -> N
         ([node("Relu", ["x"], ["w"])], "value 'w' is written twice"),
         ([node("Relu", ["x"], ["z"])], "no node writes the output 'y'"),
         ([node("Relu", [], ["y"])], "node 'Relu.1' cannot take its arguments"),
-        ([node("Relu", ["x"], [""])], "does not have an output"),
+        ([node("Relu", ["x"], [""])], "does not have a first output"),
         ([node("Relu", ["y"], ["x2"]), node("Exp", ["x"], ["y"])], "reads 'y'"),
     ],
 )
@@ -165,7 +165,7 @@ def test_input_shapes_that_do_not_fit(shapes: Any, words: str, make_model: Any) 
 
 def test_one_shape_for_two_inputs(make_model: Any) -> None:
     path = make_model([node("Add", ["x", "z"], ["y"])], {"x": ("n",), "z": ("n",)})
-    with pytest.raises(ModelError, match="one shape for the inputs 'x', 'z'"):
+    with pytest.raises(ModelError, match="got one shape, but the inputs are 'x', 'z'"):
         read_graph(path, (2,))
 
 

@@ -68,7 +68,10 @@ def test_a_float_model_hands_on_its_rule(model, calibration, image):
 def test_the_plan_names_the_rule(model, calibration):
     made = model.quantize(calibration, rounding="tflite_ref")
     reasons = {n.operation: n.why for n in made.plan().nodes}
-    assert reasons["conv2d"] == "compiled steps round exactly, not by 'tflite_ref'"
+    assert reasons["conv2d"] == (
+        "compiled steps round exactly, not by 'tflite_ref'; use rounding='exact' to "
+        "compile it"
+    )
     assert not any(
         n.why
         for n in model.quantize(calibration).plan().nodes

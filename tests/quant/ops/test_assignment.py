@@ -85,7 +85,7 @@ REFUSED = [
     (Q, 0, "0", "the value is a str. Pass codes on the same grid, or a number "),
     (Q, 0, Q, "shape (2, 2) does not broadcast to (2,)."),
     (Q, 2, 0, "index 2 is outside an axis of size 2."),
-    (Q, 0, Q[0].codes, "Int8Tensor is not quantized; the grid is (scale=0.5, "),
+    (Q, 0, Q[0].codes, "the value is a Int8Tensor, but QInt8Tensor takes only "),
     (md.broadcast_to(Q, (2, 2, 2)), 0, 0, "the buffer is read-only. Write into a de"),
 ]
 

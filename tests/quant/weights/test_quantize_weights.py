@@ -329,7 +329,7 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         (
             {"samples": quant.InputMoments(3)},
             ShapeError,
-            "moments of 20 and of 3 inputs",
+            "moments of 3 inputs, not 20",
         ),
     ],
 )
@@ -341,7 +341,7 @@ def test_what_is_wrong_is_said(options, error, said):
 
 
 def test_comparing_other_shapes_is_refused():
-    with pytest.raises(ShapeError, match=r"\(6, 20\) compared with \(5, 20\)"):
+    with pytest.raises(ShapeError, match=r"\(6, 20\) and \(5, 20\)"):
         quant.output_error(W, W[:5], X)
 
 

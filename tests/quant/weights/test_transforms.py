@@ -203,7 +203,7 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.correct_bias(None, W, W[:, :2], X),
             ShapeError,
-            "weights of (24, 32) compared with (24, 2)",
+            "weights differ, (24, 32) and (24, 2)",
         ),
     ],
 )

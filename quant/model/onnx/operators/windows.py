@@ -301,7 +301,10 @@ def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> 
     shape = g.shape(op.inputs[0])
     moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
     if len(shape) != 4 or not moving.keys() <= {2, 3}:
-        raise op.error("interpolates along axes other than height and width")
+        raise op.error(
+            "interpolates along axes other than height and width",
+            "Export it with mode nearest, or resize axes 2 and 3 only",
+        )
     if op.get(kind) == "pytorch_half_pixel" and 1 in [a.new for a in moving.values()]:
         raise op.error("returns a single row or column", "Use half_pixel")
     tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
