@@ -210,7 +210,7 @@ conv2d: _calls.Conv2D
 conv_transpose2d: _calls.ConvTranspose2D
 """Return the transpose of `conv2d`: each element adds a scaled filter."""
 astype: _calls.Astype
-"""Convert `x` to another element type; the only way to narrow a type."""
+"""Convert `x` to another element type. No other function narrows a type."""
 to: _calls.To
 """Copy `x` to `device`; the only operation that moves a tensor between devices."""
 empty_like: _calls.LikeEmptyLike

@@ -344,7 +344,7 @@ def sizes(contest: Contest) -> dict[str, int]:
     }
 
 
-def measure(contest: Contest, pixels: object) -> dict[str, object]:
+def measure(contest: Contest, pixels: object) -> dict[str, Any]:
     """Return the milliseconds per call, and our int8 time over the faster baseline's.
 
     All contenders get the same number of threads. mdtensor uses the second thread only
