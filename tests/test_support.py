@@ -201,7 +201,7 @@ def test_cells_say_why() -> None:
     )
     assert by_type[quant.qint8].state == "rounds" and by_type[quant.qint8].runs
     refused = by_type[md.int8]
-    assert (refused.family, refused.operation) == ("exponential", "exp")
+    assert (refused.family, refused.operation) == ("math", "exp")
     assert refused.why.startswith("exp(Int8Tensor): no method: x is Int8Tensor")
     assert not refused.runs
 

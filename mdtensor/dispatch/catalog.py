@@ -104,7 +104,7 @@ def ops(category: str | None = None) -> tuple[str, ...]:
     if category is None:
         return tuple(sorted({operation.name for operation in known}))
     listed = sorted({operation.category for operation in known})
-    if category in RENAMED and category not in listed:
+    if isinstance(category, str) and category in RENAMED.keys() - {*listed}:
         warnings.warn(
             f"the category {category!r} is now {RENAMED[category]!r}",
             DeprecationWarning,

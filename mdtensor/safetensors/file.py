@@ -187,8 +187,7 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
         >>> save_file({"a": md.ones(2), "b": md.ones(3)}, "ab.safetensors")
         >>> with safe_open("ab.safetensors") as file:
         ...     print(list(file), file["b"])
-        ['a', 'b'] Float32Tensor[3]
-        [1. 1. 1.]
+        ['a', 'b'] Float32Tensor[3]([1., 1., 1.])
 
     Source: safetensors, `safe_open`.
     """

@@ -128,8 +128,9 @@ REFUSED = {
         lambda y: md.for_each(1, fill, md.zeros((2, 3))),
         md.DispatchError,
         (
-            "for_each(int, function, Float32Tensor[2,3]): Float32Tensor[2,3] is not a "
-            "view. Use flat_in(x) to read it, flat_out(x) to write."
+            "for_each(int, function, Float32Tensor[2,3]): the argument is "
+            "Float32Tensor[2,3], but compiled functions take a view or a number. "
+            "Use flat_in(x) to read it, flat_out(x) to write."
         ),
     ),
     "array": (

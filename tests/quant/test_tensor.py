@@ -118,7 +118,7 @@ def test_a_summary_shows_the_corners_of_all_elements(name, axis, block_size):
 
 def test_a_summary_does_not_unpack_all_codes(monkeypatch):
     x = quant.QInt4Tensor(np.zeros((50, 50), np.int8), scale=1)
-    monkeypatch.setattr(quant.tensor.int4, "unpack", None)
+    monkeypatch.setattr(quant.tensor, "unpack_int4", None)
     assert repr(x).startswith("QInt4Tensor[50,50](")
 
 

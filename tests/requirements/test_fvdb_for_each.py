@@ -337,7 +337,7 @@ def test_f16_morton_codes(order: Any) -> None:
 def test_f16_the_number_of_indices_is_checked_when_compiled() -> None:
     """F16: upstream's static_assert, as a sentence."""
     with pytest.raises(
-        md.CompileError, match="a view of 2 indices is given 1"
+        md.CompileError, match="expected 2 indices of a view, got 1"
     ) as found:
         md.for_each(2, copy, md.ranked_in(md.zeros((2, 2))), md.flat_out(md.zeros(2)))
     assert "numba" not in str(found.value)

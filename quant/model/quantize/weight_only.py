@@ -101,5 +101,5 @@ def _reason(graph: Graph, node: Node, keep_float: Collection[str]) -> str:
     if not weights.dtype.is_floating or weights.dtype is md.float64:
         return f"its weights are {weights.dtype}"
     if not is_product(weights, node.options.get("groups", 1)):
-        return "weights of one channel a group become numbers"
+        return "depthwise weights are dequantized, not packed"
     return ""
