@@ -328,7 +328,8 @@ def save_file(
         >>> from mdtensor.safetensors import load_file
         >>> save_file({"a": md.ones((2, 3))}, "a.safetensors")
         >>> load_file("a.safetensors")["a"]
-        Float32Tensor[2,3]
+        Float32Tensor[2,3]([[1., 1., 1.],
+                            [1., 1., 1.]])
 
     Source: safetensors, `safetensors.numpy.save_file`.
     """
