@@ -86,7 +86,7 @@ LITERAL = {
     "Use astype(x, ...) to a wider type first.": (
         lambda: md.asarray([1], dtype=md.int8) + 128
     ),
-    "mul(UInt64Tensor[1], Int8Tensor[1]): uint64 and int8 have no common type. "
+    "mul(UInt64Tensor[1], Int8Tensor[1]): uint64 and int8 do not have a common type. "
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)
     ),

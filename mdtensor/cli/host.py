@@ -33,7 +33,7 @@ Facts = dict[str, Any]
 MARKS = {
     "runs": ("●", "green", "runs"),
     "rounds": ("◐", "cyan", "runs with out=, the grid of the result"),
-    "missing": ("○", "yellow", "the device is not there, or has no method yet"),
+    "missing": ("○", "yellow", "the device is missing, or does not have a method yet"),
     "refused": ("·", "dim", "refused: no meaning for the type, or no exact one"),
     "ambiguous": ("✖", "bold red", "several methods fit equally well"),
     "unknown": ("?", "red", "no call is known that any type takes"),

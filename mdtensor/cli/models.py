@@ -367,9 +367,7 @@ def run_operation(operation: Operation) -> None:
     """Make a small call for each element type that the operation takes."""
     form = find_form(operation)
     if form is None:
-        problem = (
-            f"{operation.name} has no example call, so it needs a model to compile"
-        )
+        problem = f"{operation.name} does not have an example call, so it needs a model"
         raise OptionError(problem, f"Pass a model file that uses {operation.name}")
     forms = [form]
     # Quantized results may need a grid, which `out` gives.

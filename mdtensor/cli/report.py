@@ -220,7 +220,7 @@ def show_plan(console: Console, nodes: list[Facts]) -> None:
     from mdtensor.quant.model.run.plan import COLUMNS, cells
 
     count, room = len(COLUMNS), UNBOUNDED
-    # A pipe gets all columns: it has no width.
+    # A pipe does not have a width, so it gets all columns.
     if console.is_terminal:
         count, room = (7, 40) if console.width >= WIDE else (4, 20)
     table = Table(box=None, pad_edge=False)
@@ -332,7 +332,7 @@ def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
     Raises:
         DataError: the number of labels is not the number of classes.
     """
-    # NaN and infinity have no place in JSON, so they are counted apart.
+    # JSON cannot hold NaN and infinity, so these are only counted.
     numbers = array[np.isfinite(array)].astype(np.float64)
     return {
         "shape": list(array.shape),

@@ -218,7 +218,7 @@ class Meets:
             return a
         if a.top:
             return b
-        # Exotic hints are no sets of classes: only their order is known, so the lower
+        # Some hints are not sets of classes: only their order is known, so the lower
         # one is the meet.
         if a.exotic is not None or b.exotic is not None:
             order = Order(())

@@ -38,7 +38,7 @@ def infer_reshape(
     x: TensorSpec, *, shape: Sequence[int], copy: bool | None = None, **_: Any
 ) -> TensorSpec:
     """Infer another shape for the same elements."""
-    # None means: copy only where strides do not allow a view. It is no flag.
+    # None means: copy only where strides do not allow a view.
     if copy is not None:
         flag(copy, "copy")
     return x.with_shape(reshape_shape(x.shape, shape))

@@ -178,7 +178,7 @@ def _common_type(rules: RuleSet, types: Types) -> DType:
     common = different[0] if len(different) == 1 else rules.join(different)
     if common is None:
         raise PromotionError(
-            f"{' and '.join(map(str, different))} have no common type",
+            f"{' and '.join(map(str, different))} do not have a common type",
             _cast_of(different),
             rules=_rules_name(rules),
             types=different,
@@ -274,7 +274,7 @@ def _with_scalar(rules: RuleSet, tensor: DType, scalar: str) -> DType:
     result = rules.weak(tensor, scalar)
     if result is None:
         raise PromotionError(
-            f"{tensor} and a Python {scalar} have no common type",
+            f"{tensor} and a Python {scalar} do not have a common type",
             _cast_for(rules, tensor, scalar),
             rules=_rules_name(rules),
             types=(tensor,),

@@ -72,7 +72,7 @@ QUANTIZE_NUMBER: Way = ("quantize(asarray(float(c)), q.qparams)", QUANTIZE[1])
 CODES: Way = ("q.codes for arithmetic on codes", _code_type)
 WRAP: Way = ("type(q)(codes, q.qparams)", QUANTIZE[1])
 FLOATS_BOTH: Way = ("dequantize(q) with astype(x, float32)", lambda *_: Float32Tensor)
-MAGNITUDES: Way = ("dequantize(q) with abs(x)", FLOATS_BOTH[1])
+MAGNITUDES: Way = ("dequantize(q), and abs(x) of the complex operand", FLOATS_BOTH[1])
 
 
 def advise(name: str, kinds: Sequence[Kind], *ways: Way) -> str:
@@ -158,7 +158,7 @@ def _error_for_kinds(name: str, kinds: Sequence[Kind]) -> PromotionError:
     others = [kind for kind in kinds if not is_codes(kind)]
     tensors = [kind for kind in others if issubclass(kind, Tensor)]
     if complex in others or any(kind.dtype.is_complex for kind in tensors):
-        problem = "quantized and complex operands have no common type"
+        problem = "quantized and complex operands do not have a common type"
         # A complex number is not ordered, so for `less` only its magnitude helps.
         fix = advise(name, kinds, DEQUANTIZE) or advise(name, kinds, MAGNITUDES)
         return PromotionError(problem, fix)
@@ -178,7 +178,7 @@ def _error_for_kinds(name: str, kinds: Sequence[Kind]) -> PromotionError:
 def _float_error(name: str, kinds: Sequence[Kind], is_bias: bool) -> PromotionError:
     if name in _WITH_BIAS and is_bias:
         return _bias_error("a float", "quantize")
-    problem = "quantized and float operands have no common type"
+    problem = "quantized and float operands do not have a common type"
     return PromotionError(problem, advise(name, kinds, DEQUANTIZE, QUANTIZE))
 
 
@@ -212,7 +212,7 @@ def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
         problem = f"{name} of 8-bit floats is not exact on any grid"
         fix = "Use dequantize(x), and quantize the result"
     elif any(dtype in FLOATS for dtype in dtypes):
-        problem = "8-bit floats and integer codes have no common type"
+        problem = "8-bit floats and integer codes do not have a common type"
         fix = "Use requantize(x, out=QParams(...)) to give both one type"
     elif qint32 in dtypes:
         problem = f"{name} takes codes of at most 16 bits, not accumulators"

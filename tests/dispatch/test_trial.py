@@ -184,7 +184,7 @@ def test_types_are_tried_in_the_context_that_asks() -> None:
 def test_a_refusal_says_why() -> None:
     mixed = md.which(md.add, QInt8Tensor, md.Float32Tensor)
     assert mixed.method.is_refusal and mixed.is_refusal and mixed.kernel is None
-    assert "quantized and float operands have no common type" in str(mixed)
+    assert "quantized and float operands do not have a common type" in str(mixed)
     there = md.which(md.add, md.CudaFloat32Tensor, md.CudaFloat32Tensor)
     assert there.is_refusal and not there.method.is_refusal
     assert isinstance(there.error, md.DeviceError)

@@ -202,7 +202,8 @@ def test_a_stranger_adds_a_type_to_the_default_rules() -> None:
     )
     error, promoted, casts = done.stdout.splitlines()
     assert error == (
-        "add(Fixed16Tensor[1], Int8Tensor[1]): q8_8 and int8 have no common type. "
+        "add(Fixed16Tensor[1], Int8Tensor[1]): q8_8 and int8 do not have a "
+        "common type. "
         "Use astype(x, int8) or astype(x, q8_8) to choose one."
     )
     assert promoted == "q8_8 float32 Fixed16Tensor[1]([257])"

@@ -173,7 +173,7 @@ def test_errors_read_well() -> None:
     with pytest.raises(PromotionError) as caught:
         md.promote_types(md.uint64, md.int8)
     assert str(caught.value) == (
-        "uint64 and int8 have no common type. "
+        "uint64 and int8 do not have a common type. "
         "Use astype(x, int8) or astype(x, uint64) to choose one."
     )
     with pytest.raises(PromotionError) as caught:

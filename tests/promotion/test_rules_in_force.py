@@ -173,10 +173,10 @@ def test_errors_name_the_rules() -> None:
             md.add(i8, f32)
         assert str(caught.value) == (
             "add(Int8Tensor[4], Float32Tensor[4]) under 'strict': int8 and float32 "
-            "have no common type. Use astype(x, float32)."
+            "do not have a common type. Use astype(x, float32)."
         )
         assert text(md.int8, md.uint8) == (
-            "under 'strict': int8 and uint8 have no common type. "
+            "under 'strict': int8 and uint8 do not have a common type. "
             "Use astype(x, int16) on each."
         )
         with pytest.raises(PromotionError) as scalar:
@@ -193,9 +193,13 @@ def test_errors_name_the_rules() -> None:
 @pytest.mark.parametrize(
     ("rules", "operands", "said"),
     [
-        ("default", ("int8", "uint64"), "int8 and uint64 have no common type. "),
-        ("torch", ("uint16", "int8"), "under 'torch': uint16 and int8 have no common"),
-        ("strict", ("int8", True), "a Python bool have no common type. Use int(value)"),
+        ("default", ("int8", "uint64"), "int8 and uint64 do not have a common type. "),
+        ("torch", ("uint16", "int8"), "under 'torch': uint16 and int8 do not have a"),
+        (
+            "strict",
+            ("int8", True),
+            "a Python bool do not have a common type. Use int(value)",
+        ),
         ("pypto", ("complex64", 1j), "Make both tensors of one type."),
         ("torch", ("float16", 1j), "Use astype(x, complex64)."),
         ("default", (1, 2.0), "only Python scalars given. Make one a tensor."),

@@ -155,7 +155,7 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "dequantize(q) with astype(x, float32)": of_all(
         lambda x, q: dequantize(x) if is_codes(x) else md.astype(x, md.float32)
     ),
-    "dequantize(q) with abs(x)": of_all(
+    "dequantize(q), and abs(x) of the complex operand": of_all(
         lambda x, q: dequantize(x) if is_codes(x) else abs(x)
     ),
     "quantize(x, q.qparams)": of_all(

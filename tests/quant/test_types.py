@@ -200,7 +200,7 @@ def test_floats_multiply_as_numbers():
 REFUSED = {
     "add of 8-bit floats is not exact on any grid. Use dequantize(x), and quantize the "
     "result.": lambda f, i, w: md.add(f, f),
-    "8-bit floats and integer codes have no common type. Use requantize(x, "
+    "8-bit floats and integer codes do not have a common type. Use requantize(x, "
     "out=QParams(...)) to give both one type.": lambda f, i, w: md.mul(f, i),
     "matmul takes codes of at most 16 bits, not accumulators. Use requantize(acc, "
     "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),

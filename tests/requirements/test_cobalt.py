@@ -248,7 +248,7 @@ def test_c5_strict_refuses_with_fields() -> None:
     assert error.call == "add(Float32Tensor[2], Int32Tensor[2])"
     assert str(error) == (
         "add(Float32Tensor[2], Int32Tensor[2]) under 'strict': "
-        "float32 and int32 have no common type. Use astype(x, float32)."
+        "float32 and int32 do not have a common type. Use astype(x, float32)."
     )
     assert md.add(x, y).dtype is md.float32, "the default promotes"
 

@@ -95,7 +95,7 @@ def narrow(b, quad, zero_point):
 
 def load_lanes(b, address, kind, mask):
     """Load the first lanes of `kind`, as many as `mask` has bits, else 0."""
-    # There is no masked load, so the few last lanes are copied one by one.
+    # These CPUs cannot load a part of a vector, so the last lanes are copied singly.
     with b.goto_entry_block():
         place = b.alloca(kind)
     with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):

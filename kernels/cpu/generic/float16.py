@@ -77,7 +77,7 @@ def narrow_bits(x):
     return np.uint16(found | sign)
 
 
-# Casts by CPU instructions, eight numbers at a time; the results equal those of
+# Casts by instructions of the CPU, eight numbers at a time. Results are the same as by
 # `widen_bits` and `narrow_bits`, also for NaN. Source: LLVM `fpext`, `fptrunc`; Intel
 # Intrinsics Guide, vcvtph2ps and vcvtps2ph.
 

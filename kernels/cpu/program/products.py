@@ -207,7 +207,7 @@ class Linear(Conv2d):
     def __init__(self, weight, bias=None, **options):
         super().__init__(weight[:, :, None, None], bias, **options)
         # One column of weights is a matrix product too, not a depthwise convolution.
-        assert self.groups == 1, "Linear has no groups"
+        assert self.groups == 1, "Linear does not take groups"
 
     def output_shape(self, shape):
         """Return the shape of the result."""

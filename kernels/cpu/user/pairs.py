@@ -33,7 +33,7 @@ def fast_two_sum(a, b):
 
 def two_prod(a, b):
     """Return (p, e) with p = a · b rounded and p + e = a · b."""
-    # Plain Python has no fused multiply-add before 3.13, so the halves are multiplied.
+    # `math.fma` came with Python 3.13; without it, the halves are multiplied.
     p = a * b
     a1, b1 = _upper(a), _upper(b)
     a2, b2 = a - a1, b - b1

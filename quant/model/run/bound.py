@@ -190,7 +190,7 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Kept:
+class FloatLayer:
     """A node that computes in float and whose constants are packed once.
 
     Args:
@@ -211,7 +211,7 @@ class Kept:
         values[self.node.output] = self.layer(values[self.node.values[0]])
 
 
-Part = Compiled | Called | Kept
+Part = Compiled | Called | FloatLayer
 
 
 def _to_slot(x: Any) -> Any:

@@ -21,7 +21,7 @@ from mdtensor.kernels.cpu.program.program import Program, Slot
 from mdtensor.kernels.cpu.program.steps import Concat
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
-from mdtensor.quant.model.run.bound import Called, Compiled, Kept, Part
+from mdtensor.quant.model.run.bound import Called, Compiled, FloatLayer, Part
 from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.tensor import NarrowTensor
 
@@ -92,7 +92,7 @@ class _Lowering:
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
         if isinstance(step, PackedLayer):
             self._flush(self._graph.nodes.index(node))
-            self._done.append(Kept(node, selection, step))
+            self._done.append(FloatLayer(node, selection, step))
             return
         moving = [x for x in node.values if x not in self._graph.constants]
         if not _takes(step, len(moving)):

@@ -19,7 +19,7 @@ from mdtensor.quant.model.run.bound import (
     BoundPlan,
     Called,
     Compiled,
-    Kept,
+    FloatLayer,
     Part,
     from_slot,
 )
@@ -186,8 +186,8 @@ class Plan:
         for part in self._parts:
             if isinstance(part, Called):
                 yield self._called(part)
-            elif isinstance(part, Kept):
-                yield self._kept(part)
+            elif isinstance(part, FloatLayer):
+                yield self._float_layer(part)
             else:
                 shares = part.pieces, part.done_by
                 for each in zip(part.nodes, part.steps, *shares, strict=True):
@@ -205,7 +205,7 @@ class Plan:
             macs=0,
         )
 
-    def _kept(self, part: Kept) -> PlannedNode:
+    def _float_layer(self, part: FloatLayer) -> PlannedNode:
         layer = part.layer.layer
         return self._describe(
             part.node,

@@ -120,7 +120,7 @@ def test_one_or_the_other_on_one_grid() -> None:
     with pytest.raises(md.CastError, match=r"0\.3 is not on the grid"):
         md.where(mask, Q, 0.3)
     with pytest.raises(
-        md.PromotionError, match="quantized and float operands have no common"
+        md.PromotionError, match="quantized and float operands do not have a common"
     ):
         md.where(mask, Q, md.ones((2, 2)))
 

@@ -141,7 +141,7 @@ def test_other_grids_do_not_join():
     with pytest.raises(md.GridError, match="the grids differ"):
         md.concat([x, QUInt8Tensor([1], scale=0.5)])
     with pytest.raises(
-        md.PromotionError, match="quantized and float operands have no common"
+        md.PromotionError, match="quantized and float operands do not have a common"
     ):
         md.concat([x, md.asarray([1.0])])
 

@@ -36,7 +36,7 @@ NUMBERS = [int, float, bool]
 Q8, Q32 = QInt8Tensor([[1]], scale=0.5), QInt32Tensor([[1]], scale=0.5)
 SIZES = dict.fromkeys((int, float, bool, complex), "")
 MIXED = (
-    "quantized and float operands have no common type. "
+    "quantized and float operands do not have a common type. "
     "Use dequantize(q), or quantize(x, q.qparams)."
 )
 CODES = (
@@ -143,7 +143,7 @@ NO_BIAS = (
 ONE = md.ones((1, 1))
 SCALED = quantize(ONE, QParams(0.5, dtype=qfloat8_e4m3))
 NUMBERS_ONLY, WITH = "Use dequantize(q).", "Use dequantize(q) with"
-COMPLEX = "quantized and complex operands have no common type. "
+COMPLEX = "quantized and complex operands do not have a common type. "
 TRUTH = "bools are not numbers. "
 CODES_ONLY = (
     "integers next to codes may be codes or numbers. "
@@ -210,7 +210,7 @@ def test_both_grids_are_named():
 def test_numpy_numbers_are_tensors():
     for call in (lambda: Q8 + np.float32(1), lambda: np.float32(1) + Q8):
         with pytest.raises(
-            md.PromotionError, match="quantized and float operands have no common"
+            md.PromotionError, match="quantized and float operands do not have a common"
         ):
             call()
     with pytest.raises(md.PromotionError, match="may be codes or numbers"):

@@ -162,7 +162,7 @@ def test_any_types_become_one():
             lambda x: md.concat([x, md.asarray([1.0])], out=QParams(1.0)),
             (
                 "concat(QInt8Tensor[1], Float32Tensor[1]): quantized and float "
-                "operands have no common type; the grid is (scale=0.5, "
+                "operands do not have a common type; the grid is (scale=0.5, "
                 "zero_point=0). Use dequantize(q), or quantize(x, q.qparams)."
             ),
         ),

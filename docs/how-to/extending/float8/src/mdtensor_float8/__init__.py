@@ -11,13 +11,13 @@ float8 = md.DType("float8_e4m3fn", "real floating", 8, ml_dtypes.float8_e4m3fn)
 
 
 class Float8Tensor(md.FloatingTensor, dtype=float8):
-    """Computed in float32 and rounded once; too large becomes NaN."""
+    """8-bit floats, computed in float32 and rounded once; larger numbers become NaN."""
 
     __slots__ = ()
 
 
 class CudaFloat8Tensor(md.FloatingTensor, dtype=float8, device=md.cuda):
-    """`Float8Tensor` in the memory of a GPU."""
+    """A `Float8Tensor` in the memory of a GPU."""
 
     __slots__ = ()
 

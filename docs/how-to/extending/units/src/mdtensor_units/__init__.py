@@ -1,7 +1,8 @@
-"""Quantities: tensors of any type, and the unit that their numbers are in.
+"""Quantities: tensors of any type with the unit of their numbers.
 
-`q1 + q2`, `q1 < q2` and `max(q)` are of one unit, which stays; `q1 * q2`, `q / x` and
-`2 * q` multiply units, and what is no quantity has none.
+`q1 + q2`, `q1 < q2` and `max(q)` need operands in one unit, and a sum or maximum keeps
+it. `q1 * q2`, `q / x` and `2 * q` multiply or divide units; tensors and Python numbers
+count as 1.
 """
 
 from mdtensor_units import methods as methods

@@ -1,6 +1,7 @@
-"""Methods of our operations for quantities: the unit first, then the numbers.
+"""Methods for quantities of the operations of mdtensor.
 
-Each runs its operation again on the tensors inside, whatever their types are.
+Each method computes the unit of the result, and runs the operation again on the tensors
+inside, whatever their types are.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import mdtensor as md
 from mdtensor_units.quantity import Quantity, bare, with_unit
 from mdtensor_units.unit import Unit, common, product, quotient, unit_of
 
-#: What has no unit. A quantity is no tensor, so nothing is taken twice.
+#: Operands without a unit. A quantity is not a tensor, so no pair has two methods.
 Plain = Union[md.Tensor, int, float, complex]
 Operand = Union[Quantity, md.Tensor, int, float, complex]
-#: From operands to the unit of the result; None if it has none.
+#: Returns the unit of the result for operands; None for a result without a unit.
 Rule = Callable[..., Unit | None]
 
 
 def unary(operation: Any, rule: Rule) -> None:
-    """A method for a quantity, whose options are handed on."""
+    """Register a method for a quantity; it passes its options on."""
 
     def deduce(x: Any, **options: Any) -> Any:
         return with_unit(md.infer(operation, x.tensor, **options), rule(x))
@@ -31,14 +32,14 @@ def unary(operation: Any, rule: Rule) -> None:
 
 
 def binary(operation: Any, rule: Rule) -> None:
-    """Methods for a quantity on either side."""
+    """Register methods for a quantity as the left or the right operand."""
 
     def deduce(x1: Any, x2: Any, **options: Any) -> Any:
         found = md.infer(operation, bare(x1), bare(x2), **options)
         return with_unit(found, rule(x1, x2))
 
     def compute(x1: Any, x2: Any, options: dict[str, Any]) -> Any:
-        unit = _checked(operation, rule, x1, x2)
+        unit = _unit_of_result(operation, rule, x1, x2)
         return with_unit(operation(bare(x1), bare(x2), **options), unit)
 
     @md.method(operation, deduce=deduce)
@@ -50,8 +51,8 @@ def binary(operation: Any, rule: Rule) -> None:
         return compute(x1, x2, options)
 
 
-def _checked(operation: Any, rule: Rule, *operands: Any) -> Unit | None:
-    """The unit of the result; an error says of which call it is."""
+def _unit_of_result(operation: Any, rule: Rule, *operands: Any) -> Unit | None:
+    """Return the unit of the result; an error names the call."""
     try:
         return rule(*operands)
     except md.MdtensorError as error:
@@ -60,7 +61,7 @@ def _checked(operation: Any, rule: Rule, *operands: Any) -> Unit | None:
 
 
 def _none(x1: Any, x2: Any) -> None:
-    """Truth values have no unit; what is compared has one."""
+    """Return None as the unit of a comparison, whose operands must have one unit."""
     common(x1, x2)
 
 
@@ -87,6 +88,6 @@ unary(md.getitem, unit_of)
 
 @md.method(md.setitem)
 def setitem(x: Quantity, /, *, key: Any, value: Any) -> Quantity:
-    _checked(md.setitem, common, x, value)
+    _unit_of_result(md.setitem, common, x, value)
     md.setitem(x.tensor, key, bare(value))
     return x

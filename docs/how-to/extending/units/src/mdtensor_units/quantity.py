@@ -1,4 +1,4 @@
-"""The type, and what stands for it where nothing is computed."""
+"""The type of quantities, and their specs for inference."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Quantity(md.Operators):
     """A tensor of numbers in a unit.
 
     Args:
-        values: a tensor, or what `asarray` makes one of.
-        unit: of all its numbers.
+        values: a tensor, or values for `asarray`.
+        unit: the unit of all numbers.
     """
 
     __slots__ = ("tensor", "unit")
-    #: What a call that no method fits suggests.
+    #: The fix in errors of calls that no method fits.
     remedy = "Use q.tensor for the numbers without their unit"
 
     def __init__(self, values: Any, unit: Unit) -> None:
@@ -26,7 +26,7 @@ class Quantity(md.Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the dimensions."""
+        """Return the sizes of the axes."""
         shape: tuple[int, ...] = self.tensor.shape
         return shape
 
@@ -42,7 +42,7 @@ class Quantity(md.Operators):
 
 
 class QuantitySpec(md.TensorSpec):
-    """A quantity without its numbers: what deduction reads and gives."""
+    """A quantity without its numbers, as shape rules take and return it."""
 
     tensor: md.TensorSpec
     unit: Unit
@@ -69,7 +69,7 @@ class QuantitySpec(md.TensorSpec):
 
 
 def with_unit(tensor: Any, unit: Unit | None) -> Any:
-    """A quantity of a tensor; of a spec, the spec of one. Without a unit it is bare."""
+    """Return a quantity, or its spec for a spec; without a unit, the tensor."""
     if unit is None:
         return tensor
     is_spec = isinstance(tensor, md.TensorSpec)
@@ -77,5 +77,5 @@ def with_unit(tensor: Any, unit: Unit | None) -> Any:
 
 
 def bare(x: Any) -> Any:
-    """The tensor, or the spec, inside a quantity; anything else as it is."""
+    """Return the tensor or spec inside a quantity; return anything else unchanged."""
     return getattr(x, "tensor", x)

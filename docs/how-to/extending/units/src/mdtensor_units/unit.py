@@ -8,7 +8,7 @@ import mdtensor as md
 
 
 class UnitError(md.MdtensorError, TypeError):
-    """Units that do not fit each other."""
+    """The units of the operands do not fit together."""
 
 
 class Unit:
@@ -47,10 +47,10 @@ class Unit:
 
 
 def common(x1: object, x2: object) -> Unit:
-    """The unit of both operands; what is no quantity has the unit 1.
+    """Return the unit of both operands; a tensor or number has the unit 1.
 
     Raises:
-        UnitError: they differ.
+        UnitError: the units differ.
     """
     one, other = unit_of(x1), unit_of(x2)
     if one != other:
@@ -59,16 +59,16 @@ def common(x1: object, x2: object) -> Unit:
 
 
 def product(x1: object, x2: object) -> Unit:
-    """The unit of x1 · x2."""
+    """Return the unit of x1 · x2."""
     return unit_of(x1) * unit_of(x2)
 
 
 def quotient(x1: object, x2: object) -> Unit:
-    """The unit of x1 / x2."""
+    """Return the unit of x1 / x2."""
     return unit_of(x1) / unit_of(x2)
 
 
 def unit_of(x: object) -> Unit:
-    """The unit of a quantity; 1 of anything else."""
+    """Return the unit of a quantity, or 1 for anything else."""
     unit = getattr(x, "unit", None)
     return unit if isinstance(unit, Unit) else Unit()
