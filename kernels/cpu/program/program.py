@@ -270,11 +270,6 @@ class Executable:
         return self._layout.size
 
     @property
-    def constant_bytes(self):
-        """Return the bytes of weights, biases, scales and tables."""
-        return self._constants.size
-
-    @property
     def pieces(self):
         """Return into how many pieces each step is cut for threads."""
         counts = [

@@ -75,8 +75,7 @@ NOWHERE, MOST_WORKERS = -1, 1000
 QUEUE_WORDS = THREADS + MOST_WORKERS
 
 # TAKEN holds: job, group (16 bits), pieces taken at the front (12) and the back (12).
-# A group has at most this many pieces, since TAKEN counts them in 12 bits.
-MOST_PIECES = 1 << 12
+# So a group may have 4,095 pieces; a step is cut into far fewer, a few for each thread.
 FRONT, GROUP, NUMBER = 1 << 12, 1 << 24, 1 << 40
 CLOSED = -1
 MOST_JOBS = 1 << 22
