@@ -9,7 +9,6 @@ audits    `Log`, the registry of audits and the audits of dense tensors; add you
 checked   `checked`: the `with` block
 """
 
-from mdtensor.checking import audits as _casts, audits as _integers
 from mdtensor.checking.audits import (
     Case as Case,
     Entry as Entry,
@@ -24,7 +23,5 @@ from mdtensor.checking.checked import (
     is_checked as is_checked,
 )
 
-# The import alone registers the audits.
-del _casts, _integers
 __all__ = ["Case", "Entry", "Headroom", "Log", "Lost", "audit", "checked", "counting"]
 __all__ += ["is_checked"]

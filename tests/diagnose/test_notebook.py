@@ -57,7 +57,9 @@ def test_an_operation_shows_its_methods():
     assert "<p>Return -x." in shown and "neg(x: " in shown
     assert md.neg._repr_html_() == shown, "notebooks are given the function"
     assert repr(md.neg).startswith("<function neg at 0x")
-    assert repr(md.neg.operation).startswith("<mdtensor.dispatch.Operation object at")
+    assert repr(md.neg.operation).startswith(
+        "<mdtensor.dispatch.operation.Operation object at"
+    )
 
 
 def test_every_operation_can_be_shown():

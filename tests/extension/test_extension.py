@@ -186,7 +186,7 @@ def test_packages_keep(rule: house.Rule, name: str) -> None:
         "from mdtensor import nothing_like_it",
         "def f():\n    from mdtensor.promotion.lattice import DEFAULT",
         "import mdtensor as md\nmd.add.operation._methods.clear()",
-        "from mdtensor.extend import number",
+        "from mdtensor.extend import operand_array",
     ],
 )
 def test_a_sin_of_a_stranger_is_found(sin: str, tmp_path: Path) -> None:

@@ -182,8 +182,8 @@ def test_errors_name_the_rules() -> None:
         with pytest.raises(PromotionError) as scalar:
             i8 * 1.5
         assert str(scalar.value) == (
-            "mul(Int8Tensor[4], float) under 'strict': int8 and a Python float have "
-            "no common type. Use astype(x, float32)."
+            "mul(Int8Tensor[4], float) under 'strict': int8 and a Python float "
+            "do not have a common type. Use astype(x, float32)."
         )
     for error in (caught.value, scalar.value):
         for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):

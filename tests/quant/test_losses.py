@@ -270,4 +270,4 @@ def is_refusal(name: str, kind: Any) -> bool:
     """Whether two of these types have no result, with `out=` or without."""
     function = next(f for f, _, _ in ROUNDING if f.operation.name == name)
     method = function.select(*[kind] * len(function.operation.dispatched[:2])).method
-    return "refused" in getattr(method.deduce, "__qualname__", "")
+    return method.is_refusal

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -105,6 +106,7 @@ def test_inputs_lie_beside_an_unreadable_page():
         [sys.executable, "-X", "faulthandler", str(Path(__file__))],
         capture_output=True,
         text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert done.returncode == 0, done.stderr
 

@@ -123,10 +123,10 @@ def test_an_interrupt_that_llvm_dropped_is_one_all_the_same():
 @pytest.fixture
 def shared(copy):
     """The copy with callees reached by symbol, however small."""
-    link = copy / "cpu/link.py"
-    text = link.read_text()
+    jit = copy / "cpu/jit.py"
+    text = jit.read_text()
     assert text.count("LARGE = 8192") == 1
-    link.write_text(text.replace("LARGE = 8192", "LARGE = 0"))
+    jit.write_text(text.replace("LARGE = 8192", "LARGE = 0"))
     return copy
 
 

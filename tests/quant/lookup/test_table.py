@@ -93,7 +93,9 @@ def test_infinities_saturate_and_other_values_are_refused():
         Table(lambda x: "a", grid, grid)
     with pytest.raises(md.OptionError, match="out is a float"):
         Table(lambda x: x, grid, 1.0)
-    with pytest.raises(md.OptionError, match="Use qint8, quint8 or qint16, one"):
+    with pytest.raises(
+        md.OptionError, match="must be a grid of qint8, quint8 or qint16 with one scale"
+    ):
         Table(lambda x: x, QParams([1.0, 2.0], axis=0), grid)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor import OptionError
@@ -81,16 +81,28 @@ def searched(model: Model, samples: list[Any]) -> Search:
     return Search(model.graph, inputs, FOUR_BITS.codes)
 
 
+def in_float64(graph: Graph) -> Graph:
+    """The same graph with constants and input of float64."""
+    constants = {name: md.astype(x, md.float64) for name, x in graph.constants.items()}
+    spec = md.TensorSpec(md.Float64Tensor, graph.inputs["x"].shape)
+    return Graph({"x": spec}, graph.nodes, constants, graph.outputs)
+
+
 @given(seed=st.integers(0, 2**16), large=st.sampled_from([1.0, 8.0, 50.0]))
 @settings(max_examples=8)
+@example(seed=9246, large=50.0)  # sums that cancel, right before tanh
 def test_the_function_stays(seed: int, large: float) -> None:
+    """It stays as close to float64 as before; some of these networks amplify errors."""
     model, samples = network(seed, large)
     graph = scale_channels(searched(model, samples), LAYERS)
+    exact = in_float64(model.graph).run({"x": samples[1].astype(np.float64)})
     for name in ("y", "z"):
-        wanted, found = (
-            np.asarray(g.run({"x": samples[1]})[name]) for g in (model.graph, graph)
+        before, after = (
+            np.abs(np.asarray(g.run({"x": samples[1]})[name]) - np.asarray(exact[name]))
+            for g in (model.graph, graph)
         )
-        np.testing.assert_allclose(found, wanted, atol=2e-6 * np.abs(wanted).max())
+        limit = 2e-6 * np.abs(np.asarray(exact[name])).max()
+        assert after.max() <= 2 * before.max() + limit
 
 
 @given(seed=st.integers(0, 2**16), size=st.sampled_from([None, 4]))

@@ -236,7 +236,7 @@ def test_each_call_reads_how_many_threads_run_it(
 @pytest.mark.skipif(isa.ISA == "generic", reason="there is no other runway")
 def test_a_method_between_steps_runs_on_the_isa_of_its_block(small: Model) -> None:
     def kernels(model: Model) -> Any:
-        with observe.observed() as seen:
+        with observe.observe_kernels() as seen:
             result = shown(model(pixels()))
         return result, [kernel.isa for kernel in seen.kernels]
 

@@ -156,8 +156,16 @@ TEXTS = [
     (md.linear, (Q8, ONE), MIXED),
     (md.add, (Q8, md.astype(ONE, md.complex64)), COMPLEX + NUMBERS_ONLY),
     (md.equal, (1j, Q8), COMPLEX + NUMBERS_ONLY),
-    (md.less, (Q8, 1j), f"{COMPLEX}{WITH} abs(x)."),
-    (md.maximum, (ONE.astype("complex64"), Q8), f"{COMPLEX}{WITH} abs(x)."),
+    (
+        md.less,
+        (Q8, 1j),
+        f"{COMPLEX}Use dequantize(q), and abs(x) of the complex operand.",
+    ),
+    (
+        md.maximum,
+        (ONE.astype("complex64"), Q8),
+        f"{COMPLEX}Use dequantize(q), and abs(x) of the complex operand.",
+    ),
     (md.conv2d, (Q32, ONE > 0), f"{TRUTH}{WITH} astype(x, float32)."),
     (md.matmul, (ONE > 0, Q8), f"{TRUTH}{WITH} astype(x, float32)."),
     (md.mul, (Q32, Q8.codes), CODES_ONLY),
