@@ -3,7 +3,7 @@
 See `steps.py` for codes, ratios and clamps.
 """
 
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class Conv2d(Step):
         bias: int32 [oc], in units of the sum, or None.
         padding: (top, left, bottom, right), filled with x_zero_point.
         ratios: Fraction per output channel, or None for the exact int32 sums.
+        depth: products in a sum, without weights that were added as 0.
     """
 
     def __init__(
@@ -109,10 +110,12 @@ class Conv2d(Step):
         ratios=None,
         zero_point=0,
         clamp=(0, 255),
+        depth=None,
     ):
         self.is_depthwise = is_depthwise(weight, groups)
         assert self.is_depthwise or weight.dtype == np.int8, "weight: int8"
         self.weight_shape = weight.shape
+        self._depth = depth or prod(weight.shape[1:])
         self.window = (weight.shape[2:], stride, padding, dilation)
         self.groups, self.x_zero_point = groups, x_zero_point
         self.kind = interpret.DEPTHWISE if self.is_depthwise else interpret.CONV
@@ -189,8 +192,7 @@ class Conv2d(Step):
 
     def macs(self, shape):
         """Return the multiply-accumulates of one call."""
-        _, per_group, kh, kw = self.weight_shape
-        return int(np.prod(self.output_shape(shape))) * per_group * kh * kw
+        return int(np.prod(self.output_shape(shape))) * self._depth
 
     @property
     def bytes(self):
@@ -273,12 +275,13 @@ class Repeated(Step):
 # 0039).
 def conv2d(weight, bias=None, *, groups=1, **options):
     """Return a `Conv2d` for weights int64 [oc, ic / groups, kh, kw]."""
-    made = weight if is_depthwise(weight, groups) else _whole(weight)
-    if made is not None:
-        return Conv2d(made, bias, groups=groups, **options)
+    if is_depthwise(weight, groups):
+        return Conv2d(weight, bias, groups=groups, **options)
     depth = prod(weight.shape[1:])
-    if weight.shape[1] == 1:
-        weight, groups = _blocks(weight, groups)
+    weight, groups = _blocks(weight, groups)
+    made = _whole(weight)
+    if made is not None:
+        return Conv2d(made, bias, groups=groups, depth=depth, **options)
     places, parts = _parts(weight)
     channels = np.arange(groups * weight.shape[1]).reshape(groups, -1)
     product = Conv2d(parts, bias, groups=groups, **options)
@@ -296,16 +299,22 @@ def linear(weight, bias=None, **options):
 
 
 def _blocks(weight, groups):
-    """Merge groups of one channel into groups of several; return both.
+    """Merge groups of few outputs into larger ones; return the weights and the groups.
 
     The added weights are 0.
     """
-    # A panel of columns takes no longer than a single column.
-    size, outputs = gcd(groups, PANEL), len(weight)
-    places = np.arange(outputs) // (outputs // groups) % size
-    wide = np.zeros((outputs, size, *weight.shape[2:]), weight.dtype)
-    wide[np.arange(outputs), places] = weight[:, 0]
-    return wide, groups // size
+    # A panel of columns takes no longer than a single column, and windows of several
+    # groups are copied at once.
+    outputs = len(weight) // groups
+    sizes = range(1, max(1, PANEL // outputs) + 1)
+    size = max(size for size in sizes if groups % size == 0)
+    if size == 1:
+        return weight, groups
+    rows, inputs = len(weight), weight.shape[1]
+    places = np.arange(rows) // outputs % size
+    wide = np.zeros((rows, size, *weight.shape[1:]), weight.dtype)
+    wide[np.arange(rows), places] = weight
+    return wide.reshape(rows, size * inputs, *weight.shape[2:]), groups // size
 
 
 def _whole(weight):

@@ -1,12 +1,11 @@
-"""Patterns of several nodes that one operation of the library computes.
+"""A pattern of several nodes that one operation of the library computes.
 
-layer norm          written as means, differences and roots
-transposed conv     with windows that touch and do not overlap
+layer norm      written as means, differences and roots
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +13,8 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.extend import normalize_axes, padding4, pair
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
-from mdtensor.quant.model.onnx.qdq import CUTS
+from mdtensor.extend import normalize_axes
+from mdtensor.quant.model.graph import Graph, Node
 
 
 # A layer norm runs in floats as one operation, because its squares would need a grid of
@@ -121,95 +119,3 @@ class _NormMatcher:
         return (
             is_power or is_product or self._arguments_of(value, md.square, 1) == (of,)
         )
-
-
-# If the windows of a transposed convolution touch and do not overlap, each input pixel
-# writes r by r output pixels that nothing else writes: a 1 by 1 convolution computes
-# them as channels, and `pixel_shuffle` moves them to their positions.
-
-#: Options of a 1 by 1 convolution, which reads each pixel by itself.
-PLAIN: dict[str, Any] = {
-    "stride": (1, 1),
-    "padding": (0, 0, 0, 0),
-    "dilation": (1, 1),
-    "groups": 1,
-}
-
-
-# Windows that only touch are a 1x1 convolution, which has kernels and a scale per pixel
-# (decision 0038).
-def replace_conv_transposes(graph: Graph) -> Graph:
-    """Replace transposed convolutions without overlap by a 1x1 one and pixel_shuffle.
-
-    A relu that follows moves between the two.
-    """
-    places = {node.output: [node] for node in graph.nodes}
-    constants = dict(graph.constants)
-    for node in graph.nodes:
-        r = _factor(graph, node)
-        if r:
-            reader = graph.only_consumer(node.output)
-            # A relu next to its layer is part of the layer (`CUTS`); behind the shuffle
-            # it would be an operation of its own.
-            behind = reader if reader and reader.operation in CUTS else None
-            layer, made = _layer(graph, node)
-            constants |= made
-            places[node.output] = []
-            last = behind or node
-            places[last.output] = list(_chain(graph, layer, behind, last.output, r))
-    nodes = tuple(node for chain in places.values() for node in chain)
-    return replace(graph, nodes=nodes, constants=constants).pruned()
-
-
-def _layer(graph: Graph, node: Node) -> tuple[Node, dict[str, Any]]:
-    """Return the 1 by 1 convolution, and its constants by name."""
-    # The name of the output is part of the new names: two layers may share weights.
-    x, w, b = node.inputs
-    names = [None if n is None else graph.fresh(f"{n}.{node.output}") for n in (w, b)]
-    tensors = _weights(*(None if n is None else graph.constants[n] for n in (w, b)))
-    made = {n: t for n, t in zip(names, tensors, strict=True) if n is not None}
-    channels = graph.fresh(f"{node.output}.channels")
-    return Node(node.name, md.conv2d, (x, *names), channels, dict(PLAIN)), made
-
-
-def _chain(
-    graph: Graph, layer: Node, behind: Node | None, output: str, r: int
-) -> Iterator[Node]:
-    """Yield the layer, the relu that follows it if any, and the pixel_shuffle."""
-    yield layer
-    source = layer.output
-    if behind is not None:
-        source = graph.fresh(f"{output}.channels")
-        yield replace(behind, inputs=(layer.output,), output=source)
-    name = fresh_name(f"{layer.name}.pixels", {node.name for node in graph.nodes})
-    yield Node(name, md.pixel_shuffle, (source,), output, {"upscale_factor": r})
-
-
-def _factor(graph: Graph, node: Node) -> int:
-    """Return the upscale factor r of a convolution with this pattern, or 0.
-
-    Its weights are constants, its stride equals its square kernel, and it does not have
-    groups, padding or dilation.
-    """
-    if node.operation is not md.conv_transpose2d or node.options.get("groups", 1) != 1:
-        return 0
-    if not all(x is None or x in graph.constants for x in node.inputs[1:]):
-        return 0
-    kernel = graph.constants[node.inputs[1]].shape[2:]
-    given = node.options
-    fits = pair(given.get("stride", 1), "stride", 1) == kernel == kernel[::-1]
-    fits &= pair(given.get("dilation", 1), "dilation", 1) == (1, 1)
-    fits &= not any(padding4(given.get("padding", 0)))
-    fits &= not any(pair(given.get("output_padding", 0), "output_padding", 0))
-    return int(kernel[0]) if fits else 0
-
-
-def _weights(w: Any, b: Any) -> tuple[Any, Any]:
-    """Return weights [out · r², c, 1, 1] and biases from weights [c, out, r, r]."""
-    c, out, r, _ = w.shape
-    rows = md.reshape(md.permute_dims(w, (1, 2, 3, 0)), (out * r * r, c, 1, 1))
-    if b is None:
-        return rows, None
-    # Each output pixel of a channel adds the same bias.
-    many = md.broadcast_to(md.expand_dims(b, axis=1), (out, r * r))
-    return rows, md.reshape(many, (out * r * r,))

@@ -19,16 +19,19 @@ from mdtensor.errors import GridError
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.onnx.qdq import fold_grids, fold_weights, sign_weights
+from mdtensor.quant.model.passes.convolutions import (
+    fold_pads,
+    join_signals,
+    replace_conv_transposes,
+    widen_signals,
+)
 from mdtensor.quant.model.passes.fold import (
     fold_batch_norms,
     fold_biases,
     fold_factors,
     fold_stored_biases,
 )
-from mdtensor.quant.model.passes.patterns import (
-    name_layer_norms,
-    replace_conv_transposes,
-)
+from mdtensor.quant.model.passes.patterns import name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 
 Rewrite = Callable[[Graph], Graph]
@@ -276,6 +279,9 @@ PASSES: tuple[Rewrite, ...] = (
     fold_constants,
     move_constant_codes,
     drop_identities,
+    fold_pads,
+    widen_signals,
+    join_signals,
     name_linear,
     fold_batch_norms,
     fold_factors,

@@ -58,6 +58,19 @@ def test_conv2d(rng, name, images, bits):
     assert np.array_equal(step(x), want) and np.array_equal(built(x)[0], want)
 
 
+@pytest.mark.parametrize(("groups", "outputs", "merged"), [(12, 24, 3), (6, 18, 3)])
+def test_groups_of_few_outputs_are_merged(rng, groups, outputs, merged):
+    x = rng.integers(0, 256, (2, 6, 5, 24), dtype=np.uint8)
+    weight = rng.integers(-128, 128, (outputs, 24 // groups, 5, 5))
+    bias = rng.integers(-5000, 5000, outputs, dtype=np.int32)
+    options = {"padding": (2, 2, 2, 2), "groups": groups, "x_zero_point": 7}
+    step = conv2d(weight, bias, **options)
+    assert step.groups == merged
+    want = oracle.conv2d_u8s8s32(x, weight, bias, **options)
+    assert np.array_equal(step(x), want)
+    assert step.macs(x.shape) == want.size * weight[0].size
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 3, 5), (1, 2, 2, 5)])
 def test_linear(rng, shape):
     x = rng.integers(0, 256, shape, dtype=np.uint8)

@@ -42,7 +42,18 @@ def names(graph: Graph) -> list[str]:
 FOUND = {
     "plain": (transposed(), ["conv2d", "pixel_shuffle"]),
     "without a bias": (transposed(3, bias=None), ["conv2d", "pixel_shuffle"]),
-    "of one pixel": (transposed(1), ["conv2d", "pixel_shuffle"]),
+    "of one pixel": (transposed(1), ["conv2d"]),
+    "windows that overlap": (transposed(2, stride=1), ["conv2d"]),
+    "windows of other sizes": (
+        transposed((3, 4), stride=2),
+        ["conv2d", "pixel_shuffle", "getitem"],
+    ),
+    "cut": (transposed(2, padding=1), ["conv2d", "pixel_shuffle", "getitem"]),
+    "longer": (
+        transposed(2, output_padding=1),
+        ["conv2d", "pixel_shuffle", "getitem"],
+    ),
+    "in groups": (transposed(2, groups=2), ["conv2d", "pixel_shuffle"]),
     "relu": (transposed(2, md.relu), ["conv2d", "relu", "pixel_shuffle"]),
     "another behind": (transposed(2, md.tanh), ["conv2d", "pixel_shuffle", "tanh"]),
     "a relu beside an output": (
@@ -51,13 +62,9 @@ FOUND = {
     ),
 }
 LEFT = {
-    "windows that overlap": transposed(2, stride=1),
     "windows apart": transposed(2, stride=3),
-    "other windows than squares": transposed((2, 3)),
-    "cut": transposed(2, padding=1),
-    "longer": transposed(2, output_padding=1),
+    "a stride of each axis": transposed((2, 3)),
     "dilated": transposed(2, dilation=2),
-    "in groups": transposed(2, groups=2),
 }
 
 
