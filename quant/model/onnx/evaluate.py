@@ -21,6 +21,7 @@ from mdtensor.quant.dtypes import SYMMETRIC, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.grids import combine
 from mdtensor.quant.model.graph import Node
+from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import ELEMENT_TYPES, Builder, Operator, all_inputs
 from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED, Element, magnitudes
 from mdtensor.quant.model.onnx.operators import READERS
@@ -33,7 +34,7 @@ from mdtensor.quant.model.onnx.operators.windows import (
     conv_options,
     require_window_axes,
 )
-from mdtensor.quant.model.onnx.qdq import UINT8
+from mdtensor.quant.model.onnx.qdq import UINT8, check_zero_points
 from mdtensor.quant.model.onnx.read import (
     apply,
     initial_arrays,
@@ -314,13 +315,13 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
 def _scale_place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
     """Return the scales in input `index`, and where they lie on the first input."""
     scales = np.asarray(g.require_array(op, index, "the scale"))
-    ndim = len(g.shape(op.inputs[0]))
-    if op.get("block_size", 0):
-        axis = op.get("axis", axis) % ndim
-        return {"scale": scales, "axis": axis, "block_size": op.get("block_size")}
-    if scales.size == 1:
+    block, ndim = op.get("block_size", 0), len(g.shape(op.inputs[0]))
+    if scales.size == 1 and not block:
         return {"scale": scales.reshape(())}
-    return {"scale": scales, "axis": op.get("axis", axis) % ndim}
+    require_between(op, block, 0, np.inf, "block_size")
+    axis = normalize_axis(op, op.get("axis", axis), ndim)
+    place = {"scale": scales, "axis": axis}
+    return place | {"block_size": block} if block else place
 
 
 def _zero_points(g: Builder, op: Operator, index: int, place: Place) -> Any:
@@ -328,6 +329,8 @@ def _zero_points(g: Builder, op: Operator, index: int, place: Place) -> Any:
     if not op.input(index):
         return np.zeros((), np.int64)
     given = np.asarray(g.require_array(op, index, "the zero point"))
+    if "scale" in place:
+        check_zero_points(op, np.asarray(place["scale"]), given)
     return given if "axis" in place else given.reshape(-1)[0]
 
 

@@ -20,6 +20,7 @@ from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.exact import steps_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node, infer_spec
+from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
 from mdtensor.quant.qparams import QParams
@@ -99,6 +100,8 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     # QParams stores scales as float64, which is exact for float32.
     scale = given.astype(np.float64)
     zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
+    if op.input(2):
+        check_zero_points(op, scale, zeros)
     if op.input(2) and g.code(op.input(2)) != code:
         raise op.error(
             f"has codes of {QUANTIZED[code]} and a zero point of "
@@ -109,12 +112,28 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     options["narrow_range"] = value in g.narrow
     shape = g.shape(op.inputs[0])
     # A scale of shape (1,) is per tensor, unless the axis in the file has size 1.
-    axis = op.get("axis", 1) % max(len(shape), 1)
-    is_only_channel = op.get("axis") is not None and shape[axis : axis + 1] == (1,)
-    if scale.size > 1 or op.get("block_size", 0) or (scale.ndim and is_only_channel):
-        options |= {"axis": axis, "block_size": op.get("block_size", 0) or None}
+    axis, block = op.get("axis", 1), op.get("block_size", 0)
+    has_axis = op.get("axis") is not None and -len(shape) <= axis < len(shape)
+    is_only_channel = has_axis and shape[axis] == 1
+    if scale.size > 1 or block or (scale.ndim and is_only_channel):
+        axis = normalize_axis(op, axis, len(shape))
+        require_between(op, block, 0, np.inf, "block_size")
+        options |= {"axis": axis, "block_size": block or None}
         return QParams(scale, zeros, **options)
     return QParams(scale.item(), zeros.reshape(-1)[0], **options)
+
+
+def check_zero_points(op: Operator, scale: Any, zeros: Any) -> None:
+    """Require as many zero points as scales.
+
+    Raises:
+        ModelError: there are more or fewer.
+    """
+    if zeros.size != scale.size:
+        raise op.error(
+            f"has {scale.size} scales and {zeros.size} zero points",
+            "Use one zero point for each scale",
+        )
 
 
 #: Operators that only select or move elements, so that the codes stay on their grid.

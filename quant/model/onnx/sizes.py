@@ -8,12 +8,18 @@ in arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
+from mdtensor.quant.model.onnx.axes import (
+    normalize_axes,
+    normalize_axis,
+    normalize_index,
+    require_count,
+)
 from mdtensor.quant.model.onnx.build import (
     Array,
     Builder,
@@ -83,35 +89,66 @@ def _keep(op: Operator, x: Array) -> Array:
 
 
 def _gather(op: Operator, x: Array, indices: Array) -> Array:
-    return np.take(x, indices, axis=op.get("axis", 0))
+    axis = normalize_axis(op, op.get("axis", 0), x.ndim)
+    if indices.size:
+        for extreme in (indices.min(), indices.max()):
+            normalize_index(op, int(extreme), x.shape[axis])
+    return np.take(x, indices, axis=axis)
 
 
 def _concat(op: Operator, *arrays: Array) -> Array:
-    return np.concatenate(arrays, axis=op.get("axis", 0))
+    axis = normalize_axis(op, op.get("axis", 0), arrays[0].ndim)
+    return np.concatenate(arrays, axis=axis)
 
 
 def _squeeze(op: Operator, x: Array, axes: Array | None = None) -> Array:
     given = op.get("axes") if axes is None else axes.tolist()
-    return np.squeeze(x, None if given is None else tuple(given))
+    return np.squeeze(x, None if given is None else normalize_axes(op, given, x.ndim))
 
 
 def _unsqueeze(op: Operator, x: Array, axes: Array | None = None) -> Array:
     given = op.get("axes") if axes is None else axes.tolist()
-    return np.expand_dims(x, tuple(given))
+    return np.expand_dims(x, normalize_axes(op, given, x.ndim + len(given)))
 
 
-def _slice(op: Operator, x: Array, *bounds: Array) -> Array:
-    given = [b.tolist() for b in bounds]
+def _slice(op: Operator, x: Array, *inputs: Array) -> Array:
+    given = [b.tolist() for b in inputs]
     if not given:
         given = [op.get("starts"), op.get("ends")]
         given += [op.get("axes")] if op.get("axes") else []
     starts, ends, *rest = given
-    axes = rest[0] if rest else range(len(starts))
-    steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+    axes, steps = (*rest, None, None)[:2]
     key = [slice(None)] * x.ndim
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+    bounds = checked_bounds(op, x.ndim, starts, ends, axes, steps)
+    for start, end, axis, step in zip(*bounds, strict=True):
         key[axis] = clamp_slice(start, end, step, x.shape[axis])
     return x[tuple(key)]
+
+
+Bounds = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
+
+
+def checked_bounds(
+    op: Operator,
+    rank: int,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Bounds:
+    """Return (starts, ends, axes, steps) of Slice, the axes counted from the front.
+
+    Raises:
+        ModelError: an axis does not exist or is named twice, a step is 0, or their
+            numbers differ.
+    """
+    chosen = axes or range(len(starts))
+    stride = steps or (1,) * len(starts)
+    for given, what in ((ends, "ends"), (chosen, "axes"), (stride, "steps")):
+        require_count(op, given, len(starts), what)
+    if 0 in stride:
+        raise op.error("has a step of 0", "Use a positive or a negative step")
+    return starts, ends, normalize_axes(op, chosen, rank), stride
 
 
 def clamp_slice(start: int, end: int, step: int, size: int) -> slice:

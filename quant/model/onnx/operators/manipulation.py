@@ -10,7 +10,19 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import MdtensorError
-from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
+from mdtensor.quant.model.onnx.axes import (
+    normalize_axes,
+    normalize_axis,
+    normalize_index,
+    require_between,
+    require_count,
+)
+from mdtensor.quant.model.onnx.build import (
+    Builder,
+    Operator,
+    element_type,
+    is_dynamic,
+)
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
@@ -18,7 +30,7 @@ from mdtensor.quant.model.onnx.operators.table import (
     reads,
     require_fixed_shape,
 )
-from mdtensor.quant.model.onnx.sizes import clamp_slice
+from mdtensor.quant.model.onnx.sizes import checked_bounds, clamp_slice
 
 
 @reads("Flatten")
@@ -48,13 +60,17 @@ def _target_shape(g: Builder, op: Operator) -> tuple[int, ...]:
 
 @reads("Transpose")
 def transpose(g: Builder, op: Operator) -> None:
-    axes = op.get("perm") or tuple(range(len(g.shape(op.inputs[0]))))[::-1]
-    g.call(op, md.permute_dims, op.inputs[0], axes=tuple(axes))
+    rank = len(g.shape(op.inputs[0]))
+    axes = op.get("perm") or tuple(range(rank))[::-1]
+    require_count(op, axes, rank, "perm")
+    axes = normalize_axes(op, axes, rank, "perm")
+    g.call(op, md.permute_dims, op.inputs[0], axes=axes)
 
 
 @reads("Concat")
 def concat(g: Builder, op: Operator) -> None:
-    g.call(op, md.concat, *op.inputs, axis=op.get("axis", 1))
+    axis = normalize_axis(op, op.get("axis", 1), len(g.shape(op.inputs[0])))
+    g.call(op, md.concat, *op.inputs, axis=axis)
 
 
 @reads("Squeeze")
@@ -68,6 +84,7 @@ def squeeze(g: Builder, op: Operator) -> None:
                 ", or export it with axes",
             )
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
+    axes = normalize_axes(op, axes, len(g.shape(op.inputs[0])))
     g.call(op, md.squeeze, op.inputs[0], axis=axes)
 
 
@@ -76,8 +93,11 @@ def unsqueeze(g: Builder, op: Operator) -> None:
     rank = len(g.shape(op.inputs[0]))
     axes = axes_of(g, op, 13) or ()
     # Axes count in the result; in ascending order each axis is final when it is added.
-    final = sorted(a % (rank + len(axes)) for a in axes)
+    final = sorted(normalize_axes(op, axes, rank + len(axes)))
     x: Any = op.inputs[0]
+    if not final:
+        identity(g, op)
+        return
     for count, axis in enumerate(final[:-1]):
         x = g.step(op, f"axis{count}", md.expand_dims, x, axis=axis)
     g.call(op, md.expand_dims, x, axis=final[-1])
@@ -113,6 +133,8 @@ def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
     else:
         flat = g.integers(op, 1, "pads")
     axes = g.integers(op, 3, "axes") if op.input(3) else tuple(range(rank))
+    axes = normalize_axes(op, axes, rank)
+    require_count(op, flat, 2 * len(axes), "pads")
     widths = [(0, 0)] * rank
     for axis, before, after in zip(
         axes, flat[: len(axes)], flat[len(axes) :], strict=True
@@ -135,8 +157,8 @@ def tile(g: Builder, op: Operator) -> None:
 
 @reads("Split")
 def split(g: Builder, op: Operator) -> None:
-    axis, shape = op.get("axis", 0), require_fixed_shape(g, op, op.inputs[0])
-    axis %= len(shape)
+    shape = require_fixed_shape(g, op, op.inputs[0])
+    axis = normalize_axis(op, op.get("axis", 0), len(shape))
     ends = np.cumsum([0, *_parts(g, op, shape[axis])]).tolist()
     for index, (start, end) in enumerate(pairwise(ends)):
         key = (slice(None),) * axis + (slice(start, end),)
@@ -147,35 +169,70 @@ def split(g: Builder, op: Operator) -> None:
 
 
 def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
-    """Return the sizes of the parts of Split; the last part may be smaller."""
-    if op.opset < 13 and op.get("split"):
-        return tuple(op.get("split"))
-    if op.opset >= 13 and op.input(1):
-        return g.integers(op, 1, "the sizes")
-    count = int(op.get("num_outputs", len(op.outputs)))
-    part = -(-size // count)
-    return (part,) * (count - 1) + (size - part * (count - 1),)
+    """Return the sizes of the parts of Split; the last part may be smaller.
+
+    Raises:
+        ModelError: the parts are not one for each output, or do not add up to `size`.
+    """
+    count = len(op.outputs)
+    op.require("num_outputs", count)
+    if op.opset < 13 and "split" in op.attributes:
+        parts = tuple(op.get("split"))
+    elif op.opset >= 13 and op.input(1):
+        parts = g.integers(op, 1, "the sizes")
+    else:
+        part = -(-size // count)
+        parts = (part,) * (count - 1) + (size - part * (count - 1),)
+    require_count(op, parts, count, "sizes of its outputs")
+    if min(parts) < 0 or sum(parts) != size:
+        listed = ", ".join(map(str, parts))
+        raise op.error(
+            f"splits an axis of size {size} into parts of {listed}",
+            f"Use sizes from 0 on that add up to {size}",
+        )
+    return parts
 
 
 @reads("DepthToSpace")
 def depth_to_space(g: Builder, op: Operator) -> None:
-    b = op.get("blocksize")
+    b = _block_size(op)
     if op.get("mode", "DCR") == "CRD":
         g.call(op, md.pixel_shuffle, op.inputs[0], upscale_factor=b)
         return
-    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
+    n, c, h, w = _image_shape(g, op)
+    if c % b**2:
+        raise op.error(
+            f"has {c} channels and blocksize={b}", f"Use a multiple of {b**2}"
+        )
     split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
 
 
 @reads("SpaceToDepth")
 def space_to_depth(g: Builder, op: Operator) -> None:
-    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
-    b = op.get("blocksize")
+    n, c, h, w = _image_shape(g, op)
+    b = _block_size(op)
+    if h % b or w % b:
+        raise op.error(f"has images of {h} by {w} and blocksize={b}", "Use multiples")
     is_dcr = op.get("mode", "DCR") == "DCR"
     axes = (0, 3, 5, 1, 2, 4) if is_dcr else (0, 1, 3, 5, 2, 4)
     split = (n, c, h // b, b, w // b, b)
     _regroup(g, op, split, axes, (n, c * b**2, h // b, w // b))
+
+
+def _block_size(op: Operator) -> int:
+    """Return the attribute blocksize, and require a known mode."""
+    op.require("mode", "DCR", "CRD")
+    require_between(op, op.get("blocksize"), 1, 2**31 - 1, "blocksize")
+    return int(op.get("blocksize"))
+
+
+def _image_shape(g: Builder, op: Operator) -> tuple[int, ...]:
+    """Return the four sizes of the first input."""
+    shape = require_fixed_shape(g, op, op.inputs[0])
+    if len(shape) != 4:
+        raise op.error(f"reads a value of rank {len(shape)}", "Use four axes, NCHW")
+    return shape
 
 
 def _regroup(
@@ -223,45 +280,50 @@ def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
         starts, ends = g.integers(op, 1, "starts"), g.integers(op, 2, "ends")
         axes = g.integers(op, 3, "axes") if op.input(3) else None
         steps = g.integers(op, 4, "steps") if op.input(4) else None
-    chosen = [a % rank for a in axes or range(len(starts))]
-    return starts, ends, chosen, steps or (1,) * len(starts)
+    return checked_bounds(op, rank, starts, ends, axes, steps)
 
 
+# `take` and `take_along_axis` count negative indices from the end as ONNX does, and
+# raise for an index outside the axis, at run time too.
 @reads("Gather")
 def gather(g: Builder, op: Operator) -> None:
     """Read Gather; a single known index is basic indexing, which returns a view."""
     x, index = op.inputs[0], op.inputs[1]
-    axis = op.get("axis", 0) % len(g.shape(x))
+    shape = g.shape(x)
+    axis = normalize_axis(op, op.get("axis", 0), len(shape))
     if g.array(index) is not None and not g.shape(index):
         place = int(g.require_array(op, 1, "the index"))
+        if shape[axis] >= 0:
+            place = normalize_index(op, place, shape[axis])
         g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
         return
-    shape = g.shape(x)
-    front = _from_front(g, op, shape[axis])
+    _check_indices(g, op, shape[axis])
     if len(g.shape(index)) == 1:
-        g.call(op, md.take, x, front, axis=axis)
+        g.call(op, md.take, x, index, axis=axis)
         return
     chosen = require_fixed_shape(g, op, index)
-    flat = g.step(op, "flat", md.reshape, front, shape=(-1,))
+    flat = g.step(op, "flat", md.reshape, index, shape=(-1,))
     taken = g.step(op, "taken", md.take, x, flat, axis=axis)
     target = shape[:axis] + chosen + shape[axis + 1 :]
     g.call(op, md.reshape, taken, shape=target)
 
 
-def _from_front(g: Builder, op: Operator, size: int) -> str:
-    """Return the indices in input 1, with negative ones counted from the front."""
-    if size < 0:
-        raise op.size_error("picks from a dynamic size")
-    index = op.inputs[1]
-    is_behind = g.step(op, "is_behind", md.less, index, 0)
-    shifted = g.step(op, "shifted", md.add, index, size)
-    return g.step(op, "front", md.where, is_behind, shifted, index)
+def _check_indices(g: Builder, op: Operator, size: int) -> None:
+    """Raise for an index of input 1 outside an axis, if the file fixes both."""
+    known = g.array(op.inputs[1])
+    if known is None or is_dynamic(known) or size < 0 or not known.size:
+        return
+    for extreme in (known.min(), known.max()):
+        normalize_index(op, int(extreme), size)
 
 
 @reads("GatherElements")
 def gather_elements(g: Builder, op: Operator) -> None:
-    x, axis = op.inputs[0], op.get("axis", 0)
-    index, size = _from_front(g, op, g.shape(x)[axis]), g.shape(op.inputs[1])
+    x, index = op.inputs[0], op.inputs[1]
+    shape, size = g.shape(x), g.shape(index)
+    axis = normalize_axis(op, op.get("axis", 0), len(shape))
+    require_count(op, size, len(shape), "the shape of its indices")
+    _check_indices(g, op, shape[axis])
     # The indices may cover only the first elements of the other axes.
     kept = [slice(0, n) for n in size]
     kept[axis] = slice(None)
@@ -289,7 +351,7 @@ def one_hot(g: Builder, op: Operator) -> None:
         for place, name in enumerate(("off", "on"))
     )
     ndim = len(g.shape(op.inputs[0])) + 1
-    axis = op.get("axis", -1) % ndim
+    axis = normalize_axis(op, op.get("axis", -1), ndim)
     index = g.step(op, "whole", md.astype, op.inputs[0], md.int64, casting="saturate")
     is_behind = g.step(op, "is_behind", md.less, index, 0)
     shifted = g.step(op, "shifted", md.add, index, depth)
@@ -309,7 +371,12 @@ def top_k(g: Builder, op: Operator) -> None:
         if op.opset >= 10
         else op.get("k")
     )
-    axis = op.get("axis", -1) % len(g.shape(x))
+    shape = g.shape(x)
+    axis = normalize_axis(op, op.get("axis", -1), len(shape))
+    # `take` of more places than there are would give fewer, so the size must be known.
+    if shape[axis] < 0:
+        raise op.size_error("selects from an axis of dynamic size")
+    require_between(op, k, 0, shape[axis], "k")
     is_descending = bool(op.get("largest", 1))
     order = g.step(op, "order", md.argsort, x, axis=axis, descending=is_descending)
     key = (slice(None),) * axis + (slice(0, k),)
@@ -350,6 +417,10 @@ def identity(g: Builder, op: Operator) -> None:
 def dropout(g: Builder, op: Operator) -> None:
     if op.input(2) and bool(g.require_array(op, 2, "training_mode")):
         raise op.error("is in training mode", "Export the model for inference")
+    ratio = op.get("ratio", 0.5) if op.opset < 12 else number(g, op, 1, "the ratio")
+    # Inference does not use the ratio, but ONNX allows only these.
+    if ratio is not None and not 0 <= ratio < 1:
+        raise op.error(f"has ratio={ratio}", "Use a ratio from 0 to below 1")
     identity(g, op)
     x = op.inputs[0]
     g.call_output(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)

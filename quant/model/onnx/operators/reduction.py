@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor.quant.model.onnx.axes import normalize_axes, normalize_axis
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
@@ -71,7 +72,8 @@ def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
 
 def _reduction_options(g: Builder, op: Operator) -> dict[str, Any]:
     """Return the axes of a reduction, and whether they stay with size 1."""
-    axes = axes_of(g, op, AXES_INPUT.get(op.kind, 18)) or None
+    given = axes_of(g, op, AXES_INPUT.get(op.kind, 18)) or ()
+    axes = normalize_axes(op, given, len(g.shape(op.inputs[0]))) or None
     if axes is None and op.get("noop_with_empty_axes", 0):
         axes = ()
     return {"axis": axes, "keepdims": bool(op.get("keepdims", 1))}
@@ -101,7 +103,8 @@ def reduce_log_sum_exp(g: Builder, op: Operator) -> None:
 @reads(*EXTREMES)
 def extreme(g: Builder, op: Operator) -> None:
     """Read ArgMax or ArgMin."""
-    x, axis = op.inputs[0], op.get("axis", 0)
+    x = op.inputs[0]
+    axis = normalize_axis(op, op.get("axis", 0), len(g.shape(x)))
     options = {"axis": axis, "keepdims": bool(op.get("keepdims", 1))}
     if not op.get("select_last_index", 0):
         g.call(op, EXTREMES[op.kind], x, **options)
@@ -115,7 +118,8 @@ def extreme(g: Builder, op: Operator) -> None:
 @reads(*SCANS)
 def scan(g: Builder, op: Operator) -> None:
     """Read CumSum or CumProd."""
-    x, axis = op.inputs[0], int(number(g, op, 1, "the axis"))
+    x, ndim = op.inputs[0], len(g.shape(op.inputs[0]))
+    axis = normalize_axis(op, int(number(g, op, 1, "the axis")), ndim)
     options = {"axis": axis, "dtype": g.specs[str(x)].dtype}
     is_reverse, is_exclusive = op.get("reverse", 0), bool(op.get("exclusive", 0))
     if is_reverse:
@@ -125,9 +129,8 @@ def scan(g: Builder, op: Operator) -> None:
     )
     # An exclusive scan does not count the element itself: drop the last total.
     if is_exclusive:
-        ndim = len(g.shape(x))
         key = [slice(None)] * ndim
-        key[axis % ndim] = slice(0, -1)
+        key[axis] = slice(0, -1)
         found = g.step(op, "before", md.getitem, found, key=tuple(key))
     if is_reverse:
         g.call(op, md.flip, found, axis=axis)
@@ -146,8 +149,9 @@ def softmax(g: Builder, op: Operator) -> None:
     """Read Softmax, LogSoftmax or Hardmax."""
     x = op.inputs[0]
     shape = g.shape(x)
-    axis = op.get("axis", 1 if op.opset < 13 else -1)
-    if op.opset >= 13 or axis in (-1, len(shape) - 1):
+    default = 1 if op.opset < 13 else -1
+    axis = normalize_axis(op, op.get("axis", default), len(shape))
+    if op.opset >= 13 or axis == len(shape) - 1:
         _softmax_along(g, op, x, axis, g.call)
         return
     # Before opset 13, all axes from `axis` on form one distribution.
@@ -165,7 +169,7 @@ def _softmax_along(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any
         return add(op, SOFTMAXES[op.kind], x, axis=axis)
     first = g.step(op, "first", md.argmax, x, axis=axis, keepdims=True)
     shape = require_fixed_shape(g, op, x)
-    along = [-1 if i == axis % len(shape) else 1 for i in range(len(shape))]
+    along = [-1 if i == axis else 1 for i in range(len(shape))]
     places = np.arange(shape[axis]).reshape(along)
     at = g.new_constant(op, "places", places)
     is_first = g.step(op, "is_first", md.equal, first, at)
@@ -185,7 +189,7 @@ def batch_norm(g: Builder, op: Operator) -> None:
 def layer_norm(g: Builder, op: Operator) -> None:
     x, weight, bias = op.inputs[0], op.inputs[1], op.input(2)
     eps, shape = op.get("epsilon", 1e-5), require_fixed_shape(g, op, x)
-    first = op.get("axis", -1) % len(shape)
+    first = normalize_axis(op, op.get("axis", -1), len(shape))
     g.call(op, md.layer_norm, x, weight, bias, normalized_shape=shape[first:], eps=eps)
     if len(op.outputs) == 1:
         return
@@ -203,7 +207,7 @@ def layer_norm(g: Builder, op: Operator) -> None:
 def rms_norm(g: Builder, op: Operator) -> None:
     x, eps = op.inputs[0], op.get("epsilon", 1e-5)
     shape = require_fixed_shape(g, op, x)
-    over = shape[op.get("axis", -1) % len(shape) :]
+    over = shape[normalize_axis(op, op.get("axis", -1), len(shape)) :]
     g.call(op, md.rms_norm, x, op.inputs[1], normalized_shape=over, eps=eps)
 
 
@@ -226,8 +230,10 @@ def group_norm(g: Builder, op: Operator) -> None:
 @reads("LpNormalization")
 def lp_norm(g: Builder, op: Operator) -> None:
     """Read LpNormalization: x / norm, and 0 where the norm is 0."""
-    x, axis = op.inputs[0], op.get("axis", -1)
+    x = op.inputs[0]
+    axis = normalize_axis(op, op.get("axis", -1), len(g.shape(x)))
     options = {"axis": axis, "keepdims": True}
+    op.require("p", 2, 1)
     if op.get("p", 2) == 1:
         norm = g.step(op, "norm", md.sum, g.step(op, "abs", md.abs, x), **options)
     else:
@@ -240,8 +246,9 @@ def lp_norm(g: Builder, op: Operator) -> None:
 
 @reads("MeanVarianceNormalization")
 def mean_variance_norm(g: Builder, op: Operator) -> None:
-    options = {"axis": op.get("axes", (0, 2, 3)), "keepdims": True}
     x = op.inputs[0]
+    axes = normalize_axes(op, op.get("axes", (0, 2, 3)), len(g.shape(x)))
+    options: dict[str, Any] = {"axis": axes, "keepdims": True}
     centered = g.step(op, "off", md.sub, x, g.step(op, "mean", md.mean, x, **options))
     spread = g.step(op, "std", md.std, x, **options)
     # The constant of ONNX's definition, which keeps the divisor above 0.

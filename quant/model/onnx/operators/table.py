@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from mdtensor.quant.model.onnx.axes import normalize_axis
 from mdtensor.quant.model.onnx.build import Builder, Operator
 
 Reader = Callable[[Builder, Operator], None]
@@ -42,7 +43,7 @@ def number(g: Builder, op: Operator, index: int, what: str) -> Any:
 
 def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int]:
     """Return the shape with two axes: the product up to `axis`, and the rest."""
-    at = axis % len(shape) if axis < 0 else axis
+    at = normalize_axis(op, axis, len(shape), past=1)
     rows, columns = shape[:at], shape[at:]
     if -1 not in columns:
         return (-1 if -1 in rows else prod(rows)), prod(columns)

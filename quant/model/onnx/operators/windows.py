@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import floor, lcm
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mdtensor as md
+from mdtensor.quant.model.onnx.axes import (
+    normalize_axes,
+    require_between,
+    require_count,
+)
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
@@ -29,9 +35,9 @@ def conv(g: Builder, op: Operator) -> None:
 
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     """Return the options of a convolution with the weights called `w`."""
-    kernel = g.shape(w)[2:]
+    kernel = _kernel_of(g, op, w)
     stride, dilation = (
-        tuple(op.get(name, (1,) * len(kernel))) for name in ("strides", "dilations")
+        _per_axis(op, name, kernel) for name in ("strides", "dilations")
     )
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
@@ -40,6 +46,31 @@ def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
         "dilation": _scalar_or_pair(dilation),
         "groups": op.get("group", 1),
     }
+
+
+def _kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
+    """Return the window of the weights called `w`.
+
+    Raises:
+        ModelError: the attribute kernel_shape is another one.
+    """
+    kernel = g.shape(w)[2:]
+    stated = tuple(op.get("kernel_shape", kernel))
+    if stated != kernel:
+        raise op.error(
+            f"has kernel_shape={stated} and weights of shape {g.shape(w)}",
+            "Export it again",
+        )
+    return kernel
+
+
+def _per_axis(
+    op: Operator, name: str, kernel: tuple[int, ...], default: int = 1
+) -> tuple[int, ...]:
+    """Return an attribute with one number for each axis of the window."""
+    given = tuple(op.get(name, (default,) * len(kernel)))
+    require_count(op, given, len(kernel), name)
+    return given
 
 
 def require_window_axes(op: Operator, kernel: Any, known: Any) -> int:
@@ -64,10 +95,13 @@ def _padding(
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     nothing = (0, 0) * len(stride)
     if kind == "NOTSET":
-        return tuple(op.get("pads", nothing))
+        pads = tuple(op.get("pads", nothing))
+        require_count(op, pads, len(nothing), "pads")
+        return pads
     if kind == "VALID":
         return nothing
     sizes = g.shape(op.inputs[0])[2:]
+    require_count(op, sizes, len(stride), "the sizes of its images")
     if min(sizes) < 0:
         raise op.size_error(f"has auto_pad={kind} on a dynamic size")
     # SAME: the result has size n / stride, rounded up.
@@ -95,12 +129,9 @@ def average_pool(g: Builder, op: Operator) -> None:
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     """Read a pool with the operation for its number of axes."""
     kernel = tuple(op.get("kernel_shape", ()))
-    operation, ones = (
-        operations[require_window_axes(op, kernel, operations)],
-        (1,) * len(kernel),
-    )
-    op.require("dilations", ones)
-    stride = tuple(op.get("strides", ones))
+    operation = operations[require_window_axes(op, kernel, operations)]
+    op.require("dilations", (1,) * len(kernel))
+    stride = _per_axis(op, "strides", kernel)
     g.call(
         op,
         operation,
@@ -126,17 +157,18 @@ def conv_transpose(g: Builder, op: Operator) -> None:
         raise op.error("has an output_shape", "Export it with pads instead")
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
     require_window_axes(op, g.shape(w)[2:], (2,))
+    kernel = _kernel_of(g, op, w)
     g.call(
         op,
         md.conv_transpose2d,
         x,
         w,
         b,
-        stride=tuple(op.get("strides", (1, 1))),
-        padding=tuple(op.get("pads", (0, 0, 0, 0))),
-        output_padding=tuple(op.get("output_padding", (0, 0))),
+        stride=_per_axis(op, "strides", kernel),
+        padding=_padding(g, op, kernel, (1, 1)),
+        output_padding=_per_axis(op, "output_padding", kernel, 0),
         groups=op.get("group", 1),
-        dilation=tuple(op.get("dilations", (1, 1))),
+        dilation=_per_axis(op, "dilations", kernel),
     )
 
 
@@ -182,20 +214,24 @@ class Axis:
 
 
 #: The old coordinate of new index i, by coordinate_transformation_mode.
-PLACES: Mapping[str, Callable[[Axis, int], Fraction]] = {
+Place = Callable[[Axis, int], Fraction]
+PLACES: Mapping[str, Place] = {
     "half_pixel": Axis.half_pixel,
     "pytorch_half_pixel": Axis.pytorch_half_pixel,
     "align_corners": Axis.align_corners,
     "asymmetric": Axis.asymmetric,
     "half_pixel_symmetric": Axis.half_pixel_symmetric,
 }
-#: Rounding of an old coordinate to an index, by nearest_mode.
-NEAREST: Mapping[str, Callable[[Fraction], int]] = {
-    "round_prefer_floor": lambda place: ceil(place - HALF),
-    "round_prefer_ceil": lambda place: floor(place + HALF),
-    "floor": floor,
-    "ceil": ceil,
+#: Rounding of an old coordinate to an index, by nearest_mode: added first, then
+#: rounded up instead of down.
+NEAREST: Mapping[str, tuple[Fraction, bool]] = {
+    "round_prefer_floor": (-HALF, True),
+    "round_prefer_ceil": (HALF, False),
+    "floor": (Fraction(0), False),
+    "ceil": (Fraction(0), True),
 }
+#: The largest size of an axis.
+LARGEST = 2**63 - 1
 
 
 @reads("Resize")
@@ -216,9 +252,8 @@ def resize(g: Builder, op: Operator) -> None:
             "Export it with sizes instead of scales",
         )
     if mode == "nearest":
-        place = PLACES[kind]
-        nearest = NEAREST[op.get("nearest_mode", "round_prefer_floor")]
-        _take(g, op, axes, lambda axis, i: nearest(place(axis, i)))
+        rounding = op.get("nearest_mode", "round_prefer_floor")
+        _take(g, op, axes, PLACES[kind], lambda axis: rounding)
     else:
         _interpolate(g, op, axes, MODES[mode])
 
@@ -231,35 +266,38 @@ def upsample(g: Builder, op: Operator) -> None:
     if scales is None:
         scales = g.require_array(op, 1, "the scales").reshape(-1).tolist()
     shape = require_fixed_shape(g, op, op.inputs[0])
-    axes = _axes_of_scales(shape, range(len(shape)), scales)
-    _take(
-        g, op, axes, lambda axis, i: _rounding_before_11(op, axis)(axis.asymmetric(i))
-    )
+    axes = _axes_of_scales(op, shape, range(len(shape)), scales)
+    _take(g, op, axes, Axis.asymmetric, lambda axis: _rounding_before_11(op, axis))
 
 
-def _rounding_before_11(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
-    """Return the rounding to the nearest index before nearest_mode existed.
+def _rounding_before_11(op: Operator, axis: Axis) -> str:
+    """Return the nearest_mode before that attribute existed.
 
     Resize rounds up where the axis shrinks, otherwise down.
 
     Source: ONNX's test_resize_downsample_nearest of opset 10; ONNX Runtime.
     """
-    return ceil if op.kind == "Resize" and axis.scale < 1 else floor
+    return "ceil" if op.kind == "Resize" and axis.scale < 1 else "floor"
 
 
 def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
     """Return the axes that Resize names, by default all, with sizes and scales."""
     shape = require_fixed_shape(g, op, op.inputs[0])
-    named = [axis % len(shape) for axis in op.get("axes", range(len(shape)))]
+    named = normalize_axes(op, op.get("axes", range(len(shape))), len(shape))
     scales = (
         [] if op.input(2) is None else g.require_array(op, 2, "the scales").tolist()
     )
     if scales:
-        return _axes_of_scales(shape, named, scales)
+        return _axes_of_scales(op, shape, named, scales)
     sizes = g.integers(op, 3, "the sizes")
+    require_count(op, sizes, len(named), "sizes")
+    for axis, n in zip(named, sizes, strict=True):
+        require_between(op, n, 0, LARGEST, "a size")
+        require_between(op, shape[axis], 1, LARGEST, "an old size")
     pairs = [
         (axis, Fraction(n, shape[axis])) for axis, n in zip(named, sizes, strict=True)
     ]
+    op.require("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     policy = op.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return {a: Axis(shape[a], int(s * shape[a]), s) for a, s in pairs}
@@ -268,24 +306,53 @@ def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
     return {a: Axis(shape[a], floor(scale * shape[a] + HALF), scale) for a in named}
 
 
-def _axes_of_scales(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
+def _axes_of_scales(
+    op: Operator, shape: tuple[int, ...], axes: Any, scales: Any
+) -> dict[int, Axis]:
     """Return the axes with the sizes that the scales give."""
+    require_count(op, scales, len(axes), "scales")
     found = {}
     for axis, given in zip(axes, scales, strict=True):
+        # NaN fails too; a scale of 0 would be a division by 0.
+        if not 0 < given < np.inf:
+            raise op.error(f"has a scale of {given}", "Use positive finite scales")
         scale = Fraction(given)
-        found[axis] = Axis(shape[axis], floor(shape[axis] * scale), scale)
+        new = floor(shape[axis] * scale)
+        require_between(op, new, 0, LARGEST, "a size")
+        found[axis] = Axis(shape[axis], new, scale)
     return found
 
 
+def nearest_places(axis: Axis, place: Place, rounding: str) -> npt.NDArray[np.int64]:
+    """Return the old index for each new index of an axis, in exact arithmetic."""
+    if not axis.new:
+        return np.zeros(0, np.int64)
+    # Old coordinates are linear in the new index: (first + step * i) / common.
+    start, second = place(axis, 0), place(axis, 1)
+    shift, is_up = NEAREST[rounding]
+    common = lcm((start + shift).denominator, (second - start).denominator)
+    first, step = int((start + shift) * common), int((second - start) * common)
+    # Python integers where those of 64 bits would overflow.
+    is_short = abs(first) + abs(step) * axis.new < 2**62 and common < 2**62
+    indices = np.arange(axis.new, dtype=np.int64 if is_short else object)
+    numerators = indices * step + first
+    found = -(-numerators // common) if is_up else numerators // common
+    return np.clip(found, 0, axis.old - 1).astype(np.int64)
+
+
 def _take(
-    g: Builder, op: Operator, axes: dict[int, Axis], nearest: Callable[[Axis, int], int]
+    g: Builder,
+    op: Operator,
+    axes: dict[int, Axis],
+    place: Place,
+    rounding: Callable[[Axis], str],
 ) -> None:
     """Take the nearest elements along each axis that changes."""
     x: Any = op.inputs[0]
     for number, axis in axes.items():
-        places = [min(max(nearest(axis, i), 0), axis.old - 1) for i in range(axis.new)]
-        if places != list(range(axis.old)):
-            at = g.new_constant(op, f"places{number}", np.array(places))
+        places = nearest_places(axis, place, rounding(axis))
+        if axis.new != axis.old or (places != np.arange(axis.old)).any():
+            at = g.new_constant(op, f"places{number}", places)
             x = g.step(op, f"axis{number}", md.take, x, at, axis=number)
     # `call` must write the output, also if all axes keep their size.
     g.call(op, md.astype, x, g.specs[x].dtype)

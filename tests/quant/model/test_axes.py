@@ -1,0 +1,224 @@
+"""Axes and indices of every operator: what ONNX allows, and nothing else."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import mdtensor as md
+from mdtensor.errors import ModelError
+from mdtensor.quant import onnx_backend
+from mdtensor.quant.model.model import load
+from mdtensor.quant.model.onnx.axes import (
+    normalize_axes,
+    normalize_axis,
+    normalize_index,
+    require_between,
+    require_count,
+)
+from mdtensor.quant.model.onnx.build import Operator
+
+RANK, SHAPE = 3, (2, 3, 4)
+X = np.arange(24, dtype=np.float32).reshape(SHAPE)
+INTS = np.int64
+OP = Operator("Gather", "here", ("x",), ("y",), {}, 17)
+
+
+def of_size(axis: int) -> int:
+    """The size of an axis that may not exist."""
+    return SHAPE[axis % RANK]
+
+
+# For each operator: its attributes and constant inputs with one axis; the operator set.
+ATTRIBUTE: dict[str, tuple[Any, Any, int]] = {
+    "ArgMax": (lambda a: {"axis": a}, lambda a: {}, 17),
+    "ArgMin": (lambda a: {"axis": a, "select_last_index": 1}, lambda a: {}, 17),
+    "Concat": (lambda a: {"axis": a}, lambda a: {"z": X}, 17),
+    "Gather": (lambda a: {"axis": a}, lambda a: {"i": INTS([0, -1])}, 17),
+    "GatherElements": (
+        lambda a: {"axis": a},
+        lambda a: {"i": np.zeros(SHAPE, INTS)},
+        17,
+    ),
+    "Hardmax": (lambda a: {"axis": a}, lambda a: {}, 17),
+    "LayerNormalization": (
+        lambda a: {"axis": a},
+        lambda a: {"w": np.ones(SHAPE[a % RANK :], np.float32)},
+        17,
+    ),
+    "LogSoftmax": (lambda a: {"axis": a}, lambda a: {}, 17),
+    "LpNormalization": (lambda a: {"axis": a}, lambda a: {}, 17),
+    "RMSNormalization": (
+        lambda a: {"axis": a},
+        lambda a: {"w": np.ones(SHAPE[a % RANK :], np.float32)},
+        23,
+    ),
+    "ReduceMean": (lambda a: {"axes": [a]}, lambda a: {}, 17),
+    "ReduceSum": (lambda a: {}, lambda a: {"a": INTS([a])}, 17),
+    "Resize": (
+        lambda a: {"axes": [a], "mode": "nearest"},
+        lambda a: {"roi": "", "s": np.float32([2])},
+        18,
+    ),
+    "Slice": (
+        lambda a: {},
+        lambda a: {"b": INTS([1]), "e": INTS([2]), "a": INTS([a])},
+        17,
+    ),
+    "Softmax": (lambda a: {"axis": a}, lambda a: {}, 17),
+    "Split": (
+        lambda a: {"axis": a},
+        lambda a: {"p": INTS([1, of_size(a) - 1])},
+        17,
+    ),
+    "TopK": (lambda a: {"axis": a}, lambda a: {"k": INTS([1])}, 17),
+    "CumSum": (lambda a: {"exclusive": 1}, lambda a: {"a": INTS(a)}, 17),
+    "Pad": (
+        lambda a: {},
+        lambda a: {"p": INTS([1, 0]), "v": np.float32(7), "a": INTS([a])},
+        18,
+    ),
+}
+WIDER = {  # the axis counts in the result, which has one more
+    "OneHot": (
+        lambda a: {"axis": a},
+        lambda a: {"d": INTS([4]), "v": np.float32([0, 1])},
+        17,
+    ),
+    "Unsqueeze": (lambda a: {}, lambda a: {"a": INTS([a])}, 17),
+}
+CASES = [
+    *((kind, parts, range(-RANK, RANK)) for kind, parts in ATTRIBUTE.items()),
+    *((kind, parts, range(-RANK - 1, RANK + 1)) for kind, parts in WIDER.items()),
+    ("Flatten", (lambda a: {"axis": a}, lambda a: {}, 17), range(-RANK, RANK + 1)),
+]
+
+
+@pytest.mark.parametrize(("kind", "parts", "allowed"), CASES, ids=lambda c: str(c)[:20])
+def test_every_axis(
+    kind: str, parts: Any, allowed: range, make_model: Any, onnxruntime_of: Any
+) -> None:
+    """Allowed ones give what ONNX Runtime gives; others name the node and the axis."""
+    attributes, constants, opset = parts
+    for axis in range(-2 * RANK - 2, 2 * RANK + 3):
+        given = constants(axis)
+        names = ["x", *(n if not isinstance(c, str) else "" for n, c in given.items())]
+        outputs = ["y", "more"] if kind in ("Split", "TopK") else ["y"]
+        node = helper.make_node(kind, names, outputs, "here", **attributes(axis))
+        arrays = {n: c for n, c in given.items() if not isinstance(c, str)}
+        path = make_model([node], {"x": SHAPE}, arrays, opset=opset)
+        if axis in allowed:
+            found = np.asarray(load(path)(X))
+            # ONNX Runtime has no OneHot of floats, and of ArgMax the file says float.
+            if kind not in ("ArgMax", "ArgMin", "OneHot"):
+                wanted = onnxruntime_of(path, {"x": X})[0]
+                np.testing.assert_allclose(found, wanted, rtol=1e-5)
+            continue
+        with pytest.raises(ModelError, match=rf"'here'.*{axis}"):
+            load(path)
+        with pytest.raises(ModelError, match="'here'"):
+            onnx_backend.run_node(node, [X, *arrays.values()], opset_version=opset)
+
+
+@pytest.mark.parametrize("kind", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize("axis", range(-5, 6))
+def test_the_axis_of_scales(kind: str, axis: int, make_model: Any) -> None:
+    count = of_size(axis)
+    node = helper.make_node(kind, ["x", "s"], ["y"], "here", axis=axis)
+    end = helper.make_node("DequantizeLinear", ["y", "s"], ["z"], "end", axis=axis)
+    constants = {"s": np.full(count, 0.5, np.float32)}
+    inputs: dict[str, Any] = {"x": SHAPE}
+    nodes, output = [node, end], "z"
+    if kind == "DequantizeLinear":
+        constants["x"], inputs = np.ones(SHAPE, np.uint8), {}
+        nodes, output = [node], "y"
+    path = make_model(nodes, inputs, constants, (output,))
+    if -RANK <= axis < RANK:
+        load(path)
+        return
+    with pytest.raises(ModelError, match=f"'here' has axis={axis} for a value of rank"):
+        load(path)
+    x = constants.get("x", X)
+    with pytest.raises(ModelError, match=f"has axis={axis} for a value of rank 3"):
+        onnx_backend.run_node(node, [x, constants["s"]], opset_version=21)
+
+
+def test_one_scale_does_not_need_its_axis(make_model: Any) -> None:
+    """ONNX ignores the axis then, so files of vectors may state any."""
+    node = helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=7)
+    add = helper.make_node("Add", ["x", "d"], ["y"])
+    constants = {"w": np.int8([1, 2]), "s": np.float32(0.5)}
+    model = load(make_model([node, add], {"x": (2,)}, constants))
+    assert model(np.zeros(2, np.float32)).tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherElements"])
+def test_every_index_at_run_time(kind: str, make_model: Any) -> None:
+    """Below -size a second wrap would pick an element that nobody asked for."""
+    node = helper.make_node(kind, ["e", "i"], ["y"], axis=0)
+    numbers = np.arange(5, dtype=np.float32)
+    path = make_model([node], {"i": (7, (2,))}, {"e": numbers})
+    model = load(path)
+    for index in range(-11, 12):
+        given = INTS([0, index])
+        if -5 <= index < 5:
+            assert model(given).tolist() == [0, numbers[index]]
+            continue
+        with pytest.raises(md.BoundsError, match="Indices go from -5 to 4"):
+            model(given)
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherElements"])
+@pytest.mark.parametrize("index", [-6, 5, -(2**63), 2**63 - 1])
+def test_an_index_in_the_file(kind: str, index: int, make_model: Any) -> None:
+    node = helper.make_node(kind, ["x", "i"], ["y"], "here", axis=0)
+    path = make_model([node], {"x": (5,)}, {"i": INTS([0, index])})
+    with pytest.raises(ModelError, match=f"'here' has index {index} for a value of si"):
+        load(path)
+
+
+def test_gather_picks_from_an_axis_of_dynamic_size(make_model: Any) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"])
+    model = load(make_model([node], {"x": ("n",), "i": (7, (2,))}))
+    x = np.arange(5, dtype=np.float32)
+    assert model({"x": x, "i": INTS([-5, 4])}).tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("count", range(-2, 7))
+def test_the_k_of_top_k(count: int, make_model: Any) -> None:
+    node = helper.make_node("TopK", ["x", "k"], ["y", "at"], "here")
+    path = make_model([node], {"x": (4,)}, {"k": INTS([count])})
+    if 0 <= count <= 4:
+        assert load(path)(np.arange(4, dtype=np.float32)).shape == (count,)
+        return
+    with pytest.raises(ModelError, match=f"'here' has k={count}. Use one from 0 to 4"):
+        load(path)
+
+
+def test_axes_and_indices_are_counted_from_the_front() -> None:
+    for size in range(4):
+        for number in range(-6, 7):
+            exists = -size <= number < size
+            for count in (normalize_axis, normalize_index):
+                if exists:
+                    assert count(OP, number, size) == range(size)[number]
+                else:
+                    with pytest.raises(
+                        ModelError, match=f"Gather 'here' has .*{number}"
+                    ):
+                        count(OP, number, size)
+    assert normalize_axis(OP, 2, 2, past=1) == 2
+    assert normalize_axes(OP, (2, -3), 3) == (2, 0)
+    with pytest.raises(ModelError, match="names an axis twice"):
+        normalize_axes(OP, (1, -2), 3)
+
+
+def test_counts_and_limits() -> None:
+    require_count(OP, (1, 2), 2, "pads")
+    with pytest.raises(ModelError, match="has 2 numbers as pads, expected 4"):
+        require_count(OP, (1, 2), 4, "pads")
+    require_between(OP, 4, 0, 4, "k")
+    for value in (-1, 5, float("nan")):
+        with pytest.raises(ModelError, match=f"has k={value}. Use one from 0 to 4"):
+            require_between(OP, value, 0, 4, "k")
