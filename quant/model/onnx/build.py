@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -328,6 +329,27 @@ def is_dynamic(values: Array) -> bool:
     return values.dtype == object and None in values.reshape(-1).tolist()
 
 
-def as_model_error(where: str, error: MdtensorError) -> ModelError:
+def as_model_error(where: str, error: Exception) -> ModelError:
     """Convert an error raised while reading to one that names the place in the file."""
-    return ModelError(f"{where}: {error.problem}", error.fix, error.call)
+    if isinstance(error, MdtensorError):
+        return ModelError(f"{where}: {error.problem}", error.fix, error.call)
+    if isinstance(error, MemoryError):
+        return ModelError(f"{where} does not fit into memory", "Use smaller sizes")
+    # Some packages write several lines; the first one has the reason.
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return ModelError(f"{where} is malformed: {reason}", "Export it again")
+
+
+@contextmanager
+def errors_of(op: Operator) -> Iterator[None]:
+    """Convert any error inside the block to a ModelError that names the operator.
+
+    This is the last net: readers check what they can name better, but a damaged file
+    fails in them, and in the packages below, in more ways than anyone lists.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        raise as_model_error(str(op), error) from None

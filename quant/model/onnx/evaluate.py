@@ -22,8 +22,15 @@ from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.grids import combine
 from mdtensor.quant.model.graph import Node
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
-from mdtensor.quant.model.onnx.build import ELEMENT_TYPES, Builder, Operator, all_inputs
+from mdtensor.quant.model.onnx.build import (
+    ELEMENT_TYPES,
+    Builder,
+    Operator,
+    all_inputs,
+    errors_of,
+)
 from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED, Element, magnitudes
+from mdtensor.quant.model.onnx.files import check_model
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.manipulation import (
     cast as cast_to_plain,
@@ -36,14 +43,12 @@ from mdtensor.quant.model.onnx.operators.windows import (
 )
 from mdtensor.quant.model.onnx.qdq import UINT8, check_zero_points
 from mdtensor.quant.model.onnx.read import (
-    apply,
     initial_arrays,
     operator,
     operators_of,
     reader_of,
 )
 from mdtensor.quant.model.onnx.schemas import (
-    check_attributes,
     check_types,
     definition,
     is_defined,
@@ -104,13 +109,14 @@ class Evaluator(Builder):
 
         If the operator does not have a reader, the operators of its definition run.
         """
-        self.check(op)
-        check_types(self, op)
-        if op.kind not in readers and is_defined(op):
-            for node, opset in definition(self, op):
-                self.apply(operator(node, opset, Path()), readers)
-            return
-        apply(reader_of(op, readers), self, op)
+        with errors_of(op):
+            self.check(op)
+            check_types(self, op)
+            if op.kind not in readers and is_defined(op):
+                for node, opset in definition(self, op):
+                    self.apply(operator(node, opset, Path()), readers)
+                return
+            reader_of(op, readers)(self, op)
         # Readers compute on the wide type; moved elements keep their type in the file.
         first = self.elements.get(op.inputs[0] or "") if op.inputs else None
         if first is not None and op.kind in MOVES:
@@ -133,11 +139,11 @@ class Evaluation:
     def __init__(
         self, model: Any, readers: dict[str, Reader], folder: Path | None = None
     ) -> None:
+        check_model(model, "the ModelProto")
         place = Path() if folder is None else folder
         self.readers = {**READERS, "Shape": shape, **readers}
         self.operators = operators_of(model, place)
         for op in self.operators:
-            check_attributes(op)
             if not is_defined(op):
                 reader_of(op, self.readers)
         self.arrays = initial_arrays(model.graph, place)

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -60,13 +61,38 @@ def read_model(path: str | os.PathLike[str]) -> Any:
 
 
 def check_model(model: Any, what: object) -> None:
-    """Raise if a ModelProto does not have a graph.
+    """Raise if a ModelProto does not have a graph, or if a name in it is not text.
 
     Raises:
-        ModelError: the model does not have a graph.
+        ModelError: the model does not have a graph, or a name is not UTF-8.
     """
     if not model.graph.output or not model.opset_import:
         raise ModelError(f"{what} does not contain an ONNX graph", "Export it again")
+    _check_texts(model)
+
+
+def _check_texts(model: Any) -> None:
+    """Raise for a name in a model that is not UTF-8: protobuf returns bytes."""
+    graph = model.graph
+    values = [*graph.input, *graph.output, *graph.initializer]
+    _require_text("a value", *(value.name for value in values))
+    _require_text("an operator set", *(entry.domain for entry in model.opset_import))
+    for entry in model.metadata_props:
+        _require_text("the metadata", entry.key, entry.value)
+    nodes = [graph.node, *(function.node for function in model.functions)]
+    for number, node in enumerate(chain(*nodes)):
+        kind, texts = node.op_type, [node.name, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            texts += (attribute.name, attribute.ref_attr_name)
+        _require_text(f"node number {number}", kind, *texts)
+
+
+def _require_text(where: str, *texts: str | bytes) -> None:
+    """Raise for a name that is bytes."""
+    for text in texts:
+        if isinstance(text, bytes):
+            problem = f"a name in {where} of the file is not UTF-8: {text[:40]!r}"
+            raise ModelError(problem, "Export it again")
 
 
 def _read_file(path: Path) -> bytes:
@@ -106,6 +132,10 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
     # The file may come from a stranger: check numbers before they become addresses.
     if min(shape, default=0) < 0 or not offset.isdecimal():
         raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
+    # Opening a pipe would wait for a writer, maybe for ever.
+    if place.exists() and not place.is_file():
+        problem = f"the data of {what} in {place.name!r} is not a file"
+        raise ModelError(problem, "Copy it together with the model")
     try:
         data = _read_bytes(place, int(offset), size)
     except (OSError, OverflowError, ValueError) as error:
@@ -154,7 +184,12 @@ def external_path(location: str, folder: Path, what: str) -> Path:
     # Check as a POSIX and as a Windows path: files move between systems.
     views = (PurePosixPath(location), PureWindowsPath(location))
     leaves = any(v.is_absolute() or v.drive or ".." in v.parts for v in views)
-    place = (folder / location).resolve()
+    try:
+        place = (folder / location).resolve()
+    # NUL is not allowed in paths; links may lead to each other.
+    except (ValueError, OSError, RuntimeError) as error:
+        problem = f"the data of {what} is at {location!r}, which is not a path: {error}"
+        raise ModelError(problem, "Put it next to the model") from None
     if not location or leaves or not place.is_relative_to(folder.resolve()):
         raise ModelError(
             f"the data of {what} is at {location!r}, outside the folder of the model",
@@ -250,7 +285,8 @@ def narrow_in(model: Any) -> frozenset[str]:
     text = _metadata(model).get(NARROW_RANGE, "[]")
     try:
         names = json.loads(text)
-    except ValueError:
+    # Deeply nested lists exceed the limit of recursion.
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
         raise ModelError(
@@ -266,7 +302,7 @@ def notes_in(model: Any) -> dict[str, str]:
     """
     try:
         notes = json.loads(_metadata(model).get(NOTES, "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     pairs = notes.items() if isinstance(notes, dict) else ()
     return {name: why for name, why in pairs if isinstance(why, str)}

@@ -20,7 +20,7 @@ from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.files import onnx_package
 from mdtensor.quant.model.onnx.operators.table import READERS as FLOAT, Reader
 from mdtensor.quant.model.onnx.qdq import grid_of, on_grid
-from mdtensor.quant.model.onnx.schemas import check_attributes
+from mdtensor.quant.model.onnx.schemas import check_names
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -214,7 +214,7 @@ def _call_and_quantize(
         opset=op.get("opset", op.opset),
         proto=onnx_package().NodeProto(op_type=kind),
     )
-    check_attributes(inner)
+    check_names(inner, list(attributes))
     FLOAT[kind](g, inner)
     if not is_float:
         last = replace(op, name=f"{op.name}.quantize")

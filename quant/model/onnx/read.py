@@ -11,15 +11,15 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import DataError, MdtensorError, ModelError, shown
+from mdtensor.errors import DataError, ModelError, shown
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
     Array,
     Builder,
     Operator,
-    as_model_error,
     element_type,
+    errors_of,
 )
 from mdtensor.quant.model.onnx.files import (
     check_model,
@@ -33,7 +33,7 @@ from mdtensor.quant.model.onnx.files import (
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.table import Reader
 from mdtensor.quant.model.onnx.schemas import (
-    check_attributes,
+    check_node,
     check_types,
     definition,
     is_defined,
@@ -148,10 +148,12 @@ def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
     kind = node.op_type
     if node.domain not in DOMAINS:
         kind = f"{node.domain}.{kind}"
-    attributes = {a.name: _attribute(a, folder) for a in node.attribute}
     inputs = tuple(i or None for i in node.input)
-    outputs = tuple(node.output)
-    return Operator(kind, name, inputs, outputs, attributes, opset, node)
+    op = Operator(kind, name, inputs, tuple(node.output), {}, opset, node)
+    with errors_of(op):
+        check_node(op)
+        attributes = {a.name: _attribute(a, folder) for a in node.attribute}
+        return replace(op, attributes=attributes)
 
 
 def _attribute(proto: Any, folder: Path) -> Any:
@@ -167,30 +169,35 @@ def _attribute(proto: Any, folder: Path) -> Any:
     return value
 
 
+#: How graphs read each operator.
+GRAPH_READERS: Mapping[str, Reader] = {
+    **READERS,
+    **qdq.READERS,
+    **qlinear.READERS,
+    "Shape": sizes.shape,
+}
+
+
 def read_operator(g: Builder, op: Operator) -> None:
     """Add the calls that one operator of the file stands for.
 
     Raises:
         ModelError: the operator is not supported, or does not fit its inputs.
     """
-    readers = {**READERS, **qdq.READERS, **qlinear.READERS, "Shape": sizes.shape}
-    check_attributes(op)
-    # Operators without a reader, such as Attention, are read by their definition.
-    if op.kind not in readers and is_defined(op):
-        for node, opset in definition(g, op):
-            read_operator(g, operator(node, opset, Path()))
-        return
-    reader = reader_of(op, readers)
-
-    def read(g: Builder, op: Operator) -> None:
+    with errors_of(op):
+        # Operators without a reader, such as Attention, are read by their definition.
+        if op.kind not in GRAPH_READERS and is_defined(op):
+            for node, opset in definition(g, op):
+                read_operator(g, operator(node, opset, Path()))
+            return
+        reader = reader_of(op, GRAPH_READERS)
+        g.check(op)
         check_types(g, op)
         if op.kind not in qlinear.READERS:
             qdq.check_codes(g, op)
         # Integers that are known now, such as shapes, never become nodes.
         if not sizes.evaluate(g, op):
             reader(g, op)
-
-    apply(read, g, op)
 
 
 def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
@@ -208,17 +215,3 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
             known or "docs/reference/onnx.md lists the supported operators",
         )
     return readers[op.kind]
-
-
-def apply(reader: Reader, g: Builder, op: Operator) -> None:
-    """Call a reader; convert its errors to ones that name the operator."""
-    g.check(op)
-    try:
-        reader(g, op)
-    except ModelError:
-        raise
-    except MdtensorError as error:
-        raise as_model_error(str(op), error) from None
-    # Readers trust attributes and inputs; a malformed file fails in them like this.
-    except (ValueError, TypeError, IndexError, KeyError) as error:
-        raise op.error(f"is malformed: {error}", "Export it again") from None

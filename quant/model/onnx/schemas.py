@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from mdtensor.quant.model.onnx.build import Builder, Operator
@@ -11,28 +12,106 @@ from mdtensor.quant.model.onnx.files import onnx_package
 
 def schema(op: Operator) -> Any:
     """Return the package's declaration of an operator; None if there is not one."""
-    onnx, node = onnx_package(), op.proto
+    return _schema(op.proto.op_type, op.opset, op.proto.domain)
+
+
+# A file has thousands of nodes of some 30 operators; each search takes 20 us.
+@cache
+def _schema(kind: str, opset: int, domain: str) -> Any:
+    onnx = onnx_package()
     try:
-        return onnx.defs.get_schema(node.op_type, op.opset, node.domain)
+        return onnx.defs.get_schema(kind, opset, domain)
     except onnx.defs.SchemaError:
         return None
 
 
-def check_attributes(op: Operator) -> None:
-    """Raise for an attribute that the operator set does not define.
+#: Texts that attributes may have, where the operator is read by its definition, which
+#: takes any other text for one of these.
+TEXTS = {
+    ("NegativeLogLikelihoodLoss", "reduction"): ("mean", "sum", "none"),
+    ("SoftmaxCrossEntropyLoss", "reduction"): ("mean", "sum", "none"),
+    ("CausalConvWithState", "activation"): ("none", "silu", "swish"),
+}
+
+
+def check_node(op: Operator) -> None:
+    """Raise for attributes, inputs or outputs that the operator set does not define.
+
+    Readers rely on this: an attribute has the declared type, each comes once, and none
+    that is required is absent.
+
+    Args:
+        op: the operator; only its `proto` is read, so the attributes may be absent.
+
+    Raises:
+        ModelError: the node is not as declared; the error names it.
+    """
+    declared, given = schema(op), op.proto.attribute
+    check_names(op, [a.name for a in given])
+    for attribute in given:
+        _check_attribute(op, attribute, declared)
+    if not declared:
+        return
+    present = {a.name for a in given}
+    for name, attribute in declared.attributes.items():
+        if attribute.required and name not in present:
+            raise op.error(f"does not have the attribute {name!r}", "Export it again")
+    _check_count(op, len(op.inputs), declared.min_input, declared.max_input, "inputs")
+    _check_count(
+        op, len(op.outputs), declared.min_output, declared.max_output, "outputs"
+    )
+    single = onnx_package().defs.OpSchema.FormalParameterOption.Single
+    for formal, name in zip(declared.inputs, op.inputs, strict=False):
+        if formal.option == single and name is None:
+            raise op.error(f"does not have its input {formal.name!r}", "Name it")
+
+
+def check_names(op: Operator, names: Sequence[str]) -> None:
+    """Raise for an attribute that the operator set does not define, or one given twice.
 
     Raises:
         ModelError: there is such an attribute; the error names the node.
     """
     declared = schema(op)
-    known = declared.attributes if declared else op.attributes
-    for name in op.attributes:
+    known = declared.attributes if declared else names
+    for name in names:
         if name not in known:
             raise op.error(
                 f"has an attribute {name!r}, which operator set {op.opset} does not "
                 "define",
                 f"Its attributes are {', '.join(sorted(known)) or 'none'}",
             )
+        if names.count(name) > 1:
+            raise op.error(f"has the attribute {name!r} twice", "Keep one of them")
+
+
+def _check_attribute(op: Operator, given: Any, declared: Any) -> None:
+    """Require the declared type of an attribute, and a value of its own."""
+    if given.ref_attr_name:
+        raise op.error(
+            f"reads its attribute {given.name!r} from {given.ref_attr_name!r} of a "
+            "function, but is not in one",
+            "Give the attribute a value",
+        )
+    kinds = onnx_package().AttributeProto.AttributeType
+    found = kinds.Name(given.type)
+    wanted = declared.attributes[given.name].type.name if declared else found
+    if found != wanted or not given.type:
+        raise op.error(
+            f"has an attribute {given.name!r} of type {found}",
+            f"Use type {wanted}" if given.type else "Give it a type",
+        )
+    texts = TEXTS.get((op.kind, given.name))
+    text = given.s.decode(errors="replace")
+    if texts is not None and text not in texts:
+        raise op.error(f"has {given.name}={text!r}", f"Use {' or '.join(texts)}")
+
+
+def _check_count(op: Operator, count: int, low: int, high: int, what: str) -> None:
+    """Raise for more or fewer inputs or outputs than the operator has."""
+    if not low <= count <= high:
+        wanted = str(low) if low == high else f"{low} to {high}"
+        raise op.error(f"has {count} {what}, expected {wanted}", "Export it again")
 
 
 def check_types(g: Builder, op: Operator) -> None:
@@ -99,7 +178,7 @@ def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
     if not function.node:
         raise op.error("is not defined for these inputs", "Check their types")
     # A definition may be written for an older operator set than the file uses.
-    (opset,) = (o.version for o in function.opset_import if not o.domain)
+    opset = next((o.version for o in function.opset_import if not o.domain), op.opset)
     return [(inner, opset) for inner in _inline_nodes(function, node, op)]
 
 

@@ -337,9 +337,9 @@ REFUSED = {
     "no zero point": (
         {},
         "x sx - w sw zw sy zy b",
-        "'layer' does not have a scale",
+        "'layer' does not have its input 'x_zero_point'",
     ),
-    "none of the result": ({}, "x sx zx w sw zw sy - b", "zero point for the result"),
+    "none of the result": ({}, "x sx zx w sw zw sy - b", "its input 'y_zero_point'"),
     "three scales": ({"s": [0.1] * 3}, "x s zx w sw zw sy zy", "the scale of 'x' with"),
     "two zero points": (
         {"z": np.zeros(2, np.uint8)},
@@ -353,7 +353,7 @@ REFUSED = {
     "a float bias": ({"b": [1.0] * 4}, CONV, "has a bias of float32"),
     "float weights": ({"w": np.ones((4, 3, 3, 3), F32)}, CONV, "'w' of float"),
     "a bias too long": ({"b": np.arange(5, dtype=np.int32)}, CONV, "5"),
-    "only codes": ({}, "x", "for input 0"),
+    "only codes": ({}, "x", "has 1 inputs, expected 8 to 9"),
 }
 
 
