@@ -77,6 +77,7 @@ from mdtensor.quant.weights import (
     quantize_weights as quantize_weights,
     smooth as smooth,
 )
+from mdtensor.quant.model.budget import Budget as Budget
 from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.model import load as load

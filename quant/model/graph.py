@@ -339,12 +339,25 @@ def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:
         raise ModelError(f"two nodes are called {node.name!r}", "Rename one of them")
 
 
-def fresh_name(stem: str, taken: Container[str]) -> str:
-    """Return `stem`, or `stem` with the first number that makes the name new."""
-    name, count = stem, 0
+def fresh_name(
+    stem: str, taken: Container[str], last: dict[str, int] | None = None
+) -> str:
+    """Return `stem`, or `stem` with the first number that makes the name new.
+
+    Args:
+        stem: the start of the name.
+        taken: the names that exist; they must only grow if you pass `last`.
+        last: the last number for each stem so far, updated. Without it, thousands of
+            names with one stem would each count from 1.
+    """
+    numbers = {} if last is None else last
+    name, count = stem, numbers.get(stem, 0)
+    if count:
+        name = f"{stem}.{count}"
     while name in taken:
         count += 1
         name = f"{stem}.{count}"
+    numbers[stem] = count
     return name
 
 

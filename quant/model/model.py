@@ -22,6 +22,7 @@ from mdtensor.errors import DataError, written
 from mdtensor.extend import LOGS
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import read
 from mdtensor.quant.model.passes import scaling, simplify
@@ -431,17 +432,25 @@ def _is_unchanged(given: Any, tensor: Any) -> bool:
     return tensor is given or tensor.buffer is given
 
 
-def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
+def load(
+    path: Path | Any,
+    input_shapes: Shapes | None = None,
+    *,
+    budget: Budget | None = None,
+) -> Model:
     """Load an ONNX model and simplify it: constants and batch norms are folded.
 
     Args:
         path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
             operators.
         input_shapes: the shape of each input by name, or of the only input.
+        budget: limits on what a file may compute while it is loaded.
 
     Raises:
-        ModelError: the file does not exist or is not a model, or a part of the model
-            is not supported.
+        ModelError: the file does not exist or is not a model, a part of the model
+            is not supported, or the model needs more than the budget.
     """
+    spending = Spending(budget)
+    graph = read.read_graph(path, input_shapes, spending)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
-    return Model(reapply_rule(simplify.simplify(read.read_graph(path, input_shapes))))
+    return Model(reapply_rule(simplify.simplify(graph, spending)))

@@ -1,14 +1,22 @@
 """Any quantized call on any grids, shapes and layouts: the exact result, or our error.
 
 The oracle is Python's Fraction, element by element. The longer tier is marked slow.
+Damaged model files, at the end, must end in an error of ours or run, in bounded time
+and memory.
 """
 
+import random
+import resource
+import time
+import warnings
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support import mutants
 from support.grids import NARROW
 from support.layouts import LAYOUTS, SCALES, USUAL_SCALES
 
@@ -291,3 +299,59 @@ def test_any_error_is_ours(make, data):
 @given(data=st.data())
 def test_any_error_is_ours_at_length(make, data):
     answers(make, data)
+
+
+# --- damaged model files --------------------------------------------------------------
+
+GIGABYTES, SECONDS = 4, 20
+
+
+@pytest.fixture
+def little_memory():
+    """Let the process use four gigabytes more than it does."""
+    pages = Path("/proc/self/statm").read_text().split()[0]
+    used = int(pages) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTES * 2**30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def survives(seed, folder):
+    """Load, plan, call and save a damaged model: results, or errors of ours."""
+    rng = random.Random(seed)
+    data, arrays = mutants.base(rng)
+    path = folder / "mutant.onnx"
+    path.write_bytes(mutants.mutate(data, rng))
+    start = time.monotonic()
+    try:
+        model = quant.load(path, budget=quant.Budget(seconds=SECONDS / 2))
+        model(arrays)
+        model.save(folder / "again.onnx")
+        quant.load(folder / "again.onnx")
+    except md.MdtensorError as error:
+        assert str(error)
+    assert time.monotonic() - start < SECONDS
+
+
+def survive(seeds, folder):
+    """Name the seeds that end otherwise, each with what happened."""
+    failures = {}
+    for seed in seeds:
+        try:
+            # A foreign warning is printed for the user, so it is an error, too.
+            with warnings.catch_warnings(action="error"):
+                survives(seed, folder)
+        except Exception as error:
+            failures[seed] = f"{type(error).__name__}: {error}"[:200]
+    assert not failures
+
+
+def test_damaged_models_end_in_our_errors(tmp_path, little_memory):
+    survive(range(150), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(100))
+def test_damaged_models_end_in_our_errors_at_length(part, tmp_path, little_memory):
+    survive(range(1000 * part, 1000 * (part + 1)), tmp_path)

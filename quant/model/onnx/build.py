@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, written
+from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
 
@@ -137,6 +139,7 @@ class Builder:
         unsupported: outputs that are not supported, with the operator that writes them.
         elements: element types of the values that are stored in a wider type.
         narrow: names of codes with a narrow range, which excludes the smallest code.
+        spending: what loading has used of its budget.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -147,9 +150,12 @@ class Builder:
     unsupported: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    spending: Spending = field(default_factory=Spending)
     # Readers fetch the same constant several times; each conversion costs 10 us.
     _arrays: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
     _node_names: set[str] = field(default_factory=set, init=False, repr=False)
+    _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _node_counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def input(self, name: str, spec: TensorSpec) -> None:
         """Add an input of the model."""
@@ -191,7 +197,17 @@ class Builder:
 
     def fresh(self, stem: str) -> str:
         """Return an unused name that begins with `stem`."""
-        return fresh_name(stem, self.specs)
+        return fresh_name(stem, self.specs, self._counts)
+
+    def reserve(self, op: Operator, *shape: int) -> None:
+        """Count the elements of an array that a reader is about to make.
+
+        Raises:
+            ModelError: a size is negative, or the budget does not allow so many.
+        """
+        if min(shape, default=0) < 0:
+            raise op.error(f"makes a tensor of shape {shape}", "Use sizes from 0 on")
+        self.spending.add_computed(str(op), prod(shape))
 
     def _define(self, name: str) -> None:
         if name in self.specs:
@@ -249,9 +265,10 @@ class Builder:
         options: dict[str, Any],
     ) -> str:
         self._require_static(inputs)
+        self.spending.check_nodes(f"node {name!r}", len(self.nodes) + 1)
         given = all_inputs(operation, inputs)
         # Files may repeat node names, but reports and plans identify nodes by name.
-        name = fresh_name(name, self._node_names)
+        name = fresh_name(name, self._node_names, self._node_counts)
         node = Node(name, operation, given, output, options)
         self._define(output)
         self.specs[output] = infer_spec(node, self.specs)

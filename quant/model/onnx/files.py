@@ -298,14 +298,20 @@ def narrow_in(model: Any) -> frozenset[str]:
 def notes_in(model: Any) -> dict[str, str]:
     """Return why nodes stayed float.
 
-    The notes are only for reports, so malformed ones are skipped instead of raising.
+    Raises:
+        ModelError: the entry in the file is not an object of texts.
     """
     try:
         notes = json.loads(_metadata(model).get(NOTES, "{}"))
     except (ValueError, RecursionError):
-        return {}
-    pairs = notes.items() if isinstance(notes, dict) else ()
-    return {name: why for name, why in pairs if isinstance(why, str)}
+        notes = None
+    if not isinstance(notes, dict) or not all(
+        isinstance(t, str) for t in notes.values()
+    ):
+        raise ModelError(
+            f"the file's {NOTES} is not an object of texts", "Save the model again"
+        )
+    return notes
 
 
 def _metadata(model: Any) -> dict[str, str]:

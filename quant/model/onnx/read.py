@@ -12,6 +12,7 @@ from typing import Any
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, ModelError, shown
+from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
@@ -46,7 +47,9 @@ DOMAINS = ("", "ai.onnx")
 
 
 def read_graph(
-    path: str | os.PathLike[str] | Any, input_shapes: Shapes | None = None
+    path: str | os.PathLike[str] | Any,
+    input_shapes: Shapes | None = None,
+    spending: Spending | None = None,
 ) -> Graph:
     """Read the graph in an ONNX file, operator by operator, without simplifying it.
 
@@ -55,6 +58,7 @@ def read_graph(
             the file; for a ModelProto, from the current folder.
         input_shapes: shape of each input by name, or of the only input. Sizes of -1
             and inputs without an entry stay as in the file, where they may be dynamic.
+        spending: the budget to read within; by default a new one.
 
     Returns:
         A graph whose values and nodes have the names of the file.
@@ -64,8 +68,9 @@ def read_graph(
             error names the part.
     """
     model, folder = _open_model(path)
-    g = Builder(narrow=narrow_in(model))
+    g = Builder(narrow=narrow_in(model), spending=spending or Spending())
     for name, array in initial_arrays(model.graph, folder).items():
+        g.spending.add_stored(array.size)
         g.enter(name, array)
     _add_inputs(g, model.graph, input_shapes)
     for op in operators_of(model, folder):

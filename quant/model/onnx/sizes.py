@@ -54,6 +54,8 @@ def evaluate(g: Builder, op: Operator) -> bool:
         dtype = md.bool
     if len(known) < len(arrays) or others or not (dtype.is_integer or dtype is md.bool):
         return False
+    # A result of several operands is at most as large as all indices and elements.
+    g.reserve(op, *(max(a.size, 1) for a in known if op.kind in _GROWS))
     g.size(op.outputs[0], _result(op, known), dtype)
     return True
 
@@ -201,6 +203,9 @@ _MOVES: dict[str, Evaluate] = {
     "Reshape": _reshape,
     "Transpose": _transpose,
 }
+#: Operators whose result may have as many elements as the product of their inputs.
+_GROWS = frozenset({"Gather", "Add", "Sub", "Mul", "Div", "Mod", "Where"})
+_GROWS |= {"Equal", "And", "Or"}
 _DECIDES: dict[str, Evaluate] = {
     "Equal": _with(np.equal),
     "And": _with(np.logical_and),

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import GridError
+from mdtensor.errors import GridError, MdtensorError
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.graph import Graph, Node, spec_of
+from mdtensor.quant.model.budget import Spending
+from mdtensor.quant.model.graph import Graph, Node, infer_spec, spec_of
+from mdtensor.quant.model.onnx.build import as_model_error
 from mdtensor.quant.model.onnx.qdq import fold_grids, fold_weights, sign_weights
 from mdtensor.quant.model.passes.convolutions import (
     fold_pads,
@@ -37,34 +41,76 @@ from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 Rewrite = Callable[[Graph], Graph]
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
     """Repeat all rewrites until none changes the graph.
 
     At the end, replace the transposed convolutions that are products.
+
+    Args:
+        graph: the graph.
+        spending: the budget for constants that are computed; by default a new one.
+
+    Raises:
+        ModelError: a node cannot be computed, or the budget does not allow it.
     """
+    used = Spending() if spending is None else spending
+    first = partial(fold_constants, spending=used)
+    rewrites: tuple[Rewrite, ...] = (first, *PASSES[1:])
     # One rewrite makes patterns for another: a folded constant is a bias. Transposed
     # convolutions come last, because batch norms and factors fold into them first.
     while True:
         before = [(n.operation, n.inputs) for n in graph.nodes]
-        for rewrite in PASSES:
-            graph = rewrite(graph)
+        for rewrite in rewrites:
+            graph = _apply(rewrite, graph)
+            used.check_time("the rewrites")
         if [(n.operation, n.inputs) for n in graph.nodes] == before:
-            return replace_conv_transposes(graph)
+            return _apply(replace_conv_transposes, graph)
 
 
-def fold_constants(graph: Graph) -> Graph:
+def _apply(rewrite: Rewrite, graph: Graph) -> Graph:
+    """Rewrite a graph; convert any error that is not ours to a ModelError."""
+    try:
+        return rewrite(graph)
+    except MdtensorError:
+        raise
+    # The last net for damaged files, like the one around each operator that is read.
+    except Exception as error:
+        name = getattr(rewrite, "__name__", "fold_constants")
+        raise as_model_error(f"the rewrite {name}", error) from None
+
+
+def fold_constants(graph: Graph, spending: Spending | None = None) -> Graph:
     """Compute the nodes whose arguments are all constants.
 
     A dequantize stays: its result is four times as large as its argument.
+
+    Args:
+        graph: the graph.
+        spending: the budget for the results; by default a new one.
+
+    Raises:
+        ModelError: a node cannot be computed, or the budget does not allow it.
     """
+    used = Spending() if spending is None else spending
     known = dict(graph.constants)
     added = {}
     for node in graph.nodes:
         if node.operation is dequantize or not set(node.values) <= set(known):
             continue
-        result = _contiguous(node(*node.arguments(known)))
+        result = _compute(node, known, used)
         known[node.output] = added[node.output] = result
     return graph.rewritten(constants=added) if added else graph
+
+
+def _compute(node: Node, known: Mapping[str, Any], spending: Spending) -> Any:
+    """Return the result of a node on constants, if the budget allows its elements."""
+    where, given = f"node {node.name!r}", node.arguments(known)
+    specs = {name: spec_of(known[name]) for name in node.values}
+    spending.add_computed(where, prod(infer_spec(node, specs).shape))
+    try:
+        return _contiguous(node(*given))
+    except Exception as error:
+        raise as_model_error(where, error) from None
 
 
 def move_constant_codes(graph: Graph) -> Graph:

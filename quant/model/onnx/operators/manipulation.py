@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,7 @@ def pad(g: Builder, op: Operator) -> None:
     op.require("mode", "constant", "edge", "reflect", "wrap")
     # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
+        g.reserve(op, shape[axis] + max(sum(width), 0))
         places = np.pad(np.arange(shape[axis]), width, mode)
         at = g.new_constant(op, f"places{axis}", places)
         x = g.step(op, f"axis{axis}", md.take, x, at, axis=axis)
@@ -358,6 +360,7 @@ def one_hot(g: Builder, op: Operator) -> None:
     index = g.step(op, "front", md.where, is_behind, shifted, index)
     index = g.step(op, "expanded", md.expand_dims, index, axis=axis)
     shape = [-1 if i == axis else 1 for i in range(ndim)]
+    g.reserve(op, depth)
     places = g.new_constant(op, "places", np.arange(depth).reshape(shape))
     g.call(op, md.where, g.step(op, "is_there", md.equal, index, places), on, off)
 
@@ -451,6 +454,8 @@ def _add_constant(g: Builder, op: Operator, array: Any) -> None:
 def constant_of_shape(g: Builder, op: Operator) -> None:
     value = op.get("value", np.zeros(1, np.float32))
     shape = g.integers(op, 0, "the shape")
+    g.reserve(op, *shape)
+    require_count(op, value.reshape(-1), 1, "value")
     _add_constant(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
 
 
@@ -459,16 +464,33 @@ def range_of(g: Builder, op: Operator) -> None:
     bounds = [g.require_array(op, i, "a bound").reshape(()) for i in range(3)]
 
     numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
+    _reserve_range(g, op, *(n.item() for n in numbers))
     dtype = g.specs[str(op.inputs[0])].dtype
     g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
 
 
+def _reserve_range(g: Builder, op: Operator, start: Any, end: Any, step: Any) -> None:
+    """Count the elements of Range before they are made."""
+    # Comparisons with NaN are false.
+    if not abs(start) + abs(end) + abs(step) < np.inf or step == 0:
+        raise op.error(
+            f"counts from {start} to {end} by {step}",
+            "Use finite bounds and a step other than 0",
+        )
+    # Fractions: the difference of two numbers of 64 bits may be infinite.
+    count = (Fraction(end) - Fraction(start)) / Fraction(step)
+    g.reserve(op, max(ceil(count), 0))
+
+
 @reads("EyeLike")
 def eye_like(g: Builder, op: Operator) -> None:
-    rows, columns = require_fixed_shape(g, op, op.inputs[0])
+    shape = require_fixed_shape(g, op, op.inputs[0])
+    require_count(op, shape, 2, "the shape of its input")
+    rows, columns = shape
     dtype = g.specs[str(op.inputs[0])].dtype
     if op.get("dtype"):
         dtype = element_type(op.get("dtype"), str(op))
+    g.reserve(op, rows, columns)
     g.constant(op.outputs[0], md.eye(rows, columns, k=op.get("k", 0), dtype=dtype))
 
 

@@ -66,6 +66,7 @@ def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
     elif storage.kind in "iu":
         info = np.iinfo(storage)
         value = info.min if value < 0 else info.max
+    g.reserve(op, *shape)
     edge = g.new_constant(op, "edge", np.full(shape, value, storage))
     return g.step(op, "extended", md.concat, x, edge, axis=g.shape(x).index(0))
 
@@ -169,6 +170,7 @@ def _softmax_along(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any
         return add(op, SOFTMAXES[op.kind], x, axis=axis)
     first = g.step(op, "first", md.argmax, x, axis=axis, keepdims=True)
     shape = require_fixed_shape(g, op, x)
+    g.reserve(op, shape[axis])
     along = [-1 if i == axis else 1 for i in range(len(shape))]
     places = np.arange(shape[axis]).reshape(along)
     at = g.new_constant(op, "places", places)

@@ -350,8 +350,10 @@ def _take(
     """Take the nearest elements along each axis that changes."""
     x: Any = op.inputs[0]
     for number, axis in axes.items():
+        # An axis that stays is compared with its indices, too.
+        g.reserve(op, axis.new)
         places = nearest_places(axis, place, rounding(axis))
-        if axis.new != axis.old or (places != np.arange(axis.old)).any():
+        if axis.new != axis.old or (places != np.arange(axis.new)).any():
             at = g.new_constant(op, f"places{number}", places)
             x = g.step(op, f"axis{number}", md.take, x, at, axis=number)
     # `call` must write the output, also if all axes keep their size.

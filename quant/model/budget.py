@@ -1,0 +1,106 @@
+"""Limits on the work that a model file may cause while it is loaded.
+
+A file of 100 bytes can ask for a constant of 160 GB, or for a million nodes. What a
+file asks for is counted before it is computed, so such a file ends in an error at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from time import monotonic
+
+from mdtensor.errors import ModelError, OptionError, shown
+
+#: Constants of a file count as often: folding may transpose, cast and scale each.
+TIMES = 8
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on what `load` computes; a file that needs more raises `ModelError`.
+
+    Args:
+        elements: how many elements computed constants may have together, besides eight
+            times as many as the constants in the file.
+        nodes: how many nodes the graph may have.
+        seconds: how long reading and simplifying may take.
+
+    Raises:
+        OptionError: a limit is not a positive number.
+
+    Example:
+        >>> Budget(seconds=20)
+        Budget(elements=134217728, nodes=200000, seconds=20)
+    """
+
+    elements: int = 2**27
+    nodes: int = 200_000
+    seconds: float = 600
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            # NaN is not above 0 either.
+            if not isinstance(value, (int, float)) or not value > 0:
+                problem = f"the budget has {limit.name}={shown(value)}"
+                raise OptionError(problem, "Use a positive number")
+
+
+class Spending:
+    """What one `load` has used of its budget.
+
+    Args:
+        budget: the limits; by default the usual ones.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = Budget() if budget is None else budget
+        self._elements = 0
+        self._allowance = self.budget.elements
+        self._end = monotonic() + self.budget.seconds
+
+    def add_stored(self, elements: int) -> None:
+        """Add the elements of a constant in the file, which raise the limit."""
+        self._allowance += TIMES * elements
+
+    def add_computed(self, where: str, elements: int) -> None:
+        """Add the elements of a constant that `where` computes.
+
+        Raises:
+            ModelError: the budget does not allow so many, or the time is over.
+        """
+        self._elements += elements
+        if self._elements > self._allowance:
+            raise _error(
+                f"{where} computes {elements:,} elements while the model is loaded, "
+                f"{self._elements:,} with those before; allowed are "
+                f"{self._allowance:,}",
+                "elements",
+            )
+        self.check_time(where)
+
+    def check_nodes(self, where: str, count: int) -> None:
+        """Raise if the graph has more nodes than allowed, or the time is over.
+
+        Raises:
+            ModelError: it is.
+        """
+        if count > self.budget.nodes:
+            problem = f"{where} makes more than {self.budget.nodes:,} nodes"
+            raise _error(problem, "nodes")
+        self.check_time(where)
+
+    def check_time(self, where: str) -> None:
+        """Raise if loading takes longer than allowed.
+
+        Raises:
+            ModelError: it does.
+        """
+        if monotonic() > self._end:
+            problem = f"loading takes more than {self.budget.seconds:g} s, at {where}"
+            raise _error(problem, "seconds")
+
+
+def _error(problem: str, limit: str) -> ModelError:
+    """Build the error for a budget that is used up."""
+    return ModelError(problem, f"If you trust the file, allow more {limit} in budget=")
