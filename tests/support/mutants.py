@@ -1,13 +1,20 @@
 """Damaged ONNX models: bytes changed anywhere, or one part of the model replaced."""
 
+import importlib
 import random
+import warnings
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.backend.test.case import node as written
+from onnx.backend.test.loader import load_model_tests
+
+from mdtensor import quant
 
 Array = np.ndarray[Any, Any]
 INTS = [0, 1, -1, 2, 3, -2, 5, 7, 9, -9, 100, 2**15, 2**31, -(2**31), 2**62, -(2**63)]
@@ -15,37 +22,95 @@ FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 3.7, 1e30, 1e-30, 1e9, np.inf, -np.inf, np.
 TEXTS = [b"", b"foo", b"nearest", b"linear", b"SAME_UPPER", b"VALID", b"CRD", b"\xff"]
 
 
-@cache
-def node_cases() -> list[Path]:
-    """The folders of ONNX's own node tests."""
-    data = Path(onnx.__file__).parent / "backend/test/data/node"
-    return sorted(path.parent for path in data.glob("*/model.onnx"))
+#: Operators whose cases are made in less than a second.
+SOME = ("Conv", "Gather", "Pad", "QuantizeLinear", "ReduceMax", "Resize", "Slice")
+SOME += ("Softmax", "Split", "TopK", "Transpose", "Unsqueeze")
 
 
 @cache
-def inputs_of(folder: Path) -> list[Any]:
-    """The tensors of the first data set of a case."""
-    paths = sorted(folder.glob("test_data_set_0/input_*.pb"))
-    paths.sort(key=lambda p: int(p.stem.partition("_")[2]))
-    return [onnx.TensorProto.FromString(p.read_bytes()) for p in paths]
+def node_cases(every: bool) -> list[Any]:
+    """ONNX's own node tests, all of them or those of `SOME` operators."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the package, while it makes its data
+        if every:
+            return list(load_model_tests(kind="node"))
+        for name in SOME:
+            importlib.import_module(f"{written.__name__}.{name.lower()}")
+    return [c for c in written._NodeTestCases if c.model.graph.node[0].op_type in SOME]
 
 
-def base(rng: random.Random) -> tuple[bytes, dict[str, Array]]:
+def base(rng: random.Random, every: bool = True) -> tuple[bytes, dict[str, Array]]:
     """A valid model, and arrays for its inputs; some of them are made constants."""
-    folder = rng.choice(node_cases())
-    model = onnx.load(folder / "model.onnx")
+    if rng.random() < 0.3:
+        return rng.choice(networks()), {"x": images(1)}
+    case = rng.choice(node_cases(every))
+    model = onnx.ModelProto.FromString(case.model.SerializeToString())
     arrays: dict[str, Array] = {}
     fixed = rng.random() < 0.7
-    pairs = list(zip(model.graph.input, inputs_of(folder), strict=False))
-    for number, (value, tensor) in enumerate(pairs):
-        if number and fixed and value.type.HasField("tensor_type"):
-            tensor = onnx.TensorProto.FromString(tensor.SerializeToString())
-            tensor.name = value.name
-            model.graph.initializer.append(tensor)
+    values = list(model.graph.input)
+    for number, (value, given) in enumerate(
+        zip(values, case.data_sets[0][0], strict=False)
+    ):
+        if not isinstance(given, (np.ndarray, np.generic)):
+            continue
+        if number and fixed:
+            model.graph.initializer.append(numpy_helper.from_array(given, value.name))
             model.graph.input.remove(value)
-        elif value.type.HasField("tensor_type"):
-            arrays[value.name] = numpy_helper.to_array(tensor)
+        else:
+            arrays[value.name] = np.asarray(given)
     return model.SerializeToString(), arrays
+
+
+def images(seed: int) -> Array:
+    return np.random.default_rng(seed).normal(size=(1, 3, 8, 8)).astype(np.float32)
+
+
+@cache
+def networks() -> list[bytes]:
+    """A network of some common operators: float, of 8 bits, and of 4-bit weights."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Clip", ["c", "low", "high"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["p", "", "scales"], ["u"], mode="nearest"),
+        helper.make_node("Add", ["u", "r"], ["s"]),
+        helper.make_node("Shape", ["s"], ["size"]),
+        helper.make_node("Gather", ["size", "zero"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["s", "shape"], ["f"]),
+        helper.make_node("Gemm", ["f", "g", "h"], ["l"], transB=1),
+        helper.make_node("Softmax", ["l"], ["y"], axis=-1),
+    ]
+    constants = {
+        "w": rng.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "b": rng.normal(size=4).astype(np.float32),
+        "low": np.float32(0),
+        "high": np.float32(6),
+        "scales": np.float32([1, 1, 2, 2]),
+        "zero": np.int64([0]),
+        "rest": np.int64([-1]),
+        "g": rng.normal(size=(5, 256)).astype(np.float32),
+        "h": rng.normal(size=5).astype(np.float32),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", 1, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    model = quant.load(proto)
+    small = model.quantize(model.calibrate([images(2)]))
+    found = [proto.SerializeToString()]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        for made in (small, model.quantize_weights(weight_dtype=quant.qint4)):
+            made.save(path)
+            found.append(path.read_bytes())
+    return found
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.errors import ModelError, OptionError
+from mdtensor.errors import ModelError, OptionError, shown
 from mdtensor.extend import file_path, replacing
 from mdtensor.quant.model.onnx.build import element_type
 from mdtensor.quant.model.onnx.elements import ELEMENTS
@@ -132,16 +132,12 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
     # The file may come from a stranger: check numbers before they become addresses.
     if min(shape, default=0) < 0 or not offset.isdecimal():
         raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
-    # Opening a pipe would wait for a writer, maybe for ever.
-    if place.exists() and not place.is_file():
-        problem = f"the data of {what} in {place.name!r} is not a file"
-        raise ModelError(problem, "Copy it together with the model")
     try:
         data = _read_bytes(place, int(offset), size)
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its offset is too large"
         raise ModelError(
-            f"the data of {what} in {place.name!r} cannot be read: {reason}",
+            f"the data of {what} in {shown(place.name)} cannot be read: {reason}",
             "Copy it together with the model",
         ) from None
     if len(data) < size:
@@ -168,6 +164,9 @@ def _bits(proto: Any, what: str) -> int:
 
 def _read_bytes(place: Path, offset: int, size: int) -> bytes:
     """Return at most `size` bytes of a file from `offset` on, fewer at its end."""
+    # Opening a pipe would wait for a writer, maybe for ever.
+    if place.exists() and not place.is_file():
+        raise OSError(0, "it is not a file")
     # `read` allocates its argument, so limit a damaged size by the size of the file.
     with place.open("rb") as file:
         file.seek(offset)

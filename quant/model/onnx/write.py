@@ -164,7 +164,9 @@ class _Writer:
         if isinstance(value, str):
             return self._wide(value) if self.is_mixed else self._real(value)
         if isinstance(value, int | float):
-            return self.constant(self._storage().type(value))
+            # A number past the largest of a type becomes infinite, as in the call.
+            with np.errstate(over="ignore"):
+                return self.constant(self._storage().type(value))
         return ""
 
     def _storage(self) -> Any:

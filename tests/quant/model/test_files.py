@@ -224,3 +224,55 @@ def test_a_failing_write_leaves_the_old_file(
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert [f.name for f in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def external_model(location: str) -> Any:
+    """A model whose constant is in another file."""
+    tensor = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    graph = helper.make_graph(
+        [NODE],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [4])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [tensor],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and links of POSIX")
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("pipe", "'pipe' cannot be read: it is not a file"),
+        ("folder", "'folder' cannot be read: it is not a file"),
+        ("loop", "'loop', which is not a path"),
+        ("nul\0", "which is not a path"),
+        ("gone", "'gone' cannot be read: No such file"),
+        ("x" * 5000, "File name too long"),
+    ],
+)
+def test_data_that_is_not_a_file(location: str, words: str, tmp_path: Path) -> None:
+    """Opening a pipe would wait for ever; links to each other have no end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(external_model(location).SerializeToString())
+    with pytest.raises(ModelError, match=words):
+        read_graph(path)
+
+
+@pytest.mark.parametrize("key", ["mdtensor.notes", "mdtensor.narrow_range"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{", "", "7", '{"a": [1]}', '[{"a": 1}]']
+)
+def test_metadata_that_is_damaged(key: str, text: str, make_model: Any) -> None:
+    path = make_model([NODE], {"x": (3,)}, {"w": np.ones(3, np.float32)})
+    model = onnx.load(path)
+    model.metadata_props.add(key=key, value=text)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=f"the file's {key} is not a"):
+        read_graph(path)

@@ -147,6 +147,7 @@ def pow(g: Builder, op: Operator) -> None:
 @reads("BitShift")
 def bit_shift(g: Builder, op: Operator) -> None:
     shifts = {"LEFT": md.bitwise_left_shift, "RIGHT": md.bitwise_right_shift}
+    op.require("direction", *shifts)
     g.call(op, shifts[op.get("direction")], *op.inputs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from mdtensor.quant.model.onnx.axes import normalize_axis
+from mdtensor.quant.model.onnx.axes import normalize_axis, require_count
 from mdtensor.quant.model.onnx.build import Builder, Operator
 
 Reader = Callable[[Builder, Operator], None]
@@ -38,7 +38,9 @@ def number(g: Builder, op: Operator, index: int, what: str) -> Any:
     """Return an optional input as one Python number; None if it is omitted."""
     if op.input(index) is None:
         return None
-    return g.require_array(op, index, what).reshape(()).item()
+    found = g.require_array(op, index, what)
+    require_count(op, found.reshape(-1), 1, what)
+    return found.reshape(()).item()
 
 
 def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int]:
