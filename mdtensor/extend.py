@@ -23,7 +23,11 @@ from mdtensor.checking import (
 )
 from mdtensor.checking.checked import LOGS as LOGS
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
-from mdtensor.files import replacing as replacing
+from mdtensor.files import (
+    replacing as replacing,
+    require_writable as require_writable,
+    write_problem as write_problem,
+)
 from mdtensor.generics.reduction import reduction as reduction
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
@@ -108,7 +112,8 @@ __all__ += ["describe", "file_path", "flag", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
 #: Reprs and files.
-__all__ += ["join_parts", "replacing", "summary_indices", "take_grid"]
+__all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
+__all__ += ["take_grid", "write_problem"]
 
 
 def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
 """Reading and writing of safetensors files, on top of the package `safetensors`.
 
-The package checks headers and writes files. Arrays are read here, because the package
-copies them and does not support 8-bit floats in NumPy.
+The package checks headers. Arrays are read here, because the package copies them and
+does not support 8-bit floats in NumPy, and files are written here, because a process
+that is killed in the package leaves half a file behind.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import StorageError, shown
-from mdtensor.files import replacement
+from mdtensor.files import replacing, write_problem
 from mdtensor.safetensors.parts import (
     KEY,
     Array,
@@ -336,13 +337,10 @@ def save_file(
     path = file_path(filename, "filename")
     arrays, texts = _arrays(tensors, metadata)
     try:
-        with _translate_write_errors(), replacement(path) as new:
-            _package().serialize_file(_specs(arrays), new, metadata=texts)
+        with replacing(path) as file:
+            file.writelines(_pieces(arrays, texts))
     except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}",
-            "Choose a folder that exists and is writable",
-        ) from None
+        raise StorageError(*write_problem(path, error)) from None
 
 
 def _arrays(
@@ -368,6 +366,36 @@ def _arrays(
             notes[name] = note
     # The package writes an empty object for {} and nothing for None.
     return arrays, {**_texts(metadata), **note_metadata(notes)} or None
+
+
+def _pieces(
+    arrays: Mapping[str, Array], texts: Mapping[str, str] | None
+) -> Iterator[Any]:
+    """Yield the bytes of a file as the package writes them, without copies of arrays.
+
+    Source: safetensors, "Format".
+    """
+    names = {dtype: name for name, dtype in STORED.items()}
+    ranks = {dtype: rank for rank, dtype in enumerate(STORED.values())}
+    # Wide types first, so that each array is aligned.
+    order = sorted(arrays, key=lambda name: (-ranks[arrays[name].dtype], name))
+    header: dict[str, Any] = {} if texts is None else {METADATA: texts}
+    end = 0
+    for name in order:
+        array, start = arrays[name], end
+        end += array.nbytes
+        header[name] = {
+            "dtype": names[array.dtype],
+            "shape": array.shape,
+            "data_offsets": (start, end),
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % LENGTH)
+    yield len(text).to_bytes(LENGTH, "little")
+    yield text
+    for name in order:
+        # Views of bytes, since the buffer protocol does not know bfloat16.
+        yield arrays[name].reshape(-1).view(np.uint8).data
 
 
 def _row_major(name: str, array: Array) -> Array:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mdtensor import StorageError, Tensor
 from mdtensor.errors import shown
-from mdtensor.extend import file_path, replacing
+from mdtensor.extend import file_path, replacing, write_problem
 from mdtensor.quant.gguf.blocks import Blocks, block_type, gguf_package
 
 VERSION: Final = 3
@@ -93,10 +93,7 @@ def write_gguf(
         with replacing(target) as file:
             file.writelines(pieces)
     except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}",
-            "Choose a folder that exists and is writable",
-        ) from None
+        raise StorageError(*write_problem(path, error)) from None
 
 
 def _require_alignment(given: Any) -> int:

@@ -59,6 +59,21 @@ def test_files_are_those_of_the_package_byte_for_byte() -> None:
     assert save(tensors, {"a": "ä"}) == peer.save(arrays, {"a": "ä"})
 
 
+def test_a_written_file_has_the_bytes_of_the_package(tmp_path: Path) -> None:
+    """Written piece by piece, with names that JSON has to escape."""
+    path = tmp_path / "a.safetensors"
+    texts = ["", "ä", '"\\/', "\x00\x1f\x7f\n\t", "\u2028😀", "b" * 300]
+    odd: dict[str, md.Tensor] = {text: md.zeros((0, 2)) for text in texts}
+    odd |= {"t" + text: md.reshape(md.arange(6), (2, 3)).T for text in texts}
+    all_types = {f"{x.dtype}{i}": some(x) for x in DENSE for i in (2, 10)}
+    for tensors in ({}, odd, all_types, odd | all_types):
+        save_file(tensors, path)
+        assert path.read_bytes() == save(tensors)
+    for text in texts:
+        save_file(odd, path, {"key" + text: text})
+        assert path.read_bytes() == save(odd, {"key" + text: text})
+
+
 def test_views_are_stored_row_by_row() -> None:
     x = md.reshape(md.arange(6), (2, 3))
     wide = md.broadcast_to(md.asarray(7), (2, 2))
@@ -308,6 +323,40 @@ def test_damaged_files(text: str, tmp_path: Path) -> None:
         with pytest.raises(md.StorageError) as raised:
             read(path)
         assert str(raised.value).startswith(f"{path}: {text}")
+
+
+SPANS = [(start, end) for start in range(5) for end in range(start, 5)]
+
+
+@pytest.mark.parametrize("first", SPANS)
+def test_arrays_cover_each_byte_once(first: tuple[int, int], tmp_path: Path) -> None:
+    """Overlaps and gaps of two arrays in 4 bytes, all 225 of them, are damage.
+
+    Bytes of two arrays could be changed for one reader and not for the other, and bytes
+    of none could hide anything.
+
+    Source: safetensors, "Format".
+    """
+    path = tmp_path / "a.safetensors"
+    for second in SPANS:
+        entries = {
+            name: {"dtype": "U8", "shape": [end - start], "data_offsets": [start, end]}
+            for name, (start, end) in {"a": first, "b": second}.items()
+        }
+        path.write_bytes(file_of(entries, b"1234"))
+        covered = [*range(*first), *range(*second)]
+        # An empty array may not lie inside the other.
+        empty = [span[0] for span in (first, second) if span[0] == span[1]]
+        others = [span for span in (first, second) if span[0] < span[1]]
+        inside = any(s < at < e for at in empty for s, e in others)
+        if sorted(covered) == [0, 1, 2, 3] and not inside:
+            found = {name: x.buffer.tobytes() for name, x in load_file(path).items()}
+            wanted = {"a": b"1234"[slice(*first)], "b": b"1234"[slice(*second)]}
+            assert found == wanted
+            continue
+        for read in (load_file, safe_open, lambda path: load(path.read_bytes())):
+            with pytest.raises(md.StorageError, match=r"offset|not fully covered"):
+                read(path)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from math import prod
@@ -15,7 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import ModelError, OptionError, shown
-from mdtensor.extend import file_path, replacing
+from mdtensor.extend import (
+    file_path,
+    replacing,
+    require_writable,
+    write_problem,
+)
 from mdtensor.quant.model.onnx.build import element_type
 from mdtensor.quant.model.onnx.elements import ELEMENTS
 from mdtensor.quant.rules import EXACT, check_rule
@@ -198,9 +202,7 @@ def external_path(location: str, folder: Path, what: str) -> Path:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to a temporary file, then rename it to `path`.
-
-    An existing file is replaced in one step, so it is never damaged.
+    """Write `data` to a new file that replaces `path` in one step.
 
     Raises:
         ModelError: the path cannot be written.
@@ -210,7 +212,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         with replacing(target) as file:
             file.write(data)
     except OSError as error:
-        raise _write_error(target, error) from None
+        raise ModelError(*write_problem(target, error)) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -221,24 +223,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     target = file_path(path, "path")
     try:
-        if target.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        # `write_file` renames a file of the same folder, so that must be writable. A
-        # device such as /dev/null is written directly.
-        if not target.exists() or target.is_file():
-            handle, name = tempfile.mkstemp(dir=target.resolve().parent)
-            os.close(handle)
-            Path(name).unlink()
+        require_writable(target)
     except OSError as error:
-        raise _write_error(target, error) from None
-
-
-def _write_error(target: Path, error: OSError) -> ModelError:
-    """Build the error for a path that cannot be written."""
-    return ModelError(
-        f"{target} cannot be written: {error.strerror or error}",
-        "Choose a folder that exists and is writable",
-    )
+        raise ModelError(*write_problem(target, error)) from None
 
 
 # Metadata of a file, for facts that ONNX does not have a field for:
