@@ -20,6 +20,7 @@ from rich.text import Text
 import mdtensor
 from mdtensor import fft, linalg, quant
 from mdtensor.cli.loading import load
+from mdtensor.cli.outputs import write_text
 from mdtensor.cli.report import Facts as VerifyFacts, columns, progress
 from mdtensor.errors import OptionError
 from mdtensor.kernels.cpu import isa
@@ -335,6 +336,8 @@ def _ending(facts: VerifyFacts) -> str:
     )
 
 
+#: The words by which the first lines of a generated stub are known.
+STUB_MARK = "written by `mdtensor stubs`"
 #: The modules that have stubs.
 SPACES = (mdtensor, linalg, fft, quant)
 
@@ -353,7 +356,8 @@ def write_stubs(
         All files, and the files that were outdated.
 
     Raises:
-        OptionError: `modules` would change mdtensor's own files.
+        OptionError: `modules` would change mdtensor's own files, or a stub that is
+            written by hand would be lost.
         ModuleError: a module cannot be imported.
     """
     if modules and output is None:
@@ -365,6 +369,16 @@ def write_stubs(
     files = places(Package(SPACES, others).files(), output)
     stale = outdated(files)
     for path in () if check else stale:
+        _require_generated(path)
+    for path in () if check else stale:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files[path])
+        write_text(path, files[path])
     return {"files": [*map(str, files)], "changed": [*map(str, stale)]}
+
+
+def _require_generated(path: Path) -> None:
+    """Raise if a stub exists that this command did not write."""
+    if path.exists() and STUB_MARK not in path.read_text(encoding="utf-8")[:200]:
+        raise OptionError(
+            f"{path} is written by hand, and would be lost", "Choose another folder"
+        )

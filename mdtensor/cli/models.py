@@ -20,15 +20,22 @@ from rich.console import Console
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.cli import report
+from mdtensor.cli.outputs import check_apart, model_inputs
 from mdtensor.cli.report import Facts, pairs, size_change, working
-from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
+from mdtensor.cli.samples import (
+    parse_shapes,
+    read_array,
+    read_labels,
+    read_samples,
+    sample_files,
+)
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
 from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.quant import QuantizedTensor, dequantize
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.model import Model, load
-from mdtensor.quant.model.onnx.files import check_writable, write_file
+from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
@@ -63,7 +70,7 @@ def quantize_file(
     reasons(network.graph, keep_float)
     # After the reads, so that a missing model is reported before anything about the
     # output.
-    check_apart(model, out)
+    check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
     # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
     with working() as progress:
@@ -123,21 +130,6 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
         raise OptionError(f"no {what} {name!r}", f"Use {', '.join(others)} or {last}")
 
 
-def check_apart(model: Path, out: Path) -> None:
-    """Raise if the output would replace the model, or cannot be written.
-
-    Raises:
-        ModelError: `out` is the model itself, or cannot be written.
-    """
-    check_writable(out)
-    # `samefile` and not the paths, which may reach one file by a link or another
-    # spelling.
-    if out.exists() and out.samefile(model):
-        raise ModelError(
-            f"{out} is the model itself, which would be lost", "Choose another name"
-        )
-
-
 def _nodes(small: Model, sample: dict[str, Any]) -> dict[str, Any]:
     """Count the nodes and list the float ones, planned for one sample."""
     # Planned for the shapes of a sample, because open sizes leave reasons unknown.
@@ -174,12 +166,12 @@ def run_file(
 ) -> dict[str, Any]:
     """Run `model` on the arrays in `inputs`; return facts about its outputs."""
     chosen = nullcontext() if threads is None else quant.threads(threads)
-    # Before the run, which may take long.
-    if out is not None:
-        check_writable(out)
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
     feeds = network.fed(*map(read_array, inputs))
+    # Before the run, which may take long.
+    read = {"an input itself": inputs, "the file of labels": [labels] if labels else []}
+    check_apart(out, {**model_inputs(model), **read})
     with working() as progress, chosen:
         progress.add_task("running", total=None)
         # The results are converted inside the bar: the first run compiles and takes
@@ -250,7 +242,7 @@ def quantize_weights_file(
     """
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
-    check_apart(model, out)
+    check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
     # Only gptq and awq look at inputs.
     samples = read_samples(data, network) if data else None
     with working() as bar:

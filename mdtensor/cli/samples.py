@@ -99,7 +99,7 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
         raise DataError("the model has no inputs, so nothing depends on data")
     samples = [
         sample_feeds(network.graph, sample, f"{path}, sample {number}")
-        for path in _files(data)
+        for path in sample_files(data)
         for number, sample in enumerate(_samples(read_arrays(path), network), 1)
     ]
     if not samples:
@@ -108,7 +108,12 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
     return samples
 
 
-def _files(data: Sequence[Path]) -> Iterator[Path]:
+def sample_files(data: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of samples, for a folder each file in it.
+
+    Raises:
+        DataError: a folder does not have such files.
+    """
     for path in data:
         if not path.is_dir():
             yield path

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from mdtensor.cli.errors import _usage, option
@@ -252,7 +253,10 @@ def test_labels(call: Call, files: Path, tmp_path: Path) -> None:
     ("place", "words"),
     [
         ("gone/out", "gone/out cannot be written: No such file or directory. Choose"),
-        ("folder", "folder cannot be written: it is a folder. Choose a folder that"),
+        (
+            "folder",
+            "folder cannot be written: it is a folder. Pass the name of",
+        ),
         ("net.onnx/out", "net.onnx/out cannot be written: Not a directory."),
     ],
 )
@@ -273,7 +277,7 @@ def test_a_folder_that_is_read_only(
 
     target = tmp_path / "out.onnx"
     target.write_bytes(b"precious")
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("os.open", refuse)
     ended = call("quantize", "net.onnx", "--data", "x.npy", "-o", target)
     refused(ended, "out.onnx cannot be written: Permission denied. Choose a folder")
     refused(call("run", "net.onnx", "x.npy", "-o", target), "Permission denied")
@@ -302,6 +306,68 @@ def test_the_model_is_never_its_own_output(call: Call, files: Path) -> None:
         ended = call("quantize", "net.onnx", "--data", "x.npy", "-o", same)
         refused(ended, "is the model itself, which would be lost")
     assert (files / "net.onnx").read_bytes() == before
+
+
+@pytest.fixture
+def with_external_data(files: Path, tmp_path: Path) -> Path:
+    """net.onnx with its weights in net.data."""
+    model = onnx.load(files / "net.onnx")
+    options = {"location": "net.data", "size_threshold": 0}
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, **options)
+    assert (tmp_path / "net.data").exists()
+    return tmp_path
+
+
+LOST = [
+    ("run {0}/net.onnx {1}/x.npy -o {0}/net.onnx", "net.onnx is the model itself"),
+    ("run {0}/net.onnx {1}/x.npy -o {0}/net.data", "net.data is data of the model"),
+    ("run {0}/net.onnx {1}/x.npy -o {1}/x.npy", "x.npy is an input itself"),
+    (
+        "run {0}/net.onnx {1}/x.npy --labels {0}/labels -o {0}/labels",
+        "labels is the file of labels",
+    ),
+    (
+        "quantize {0}/net.onnx --data {1}/samples.npy -o {0}/net.data",
+        "net.data is data of the model",
+    ),
+    (
+        "quantize {0}/net.onnx --data {1}/samples.npy -o {1}/samples.npy",
+        "samples.npy is a file of samples",
+    ),
+    (
+        "quantize {0}/net.onnx --data {0}/some -o {0}/some/a.npy",
+        "a.npy is a file of samples",
+    ),
+    (
+        "quantize-weights {0}/net.onnx --method gptq --data {0}/some -o {0}/link",
+        "link is a file of samples",
+    ),
+    ("quantize-weights {0}/net.onnx -o {0}/net.data", "net.data is data of the model"),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), LOST)
+def test_no_command_replaces_what_it_reads(
+    call: Call, files: Path, with_external_data: Path, line: str, words: str
+) -> None:
+    folder = with_external_data
+    (folder / "some").mkdir()
+    (folder / "some/a.npy").write_bytes((files / "samples.npy").read_bytes())
+    (folder / "link").symlink_to("some/a.npy")
+    (folder / "labels").write_text("\n".join("abcde"))
+    places = [*folder.rglob("*"), *files.rglob("*")]
+    before = {p: p.read_bytes() for p in places if p.is_file()}
+    ended = call(*line.format(folder, files).split())
+    refused(ended, f"{words}, which would be lost. Choose another name.")
+    places = [*folder.rglob("*"), *files.rglob("*")]
+    assert {p: p.read_bytes() for p in places if p.is_file()} == before
+
+
+def test_an_output_that_links_to_itself(call: Call, files: Path) -> None:
+    (files / "loop").symlink_to("loop")
+    ended = call("run", "net.onnx", "x.npy", "-o", "loop")
+    refused(ended, "loop cannot be written: Too many levels of symbolic links. Remove")
+    (files / "loop").unlink()
 
 
 # --- usage ----------------------------------------------------------------------------

@@ -182,6 +182,47 @@ def test_one_rule(call: Call, shop: Path) -> None:
     assert found("piracy", "pirate") == (1, ["MDT005"])
 
 
+# --- outputs --------------------------------------------------------------------------
+
+
+def test_no_output_replaces_what_was_read(call: Call, shop: Path) -> None:
+    folder, source = shop.parent, shop
+    dispatch(call, "baseline", "write", "known.json", "shop")
+    before = {path: path.read_bytes() for path in folder.glob("*.*")}
+    check = ("check", "shop", "--baseline", "known.json", "-o")
+    for ended, words in (
+        (dispatch(call, *check, "known.json"), "known.json is the baseline itself"),
+        (dispatch(call, *check, source), "is the source of a module"),
+        (dispatch(call, "overwrites", "shop", "-o", source), "the source of a module"),
+        (dispatch(call, "baseline", "write", source, "shop"), "the source of a module"),
+    ):
+        assert ended.code == 2
+        assert f"{words}, which would be lost. Choose another name." in ended.err
+    assert {path: path.read_bytes() for path in folder.glob("*.*")} == before
+
+
+def test_a_full_disk_keeps_the_old_files(
+    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatch(call, "baseline", "write", "known.json", "shop")
+    dispatch(call, "check", "shop", "-o", "found.txt")
+    before = {path: path.read_bytes() for path in shop.parent.glob("*.*")}
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    for arguments in (
+        ("baseline", "write", "known.json", "shop", "--select", "MDT001"),
+        ("baseline", "prune", "known.json", "shop"),
+        ("check", "shop", "-o", "found.txt", "--format", "json"),
+    ):
+        ended = dispatch(call, *arguments)
+        assert ended.code == 2
+        assert "No space left on device. Free space, or" in ended.err
+    assert {path: path.read_bytes() for path in shop.parent.glob("*.*")} == before
+
+
 # --- baselines ------------------------------------------------------------------------
 
 

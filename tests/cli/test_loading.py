@@ -75,3 +75,22 @@ def test_the_stub_of_a_module_with_the_names_of_another(star: Path) -> None:
         "",
         "def half(x: float) -> float: ...",
     ]
+
+
+def test_a_stub_that_is_written_by_hand_is_not_lost(
+    star: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("typ").mkdir()
+    by_hand = Path("typ/star.pyi")
+    by_hand.write_text("def half(x: float) -> float: ...\n")
+    assert execute(["stubs", "--output", "typ", "--import", "star"]) == 2
+    assert capsys.readouterr().err == (
+        "mdtensor: OptionError: typ/star.pyi is written by hand, and would be lost. "
+        "Choose another folder.\n"
+    )
+    assert [*Path("typ").rglob("*.*")] == [by_hand]
+    by_hand.unlink()
+    assert execute(["stubs", "--output", "typ", "--import", "star"]) == 0
+    by_hand.write_text(by_hand.read_text() + "old")
+    assert execute(["stubs", "--output", "typ", "--import", "star"]) == 0
+    assert not by_hand.read_text().endswith("old")

@@ -97,7 +97,9 @@ def write(text: str, output: Path | None) -> None:
         if text:
             typer.echo(text.encode(encoding, "replace").decode(encoding))
     else:
-        output.write_text(f"{text}\n" if text else "", encoding="utf-8")
+        from mdtensor.cli.outputs import write_text
+
+        write_text(output, f"{text}\n" if text else "")
 
 
 def answer(found: Any, form: str, show: Any, plain: Any) -> None:
@@ -127,11 +129,14 @@ def checked(
     from mdtensor.cli.dispatch.formats import FORMATS, TEXT, require_format
     from mdtensor.cli.dispatch.query import Request, check, require_level
     from mdtensor.cli.dispatch.text import plain, show_checked
+    from mdtensor.cli.outputs import check_apart, source_inputs
 
     require_format(form)
     require_level(fail_on)
     request = Request(modules or (), pattern, select or (), ignore or ())
     found: Any = check(request, baseline)
+    # After the check, which imports the modules.
+    check_apart(output, source_inputs(baseline))
     show: Any = show_checked
     if form != TEXT:
         write(FORMATS[form](found), output)
@@ -320,13 +325,14 @@ def write_baseline(
 ) -> None:
     """Accept all current findings."""
     from mdtensor.cli.dispatch.query import Request, check
+    from mdtensor.cli.outputs import check_apart, source_inputs, write_text
     from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
     found = check(Request(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
-    # In UTF-8 whatever the locale, because the file is shared.
-    file.write_text(new.text, encoding="utf-8")
+    check_apart(file, source_inputs())
+    write_text(file, new.text)
     typer.echo(f"{file}: {quantity(len(new.entries), 'finding')}")
 
 
@@ -361,6 +367,7 @@ def prune_baseline(
 ) -> None:
     """Remove the entries that are gone; add none."""
     from mdtensor.cli.dispatch.query import Request, check
+    from mdtensor.cli.outputs import write_text
     from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
@@ -368,6 +375,6 @@ def prune_baseline(
     # Checked as in `check`, so that entries of rules that were not selected stay.
     gone = check(request, file).stale
     rest = Baseline.read(file).without(gone)
-    file.write_text(rest.text, encoding="utf-8")
+    write_text(file, rest.text)
     left = quantity(len(rest.entries), "finding")
     typer.echo(f"{file}: {left}, {len(gone)} pruned")

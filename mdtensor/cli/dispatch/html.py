@@ -26,12 +26,11 @@ from mdtensor.cli.dispatch.html_data import (
 )
 from mdtensor.cli.dispatch.lattice import draw
 from mdtensor.cli.host import MARKS
+from mdtensor.cli.outputs import check_apart, source_inputs, write_text
 from mdtensor.device import Device
 from mdtensor.diagnose import analyze
 from mdtensor.diagnose.finding import quantity
 from mdtensor.diagnose.source import sources
-from mdtensor.errors import ModelError, OptionError
-from mdtensor.quant.model.onnx.files import check_writable, write_file
 
 TITLE = "Which method runs, and why"
 HERE = Path(__file__).parent
@@ -120,12 +119,9 @@ def write_page(functions: Iterable[Any], path: Path) -> str:
         OptionError: the file cannot be written.
     """
     found = tuple(functions)
-    try:
-        # Fail before the page is made, which takes longer.
-        check_writable(path)
-        write_file(path, page(found).encode("utf-8", "replace"))
-    except ModelError as error:
-        raise OptionError(error.problem, error.fix) from None
+    # Fail before the page is made, which takes longer.
+    check_apart(path, source_inputs())
+    write_text(path, page(found).encode("utf-8", "replace").decode())
     return f"{path}: {quantity(len(found), 'function')}"
 
 
