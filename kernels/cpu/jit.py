@@ -13,8 +13,10 @@ import logging
 import os
 import pickle
 import platform
+import secrets
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -94,6 +96,8 @@ def load_symbols(needed):
 # Several versions of the sources alternate in development, and a new one compiles for
 # half a minute.
 KEPT_STAMPS = 6
+# The end of the name of a file until it is complete.
+UNFINISHED = ".tmp"
 # A cache file begins with the digest of the rest, so that damage is found.
 DIGEST = hashlib.sha256().digest_size
 SCALARS = (bool, int, float, str, np.number)
@@ -121,27 +125,40 @@ def _candidates():
     if os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(os.environ["NUMBA_CACHE_DIR"]) / "mdtensor"
     yield Path(__file__).resolve().parents[1] / "__pycache__"
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    yield Path(home) / "mdtensor"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        # Neither HOME nor an entry of the user in passwd, as in many containers.
+        return
+    # The standard of XDG ignores relative paths, which change with the current folder.
+    if home.is_absolute():
+        yield home / "mdtensor"
+
+
+# Reading needs no right to write: images are warmed up as root, then run as any user.
+@cache
+def read_folders():
+    """Return all folders that may hold kernels of this stamp, best first."""
+    return tuple(place / f"kernels-{stamp()}" for place in _candidates())
 
 
 @cache
 def cache_folder():
-    """Return the cache folder of this stamp, or None if none is writable.
+    """Return the folder for new kernels of this stamp, or None if none is writable.
 
     The second case writes one line to the log.
     """
-    for place in _candidates():
-        folder = place / f"kernels-{stamp()}"
+    for folder in read_folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
+            # A folder in use must count as one of the newest.
+            os.utime(folder)
         except OSError:
             continue
-        # A folder in use must count as one of the newest.
-        os.utime(folder)
-        _drop_old(place)
+        _drop_old(folder.parent)
+        _drop_unfinished(folder)
         return folder
     _log.warning("no writable cache folder: kernels are compiled anew in each process")
     return None
@@ -157,6 +174,42 @@ def _drop_old(place):
             folder.rmdir()
     except OSError:
         pass
+
+
+def _drop_unfinished(folder):
+    """Delete files that killed processes left an hour ago or earlier."""
+    try:
+        for file in folder.glob(f"*{UNFINISHED}"):
+            if file.stat().st_mtime < time.time() - 3600:
+                file.unlink(missing_ok=True)
+    except OSError:
+        pass
+
+
+def _write(file, content):
+    """Write a cache file at once, readable for all whom the umask allows."""
+    # `tempfile` makes files that only their owner may read.
+    new = file.with_name(f"{file.name}-{secrets.token_hex(8)}{UNFINISHED}")
+    try:
+        with new.open("xb") as opened:
+            opened.write(content)
+        # Renaming is atomic, so no process reads half of a file.
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _read(name):
+    """Return the first undamaged entry of this name in any folder, or None."""
+    for folder in read_folders():
+        try:
+            found = (folder / name).read_bytes()
+        except OSError:
+            continue
+        digest, entry = found[:DIGEST], found[DIGEST:]
+        if hashlib.sha256(entry).digest() == digest:
+            return entry
+    return None
 
 
 def _references(function):
@@ -219,8 +272,8 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self):
-        """Return the cache folder as text."""
-        return str(cache_folder())
+        """Return the first cache folder as text, for numba's statistics."""
+        return str(read_folders()[0])
 
     def key(self, signature, codegen):
         """Return text that names this function for `signature` on this CPU."""
@@ -228,24 +281,16 @@ class KernelCache(NullCache):
         name = hashlib.sha256(_identity(self._function) + rest).hexdigest()[:24]
         return f"{self._function.__name__}-{name}"
 
-    def _file(self, signature, codegen):
-        """Return the file of a signature."""
-        folder = cache_folder()
-        return folder and folder / f"{self.key(signature, codegen)}.nbc"
+    def _file_name(self, signature, codegen):
+        """Return the name of the file of a signature."""
+        return f"{self.key(signature, codegen)}.nbc"
 
     def load_overload(self, sig, target_context):
         """Return the cached code of a signature, or None."""
         target_context.refresh()
-        file = self._file(sig, target_context.codegen())
-        if file is None:
-            return None
-        try:
-            found = file.read_bytes()
-        except OSError:
-            return None
-        digest, entry = found[:DIGEST], found[DIGEST:]
-        # Compile anew if the file is damaged.
-        if hashlib.sha256(entry).digest() != digest:
+        entry = _read(self._file_name(sig, target_context.codegen()))
+        # Compile anew if there is no file, or only damaged ones.
+        if entry is None:
             return None
         is_large, needed, payload = pickle.loads(entry)
         # Without its symbols the code would end the process.
@@ -257,15 +302,15 @@ class KernelCache(NullCache):
 
     def save_overload(self, sig, data):
         """Write the code of a signature."""
-        file = self._file(sig, data.codegen)
-        if file is None or data.lifted or data.library.has_dynamic_globals:
+        if data.lifted or data.library.has_dynamic_globals:
+            return
+        folder = cache_folder()
+        if folder is None:
             return
         entry = dumps((self.is_large(data), required_symbols(data), data._reduce()))
+        file = folder / self._file_name(sig, data.codegen)
         try:
-            # Renaming is atomic, so no process reads half of a file.
-            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
-                new.write(hashlib.sha256(entry).digest() + entry)
-            Path(new.name).replace(file)
+            _write(file, hashlib.sha256(entry).digest() + entry)
         except OSError as error:
             _log.warning("a compiled kernel was not cached: %s", error)
 

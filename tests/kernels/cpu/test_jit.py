@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,33 @@ from mdtensor.kernels.cpu import jit
 from mdtensor.kernels.cpu.probe import outer
 print(outer(1), jit.cache_folder() is not None)
 """
+COUNTED = SOURCE.replace(
+    "print(",
+    "from mdtensor.kernels.cpu.compilation import Watch\n"
+    "with Watch() as watch: outer(1)\n"
+    "print(watch.counts.compiled, watch.counts.loaded)\nraise SystemExit\n#",
+)
+#: What a process meets on a read-only file system, and on a full one.
+READ_ONLY = """
+import tempfile
+def refuse(*_, **__): raise OSError(30, "Read-only file system")
+tempfile.TemporaryFile = refuse
+"""
+FULL = """
+import pathlib
+plain = pathlib.Path.open
+class Full:
+    def __init__(self, file): self.file = file
+    def __enter__(self): return self
+    def __exit__(self, *_): self.file.close()
+    def write(self, content):
+        self.file.write(content[:9])
+        raise OSError(28, "No space left on device")
+def opened(path, *a, **k):
+    file = plain(path, *a, **k)
+    return Full(file) if "x" in str(a) else file
+pathlib.Path.open = opened
+"""
 CALLEE = "from mdtensor.kernels.cpu.jit import kernel\n@kernel\ndef inner(x):\n"
 CALLER = """from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.probed import inner
@@ -55,16 +83,17 @@ def copy(tmp_path):
     return root
 
 
-def run(root, **environment):
+def run(root, source=SOURCE, environment=None, **options):
     """(printed words, log) of the probe in a process of its own."""
-    home = {"XDG_CACHE_HOME": str(root.parent / "home"), **environment}
     kept = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    kept["XDG_CACHE_HOME"] = str(root.parent / "home")
     done = subprocess.run(
-        [sys.executable, "-B", "-c", SOURCE, str(root)],
-        env=kept | home,
+        [sys.executable, "-B", "-c", source, str(root)],
+        env=kept if environment is None else environment,
         capture_output=True,
         text=True,
         check=True,
+        **options,
     )
     return done.stdout.split(), done.stderr
 
@@ -177,6 +206,104 @@ def test_nowhere_to_write_is_one_log_line(copy):
     words, log = run(copy)
     assert words == ["11", "False"]
     assert log.count("LOG") == 1 and "no writable cache folder" in log
+
+
+@pytest.mark.compiled
+def test_a_cache_that_cannot_be_written_is_read(copy):
+    """An image is warmed up once, then runs on a read-only file system."""
+    assert run(copy, COUNTED)[0] == ["2", "0"]
+    files = set(copy.parent.rglob("*.nbc"))
+    words, log = run(copy, READ_ONLY + COUNTED)
+    assert (words, log) == (["0", "1"], "")
+    assert set(copy.parent.rglob("*.nbc")) == files and len(files) == 2
+
+
+@pytest.mark.compiled
+def test_kernels_are_found_in_any_folder(copy):
+    """Those of the image stay in use when NUMBA_CACHE_DIR gets the new ones."""
+    run(copy)
+    own = copy.parent / "own"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(own)}
+    assert run(copy, COUNTED, environment)[0] == ["0", "1"]
+    (outer,) = (copy / "__pycache__").rglob("outer-*.nbc")
+    # A damaged file in the first folder does not hide a good one behind it.
+    first = own / "mdtensor" / outer.parent.name
+    first.mkdir(parents=True)
+    (first / outer.name).write_bytes(outer.read_bytes()[:50])
+    assert run(copy, COUNTED, environment)[0] == ["0", "1"]
+    outer.unlink()
+    assert run(copy, COUNTED, environment)[0] == ["1", "1"]
+    assert len((first / outer.name).read_bytes()) > 50
+
+
+@pytest.mark.compiled
+def test_files_of_the_cache_have_the_mode_of_the_umask(copy):
+    run(copy, umask=0o022)
+    for path in (copy / "__pycache__").rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_root_warms_up_and_another_user_runs(copy):
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        root = Path(name) / "kernels"
+        shutil.copytree(copy, root)
+        stranger = {"user": 12345, "group": 12345, "extra_groups": []}
+        try:
+            subprocess.run(
+                [sys.executable, "-c", "import numba"], check=True, **stranger
+            )
+        except (subprocess.CalledProcessError, PermissionError):
+            pytest.skip("another user cannot read this Python")
+        run(root, umask=0o022)
+        # Neither HOME nor an entry in passwd.
+        bare = {"PATH": os.environ["PATH"]}
+        assert run(root, COUNTED, bare, **stranger)[0] == ["0", "1"]
+        shutil.rmtree(root / "__pycache__")
+        words, log = run(root, SOURCE, bare, **stranger)
+        assert words == ["11", "False"]
+        assert log.count("LOG") == 1 and "no writable cache folder" in log
+
+
+@pytest.mark.parametrize("home", [None, "~", "relative"])
+def test_a_user_without_a_home(home, monkeypatch):
+    """A name in passwd is missing in many containers; a relative place moves."""
+
+    def fail(path):
+        if str(path).startswith("~"):
+            raise RuntimeError("Could not determine home directory.")
+        return path
+
+    monkeypatch.setattr(Path, "expanduser", fail)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if home:
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+    package = Path(jit.__file__).resolve().parents[1]
+    assert list(jit._candidates()) == [package / "__pycache__"]
+
+
+@pytest.mark.compiled
+def test_a_full_disk_leaves_nothing_behind(copy):
+    words, log = run(copy, FULL + SOURCE)
+    assert words == ["11", "True"]
+    assert "was not cached: [Errno 28] No space left on device" in log
+    (folder,) = (copy / "__pycache__").iterdir()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.compiled
+def test_files_of_killed_processes_are_removed(copy):
+    run(copy)
+    (folder,) = (copy / "__pycache__").iterdir()
+    old, new = folder / f"a.nbc-0{jit.UNFINISHED}", folder / f"b.nbc-0{jit.UNFINISHED}"
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    run(copy)
+    assert new.exists() and not old.exists()
 
 
 @pytest.mark.compiled
