@@ -165,15 +165,19 @@ def time_in_turns(
     return found
 
 
-def settle() -> None:
-    """Wait until no thread of this process computes, or for a second."""
+def settle(clock: Any = time) -> None:
+    """Wait until no thread of this process computes, or for a second.
+
+    Args:
+        clock: the functions of `time`, for tests.
+    """
     # Threads of a runtime spin after its last call, 40 ms in ONNX Runtime and 110 ms in
     # OpenBLAS, and would take the processors of the next contender.
-    end = time.perf_counter() + MOST_SECONDS
-    while time.perf_counter() < end:
-        before = time.process_time()
-        time.sleep(LOOK_SECONDS)
-        if time.process_time() - before < LOOK_SECONDS / 10:
+    end = clock.perf_counter() + MOST_SECONDS
+    while clock.perf_counter() < end:
+        before = clock.process_time()
+        clock.sleep(LOOK_SECONDS)
+        if clock.process_time() - before < LOOK_SECONDS / 10:
             return
 
 
