@@ -299,6 +299,7 @@ from mdtensor.ops.manipulation import (
     broadcast_arrays as broadcast_arrays,
     broadcast_shapes as broadcast_shapes,
 )
+from mdtensor.ops.parallel_for import parallel_for as parallel_for
 from mdtensor.ops.views import (
     View as View,
     flat_in as flat_in,
