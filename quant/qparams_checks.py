@@ -52,6 +52,10 @@ def code_dtype(given: object) -> DType:
     return dtype
 
 
+#: Values in arrays of objects that NumPy would convert to numbers.
+ODD = (type(None), str, bytes, np.datetime64, np.timedelta64)
+
+
 def as_numbers(
     name: str, given: object, dtype: npt.DTypeLike | None = None
 ) -> npt.NDArray[Any]:
@@ -59,9 +63,9 @@ def as_numbers(
     try:
         given = _without_mask(given)
         found = np.asarray(given)
-        is_odd = found.dtype.kind == "O" and any(x is None for x in found.flat)
-        if is_odd or found.dtype.kind == "b":
-            # NumPy would turn None into NaN, and a bool into 0 or 1.
+        is_odd = found.dtype.kind == "O" and any(isinstance(x, ODD) for x in found.flat)
+        # NumPy would turn None into NaN, a bool into 0 or 1, and read dates and texts.
+        if is_odd or found.dtype.kind in "bmMUS":
             raise TypeError
         # NumPy would drop the imaginary part of a complex number with a warning.
         if found.dtype.kind != "c":
@@ -93,7 +97,9 @@ def check_axis(given: object) -> int | None:
     if given is None:
         return None
     # A grid does not know the rank of its tensor, so an axis cannot count from the end.
-    if not isinstance(given, Integral) or not 0 <= int(given) < MOST:
+    # NumPy's spans of time are integers, too, and are converted to other classes.
+    is_integer = isinstance(given, Integral) and not isinstance(given, np.timedelta64)
+    if not is_integer or not 0 <= int(given) < MOST:
         raise GridError(
             f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
         )

@@ -84,7 +84,8 @@ def check_rule(name: object) -> str:
     if isinstance(name, str) and name in NAMES:
         return name
     # A name may have any length, and a comparison takes quadratic time.
-    near = difflib.get_close_matches(str(name)[:99], NAMES, n=1)
+    text = name[:99] if isinstance(name, str) else shown(name)
+    near = difflib.get_close_matches(text, NAMES, n=1)
     hint = f"Did you mean {near[0]!r}? There are" if near else "Use one of"
     problem = f"{written('rounding')} is {shown(name)}"
     raise OptionError(problem, f"{hint} {', '.join(NAMES)}")

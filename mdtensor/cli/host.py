@@ -260,13 +260,20 @@ def describe_verdict(
         "conforms": verdict.conforms,
         "edition": EDITION,
         "quick": quick,
-        "hash": verdict.oracle,
+        "hash": _measured(verdict),
         "published": verdict.published,
         "cpu": isa.cpu_name(),
         "runs": list(map(_run, verdict.runs, verdict.hashes)),
         "kernels": [asdict(tally) for tally in verdict.tallies],
         "first_difference": _difference(verdict),
     }
+
+
+def _measured(verdict: Verdict) -> str | None:
+    """Return the hash of this machine, the first wrong one; None if a run failed."""
+    found = (*verdict.hashes, verdict.oracle)
+    wrong = [each for each in found if each != verdict.published]
+    return (wrong[0] or None) if wrong else verdict.published
 
 
 def _run(run: Run, found: str) -> VerifyFacts:
@@ -301,7 +308,7 @@ def show_verdict(console: Console, facts: VerifyFacts) -> None:
     for run in runs:
         if run["problem"]:
             console.print(f"{_label(run)}: {run['problem']}")
-    console.print(f"\nhash       {facts['hash']}")
+    console.print(f"\nhash       {facts['hash'] or 'missing'}")
     console.print(f"published  {facts['published']}")
     color = "green" if facts["conforms"] else "red"
     console.print(_ending(facts), style=f"bold {color}")

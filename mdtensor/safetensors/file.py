@@ -95,7 +95,7 @@ class SafeTensors(Mapping[str, Tensor]):
             else:
                 # A copy, so that later changes of the caller's array do not reach the
                 # tensors.
-                self._arrays, self.metadata = _read_bytes(bytes(source))
+                self._arrays, self.metadata = _read_bytes(_as_bytes(source))
             self._notes = pop_notes(self.metadata, set(self._arrays))
         parts = {n + end for n, note in self._notes.items() for end in note["parts"]}
         dense = [name for name in self._arrays if name not in parts]
@@ -221,14 +221,19 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 def load(data: bytes) -> dict[str, Tensor]:
     """Return all tensors of a file given as bytes; see `load_file`."""
+    return dict(SafeTensors(_as_bytes(data)))
+
+
+def _as_bytes(data: Any) -> bytes:
+    """Return bytes, or a copy of a buffer; the package takes only bytes."""
     try:
-        # The package takes only bytes; bytes themselves need no copy.
-        given = data if isinstance(data, bytes) else memoryview(data).tobytes()
-    except TypeError:
+        # `bytes` would make zeros of an integer, and read a sequence of integers.
+        return data if isinstance(data, bytes) else memoryview(data).tobytes()
+    # NumPy raises ValueError for types that buffers do not have, such as dates.
+    except (TypeError, ValueError):
         raise StorageError(
-            f"data is {shown(data)}", "Pass the bytes of a file"
+            f"data is {shown(data)}", "Pass the bytes of a file, or safe_open(path)"
         ) from None
-    return dict(SafeTensors(given))
 
 
 def _read_file(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:

@@ -10,6 +10,8 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
 from mdtensor.spec.dims import (
     DYNAMIC as DYNAMIC,
@@ -233,8 +235,11 @@ def is_size(value: Any) -> bool:
     """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
     if type(value) is int:
         return -(2**31) < value < 2**31
-    # NumPy integers are sizes too; their ABC check is slow, so it comes last.
-    is_integer = isinstance(value, Integral) and not isinstance(value, (bool, Dim))
+    # NumPy integers are sizes too; their ABC check is slow, so it comes last. Its spans
+    # of time are registered as integers.
+    is_integer = isinstance(value, Integral) and not isinstance(
+        value, (bool, Dim, np.timedelta64)
+    )
     return is_integer and abs(int(value)) < 2**31
 
 

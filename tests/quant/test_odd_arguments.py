@@ -10,6 +10,14 @@ from mdtensor.quant import QInt8Tensor, QParams
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
+
+class Broken:
+    def __repr__(self):
+        raise ZeroDivisionError
+
+    __str__ = __repr__
+
+
 Q = QInt8Tensor([1, 2], scale=0.5)
 ROWS = md.asarray([[7.5, 8.5]])
 LIKES = (md.zeros_like, md.ones_like, md.empty_like)
@@ -43,6 +51,17 @@ CALLS = {
     "no samples to smooth by": lambda: model().smooth(np.array(3)),
     "no calibration": lambda: seen().merged(3),
     "no value": lambda: seen().range({}),
+    "a tensor for a grid": lambda: QInt8Tensor([1], qparams=ROWS),
+    "an array for a grid": lambda: QInt8Tensor([1], qparams=np.array([7.5])),
+    "no repr for a rule": lambda: quant.rounding(Broken()),
+    "no repr for an ISA": lambda: quant.runway(Broken()),
+    "no repr for a number of threads": lambda: quant.threads(Broken()),
+    "a span of time for an axis": lambda: QParams([1.0], axis=np.timedelta64(0, "s")),
+    "no file": lambda: safetensors.SafeTensors(5),
+    "a path as a text": lambda: safetensors.SafeTensors("a"),
+    "a list of bytes": lambda: safetensors.SafeTensors([1, 2]),
+    "dates for a file": lambda: safetensors.load(np.array([1], "m8[s]")),
+    "dates for an open file": lambda: safetensors.SafeTensors(np.array([1], "M8[s]")),
     "no texts": lambda: safetensors.save({"x": md.ones(2)}, 1),
     "an array of texts": lambda: safetensors.save({"x": md.ones(2)}, np.array(["a"])),
 }
@@ -60,3 +79,40 @@ def test_a_number_beside_no_codes_is_inferred():
     for operation in (md.maximum, md.minimum):
         found = operation(nothing, 7)
         assert md.infer(operation, nothing, 7).shape == found.shape == (2, 0)
+
+
+NO_NUMBERS = {
+    "date": np.datetime64(1, "s"),
+    "span": np.timedelta64(1, "s"),
+    "dates": np.array([1, 2], "M8[s]"),
+    "text": "0.5",
+    "texts": ["0.5", "1"],
+    "bytes": b"0.5",
+    "complex": 0.5 + 1j,
+}
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS.values(), ids=NO_NUMBERS)
+@pytest.mark.filterwarnings("error")
+def test_numpy_reads_more_numbers_than_there_are(value):
+    """NumPy converts dates and texts to floats, and drops imaginary parts."""
+    axis = 0 if np.ndim(value) else None
+    for call in (
+        lambda: QParams(value, axis=axis),
+        lambda: QParams([0.5] * np.size(value), value, axis=0),
+        lambda: QInt8Tensor([1, 2], scale=value, axis=axis),
+        lambda: quant.grid_of(value, 1.0, dtype="qint8"),
+    ):
+        with pytest.raises(md.GridError):
+            call()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-40])
+@pytest.mark.parametrize("kind", [float, np.float16, np.float32, np.float64])
+def test_scales_that_are_none_give_no_warning(kind, value):
+    with np.errstate(all="ignore"):
+        given = kind(value)
+    for scale, axis in ((given, None), (np.array([1, given]), 0)):
+        with pytest.raises(md.GridError):
+            QParams(scale, axis=axis)

@@ -188,3 +188,20 @@ def test_an_array_without_axes_is_no_sequence() -> None:
     for call in calls:
         with pytest.raises(OptionError, match=r"is array\(1\.5\)"):
             call()
+
+
+@pytest.mark.parametrize("odd", [np.timedelta64(1, "s"), np.array([1], "m8[s]")])
+def test_spans_of_time_are_not_sizes(odd: Any) -> None:
+    """NumPy registers them as integers, but `int` of one raises TypeError."""
+    x = md.ones((2, 2))
+    for call in (
+        lambda: md.moveaxis(x, 0, odd),
+        lambda: md.reshape(x, odd),
+        lambda: md.roll(x, odd),
+        lambda: md.zeros(odd),
+        lambda: md.permute_dims(x, odd),
+        lambda: md.sum(x, axis=odd),
+        lambda: md.squeeze(x, axis=odd),
+    ):
+        with pytest.raises((OptionError, md.DispatchError)):
+            call()

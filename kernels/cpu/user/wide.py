@@ -27,6 +27,7 @@ from numba.extending import (
     register_model,
 )
 
+from mdtensor.kernels import refusal
 from mdtensor.kernels.cpu.user.pairs import compiled, fast_two_sum, two_prod, two_sum
 
 INFINITY = math.inf
@@ -67,7 +68,7 @@ class Wide:
     exponent: int
 
     def __new__(cls, x: "Wide | float") -> "Wide":
-        return x if isinstance(x, Wide) else widen(float(x))
+        return x if isinstance(x, Wide) else widen(_as_float(x))
 
     def __repr__(self) -> str:
         return f"Wide({self.hi!r}, {self.lo!r}, {self.exponent})"
@@ -120,6 +121,20 @@ class Wide:
 
     def __hash__(self) -> int:
         return hash(float(self))
+
+
+def _as_float(x: object) -> float:
+    """Return a number as float64; raise for anything else, a text included."""
+    try:
+        if isinstance(x, (str, bytes, bytearray)):
+            raise TypeError
+        return float(x)  # type: ignore[arg-type]
+    except OverflowError:
+        problem, fix = "an integer is too large for float64", "Pass a float"
+    except (TypeError, ValueError):
+        problem = f"a Wide is made of a number, not of a {type(x).__name__}"
+        fix = "Pass a float, an integer or a Wide"
+    raise refusal.error(problem, fix, "Wide")
 
 
 def parts(hi, lo, exponent):

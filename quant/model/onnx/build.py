@@ -315,8 +315,17 @@ class Builder:
         return found
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
-        """Return an input that must be known while reading, as Python integers."""
-        return tuple(map(int, self.require_array(op, index, what).reshape(-1)))
+        """Return an input that must be known while reading, as Python integers.
+
+        Raises:
+            ModelError: the input depends on the data, or does not hold integers.
+        """
+        found = self.require_array(op, index, what)
+        # Sizes computed from shapes are Python integers, in an array of objects.
+        if found.dtype.kind not in "iuO":
+            problem = f"needs {what} as integers, not {found.dtype}"
+            raise op.error(problem, "Export the model again")
+        return tuple(map(int, found.reshape(-1)))
 
     def code(self, name: Any) -> int:
         """Return the number of a value's element type in the file format."""

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from mdtensor.errors import OptionError
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.user.pairs import two_prod, two_sum
 from mdtensor.wide import Wide, exp, log, log1p
@@ -310,3 +311,27 @@ def test_order_with_strangers():
     assert Wide(3) == 3 == Wide(3.0)
     assert Wide(3) != "3" and Wide(3) is not None and Wide(3) != 2**60
     assert Wide(3) in {3, 4} and not math.nan >= Wide(3)
+
+
+ODD = [[1], "x", "1.5", b"1", None, object(), 1j, 10**400, np.array([1.0, 2.0])]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=[type(odd).__name__ for odd in ODD])
+def test_what_is_not_a_number(odd: Any) -> None:
+    for call in (
+        Wide,
+        exp,
+        log,
+        log1p,
+        lambda x: Wide(1.0) + x,
+        lambda x: x / Wide(1.0),
+    ):
+        if isinstance(odd, np.ndarray) and call not in (Wide, exp, log, log1p):
+            continue  # NumPy takes the operator
+        with pytest.raises(OptionError, match=r"number|too large"):
+            call(odd)
+
+
+def test_numbers_of_other_types() -> None:
+    for x in (np.float32(0.5), np.int8(3), Fraction(1, 2), Decimal("0.5"), True, 2**80):
+        assert float(Wide(x)) == float(x)

@@ -255,3 +255,12 @@ def test_a_dynamic_shape_as_data_is_refused(make_model: Any) -> None:
         read_graph(make_model(nodes, {"x": ("n",)}))
     graph = read_graph(make_model(nodes, {"x": (3,)}))
     assert graph.run({"x": np.zeros(3, np.float32)})["y"].tolist() == [3.0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["f4", "f8", "c8", "?"])
+def test_sizes_that_are_not_integers_are_refused(kind: str, make_model: Any) -> None:
+    """They would lose a fraction, or their imaginary part with a warning of NumPy."""
+    path = make_model([LAST], {"x": (2, 3)}, {"shape": np.array([1, 6], kind)})
+    with pytest.raises(ModelError, match="needs the shape as integers, not"):
+        read_graph(path)
