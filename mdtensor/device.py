@@ -23,8 +23,10 @@ from mdtensor.errors import (
     describe,
     shown,
 )
+from mdtensor.reloading import Origin, is_reload, origin_of
 
 _REGISTRY: dict[str, Device] = {}
+_ORIGINS: dict[str, Origin] = {}
 
 
 #: The entry point group of packages that register devices.
@@ -217,10 +219,17 @@ def register_device(new: Device) -> Device:
     """
     if not isinstance(new, Device):
         raise RegistrationError(f"{shown(new)} is not a device", "Derive from Device")
-    if new.name in _REGISTRY:
+    origin = origin_of(type(new).__module__)
+    known = _REGISTRY.get(new.name)
+    is_again = (
+        known is not None
+        and type(known).__qualname__ == type(new).__qualname__
+        and is_reload(_ORIGINS[new.name], origin)
+    )
+    if known is not None and not is_again:
         problem = f"a device named {new.name} exists already"
         raise RegistrationError(problem, "Use it, or choose another name")
-    _REGISTRY[new.name] = new
+    _REGISTRY[new.name], _ORIGINS[new.name] = new, origin
     return new
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import OptionError, RegistrationError, shown
+from mdtensor.reloading import Origin, caller_origin, is_reload
 
 _REGISTRY: dict[str, DType] = {}
+_ORIGINS: dict[str, Origin] = {}
 #: Our kinds, and the letters of the NumPy kinds that store them.
 STORED: dict[str, str] = {
     "bool": "b",
@@ -49,6 +51,8 @@ class DType:
     NumPy must cast their `storage` to float32 and back, as it does for ml_dtypes. If
     the storage has the same name, NumPy arrays of it become tensors of this type.
 
+    A module that runs again, by `importlib.reload`, gets the same object again.
+
     Each element type is one object that equals only itself, as in PyTorch: a NumPy
     dtype does not have a hash that a `DType` could share with all its names. `dtype(x)`
     returns the object: `dtype(np.int8) is int8`.
@@ -73,14 +77,26 @@ class DType:
     maximum: int | float
     digits: int
 
+    def __new__(cls, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> Self:
+        """Return a new element type, or the known one if its module runs again."""
+        known = _REGISTRY.get(name) if isinstance(name, str) else None
+        if isinstance(known, cls) and is_reload(_ORIGINS[name], caller_origin(1)):
+            wanted = kind, bits, _storage(storage, kind)
+            if (known.kind, known.bits, known.storage) == wanted:
+                return known
+        return object.__new__(cls)
+
     def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None:
+        if hasattr(self, "name"):  # the known one, see `__new__`
+            _ORIGINS[name] = caller_origin(1)
+            return
         _check_words(name, kind)
         self.name = name
         self.kind = kind
         self.storage = _storage(storage, kind)
         self.bits = _bits(bits, self.storage)
         self.minimum, self.maximum, self.digits = _numbers(self.storage, bits)
-        _REGISTRY[name] = self
+        _REGISTRY[name], _ORIGINS[name] = self, caller_origin(1)
 
     @property
     def is_integer(self) -> bool:

@@ -7,7 +7,7 @@ buffer. The kinds and the concrete types of the host are in `types`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.coercion import host_array, require_unmasked
 from mdtensor.device import Device, Stream, cpu, device as find_device
+from mdtensor.dispatch.classes import keep
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
@@ -36,11 +37,14 @@ from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
 from mdtensor.printing import elements
+from mdtensor.reloading import Origin, is_reload, origin_of
 from mdtensor.spec.spec import TensorSpec
 
 Natural = TypeVar("Natural", DType, None)
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
+#: Empty the caches that hold result types; called when a type is declared again.
+ON_RELOAD: list[Callable[[], None]] = []
 
 
 class Tensor(Interchange, Operators):
@@ -56,11 +60,17 @@ class Tensor(Interchange, Operators):
         ShapeError: sequences are ragged.
     """
 
-    __slots__ = {"buffer": "The elements: a NumPy array, or a buffer of the device."}
+    # Weak references, so that a cache can be keyed by tensors.
+    __slots__ = {
+        "__weakref__": "The weak references to the tensor.",
+        "buffer": "The elements: a NumPy array, or a buffer of the device.",
+    }
 
     dtype: ClassVar[DType]
     device: ClassVar[Device]
     buffer: Any
+    #: The run of the module that declared a concrete type.
+    _origin: ClassVar[Origin]
     #: The kinds of element types that a kind of tensors can hold.
     _kinds: ClassVar[tuple[str, ...]] = tuple(dtypes.STORED)
 
@@ -96,10 +106,20 @@ class Tensor(Interchange, Operators):
                 "class",
             )
         # One type for each pair, because results are made by looking it up.
-        if (dtype, device.name) in _LEAVES:
-            raise RegistrationError(f"{dtype} on {device} has a tensor type")
+        known, cls._origin = (
+            _LEAVES.get((dtype, device.name)),
+            origin_of(cls.__module__),
+        )
+        if known is not None:
+            is_same_name = known.__qualname__ == cls.__qualname__
+            if not (is_same_name and is_reload(known._origin, cls._origin)):
+                raise RegistrationError(f"{dtype} on {device} has a tensor type")
         cls.dtype, cls.device = dtype, device
         _LEAVES[dtype, device.name] = cls
+        keep(cls)
+        if known is not None:
+            for forget in ON_RELOAD:
+                forget()
 
     def __init__(self, values: Any) -> None:
         """Create a tensor of Python numbers, or of an array, which is shared."""

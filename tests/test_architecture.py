@@ -27,9 +27,17 @@ PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"files", "html", "printing", "dispatch.suggestions"},
+    {
+        "files",
+        "html",
+        "printing",
+        "reloading",
+        "dispatch.annotations",
+        "dispatch.suggestions",
+    },
     {"errors"},
     {"device", "dtypes", "dispatch.declaration", "dispatch.call"},
+    {"dispatch.classes"},
     {"promotion", "type_info", "dispatch.checks"},
     {"coercion", "spec", "dispatch.call_errors"},
     {"interop", "dispatch.method"},

@@ -33,6 +33,7 @@ from mdtensor.dispatch.declaration import (
 from mdtensor.dispatch.method import Implementation
 from mdtensor.dispatch.operation import Generic, generic, method, operations
 from mdtensor.errors import RegistrationError, shown
+from mdtensor.reloading import is_reload, origin_of
 
 PREFIXES = ("tensor.", "tile.")
 A_TEXT, A_FUNCTION = "Use a str", "Give a function from specs to a spec"
@@ -264,7 +265,7 @@ def register(name: str, *, override: bool = False) -> Registration:
     for key in [f"{p.module}.{p.name}" for p in pending_registrations()] + [
         *operations()
     ]:
-        is_mine = override and key == f"{module}.{bare}"
+        is_mine = key == f"{module}.{bare}" and (override or _is_again(key))
         if key.rpartition(".")[2] == bare and not is_mine:
             raise RegistrationError(
                 f"there is an operation {bare}: {key}",
@@ -273,6 +274,15 @@ def register(name: str, *, override: bool = False) -> Registration:
             )
     _PENDING[bare] = found = Registration(bare, module)
     return found
+
+
+def _is_again(key: str) -> bool:
+    """Return whether the module of an operation runs again, as in a reload."""
+    known = operations().get(key)
+    if known is None:
+        return False
+    origin = known.operation.origin
+    return is_reload(origin, origin_of(origin.module))
 
 
 def pending_registrations() -> tuple[Registration, ...]:

@@ -19,11 +19,9 @@ from itertools import takewhile
 from numbers import Number
 from typing import Any, NoReturn, TypeVar, cast
 
-import plum
-
 from mdtensor import dtypes
 from mdtensor.dispatch.call import MISSING, TARGET, is_named
-from mdtensor.dispatch.checks import is_of_annotations
+from mdtensor.dispatch.classes import is_below, is_of_annotations
 from mdtensor.dispatch.declaration import REQUIRED, members, type_name
 from mdtensor.dispatch.suggestions import option
 from mdtensor.dtypes import DType
@@ -319,7 +317,7 @@ def _is_exact(dtype: DType, to: DType) -> bool:
 
 
 def _below(narrow: object) -> Callable[[Any], bool]:
-    return lambda wide: bool(plum.Signature(narrow) <= plum.Signature(wide))
+    return lambda wide: is_below(narrow, wide)
 
 
 # Errors of calls that do not fit the declaration.

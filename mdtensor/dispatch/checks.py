@@ -4,78 +4,93 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from types import UnionType
-from typing import Any, ForwardRef, Union, get_args, get_origin, get_type_hints
+from types import FrameType, MethodType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import numpy as np
 
+from mdtensor.dispatch.annotations import annotations_of, evaluate
 from mdtensor.dispatch.call import TARGET
+from mdtensor.dispatch.classes import uncheckable
 from mdtensor.dispatch.declaration import Parameters
 from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError, shown
 
+_BY_POSITION = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
 
 # Only classes and unions are allowed, because a call sees the class of an argument and
 # nothing finer (decision 0021).
-def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[Any, ...]:
+def check_annotations(
+    implementation: Callable[..., Any], name: str, frame: FrameType | None = None
+) -> tuple[Any, ...]:
     """Return the annotations of a method's positional parameters.
 
     Args:
         implementation: a method of the operation `name`, which dispatches on all
-            positional parameters.
+            positional parameters. The `self` of a bound method does not count.
+        frame: where it is defined, for the names of local classes.
 
     Returns:
-        The annotations in order; empty for a wrapper, which has `__wrapped__`.
+        The annotations in order. A wrapper, which has `__wrapped__`, may omit them, and
+        then takes anything.
 
     Raises:
         RegistrationError: a parameter does not have an annotation, or the annotation
-            is an element type.
+            is an element type or a class that Python cannot test.
     """
     annotations = _annotations(implementation, name)
+    # The code of a wrapper is not the code that it shows.
+    is_wrapper = hasattr(implementation, "__wrapped__")
+    if is_wrapper:
+        annotations = _shown_annotations(implementation)
+    names = annotations if is_wrapper else _by_position(implementation)
     found = []
-    for parameter in _by_position(implementation):
+    for parameter in names:
         place = f"parameter {parameter} of a method of {name}"
         if parameter not in annotations:
             raise RegistrationError(
                 f"{place} has no annotation",
                 "Annotate it with a class of tensors, or with object to take anything",
             )
-        _check(place, annotations[parameter])
-        found.append(annotations[parameter])
+        hint = _evaluate(implementation, annotations[parameter], name, frame)
+        _check(place, hint)
+        found.append(hint)
     return tuple(found)
 
 
 def _annotations(implementation: object, name: str) -> dict[str, Any]:
-    """Return the annotations of the parameters; strings are evaluated.
-
-    Raises:
-        RegistrationError: a string cannot be evaluated, or there are no annotations.
-    """
+    """Return the annotations as they are written, or raise if there are none."""
     if not callable(implementation):
         problem = f"{shown(implementation)} cannot be called"
         raise RegistrationError(problem, f"Give a function for {name}")
-    found = getattr(implementation, "__annotations__", None)
+    try:
+        found = annotations_of(implementation)
+    except NameError as error:  # Python 3.14 evaluates them on use
+        raise _unknown_name(error, name) from None
     has_code = hasattr(implementation, "__code__")
     if found is None or not (has_code or hasattr(implementation, "__wrapped__")):
         problem = f"{shown(implementation)} has no annotations"
         fix = "Pass its types: method(operation, types=(...))"
         raise RegistrationError(problem, fix)
-    annotations: dict[str, Any] = found
-    # `get_type_hints` is slow, so it runs only if there is a string to evaluate.
-    if not any(_is_text(given) for given in annotations.values()):
-        return annotations
+    return found
+
+
+def _evaluate(function: object, hint: Any, name: str, frame: FrameType | None) -> Any:
+    """Return the type that an annotation of a method of `name` stands for."""
     try:
-        return get_type_hints(implementation)
+        return evaluate(function, hint, frame)
     except Exception as error:  # evaluating an annotation may raise anything
-        problem = f"an annotation of a method of {name} names nothing: {error}"
-        fix = "Use classes that the module has"
-        raise RegistrationError(problem, fix) from None
+        raise _unknown_name(error, name) from None
 
 
-def _is_text(given: object) -> bool:
-    return not isinstance(given, type) and any(
-        isinstance(part, (str, ForwardRef)) for part in (given, *get_args(given))
-    )
+def _unknown_name(error: Exception, name: str) -> RegistrationError:
+    problem = f"an annotation of a method of {name} names nothing: {error}"
+    return RegistrationError(problem, "Use classes that the module has")
 
 
 def check_types(types: object, name: str) -> None:
@@ -100,6 +115,7 @@ def _check(place: str, given: object) -> None:
     # A union fits if one member does, so every member must be a class.
     for member in get_args(given) if is_union else (given,):
         _refuse_elements(place, member)
+        _refuse_uncheckable(place, member)
         if not (isinstance(member, type) or member is Any or member is None):
             problem = (
                 f"{place} is annotated with {_type_text(member)}, not with a class"
@@ -119,21 +135,42 @@ def _refuse_elements(place: str, member: object) -> None:
         )
 
 
+# One such annotation would make every call of the operation fail, also calls of its
+# other methods.
+def _refuse_uncheckable(place: str, member: object) -> None:
+    if uncheckable(member):
+        is_protocol = getattr(member, "_is_protocol", False)
+        fix = "Decorate it with runtime_checkable, and give it no data members; or u"
+        raise RegistrationError(
+            f"{place} is annotated with {_name(member)}, which Python cannot test at "
+            "run time",
+            f"{fix if is_protocol else 'U'}se an ordinary class",
+        )
+
+
+def _name(member: object) -> str:
+    return str(getattr(member, "__name__", shown(member)))
+
+
 def _by_position(implementation: Any) -> tuple[str, ...]:
-    """Return the names of the positional parameters."""
-    if hasattr(implementation, "__wrapped__"):  # its code is not the code it shows
-        return ()
+    """Return the names of the positional parameters, without the one that is bound."""
     # Reading the code object takes a twentieth of the time of `inspect.signature`.
     code = implementation.__code__
     count, more = code.co_argcount, bool(code.co_flags & inspect.CO_VARARGS)
     at = count + code.co_kwonlyargcount
     names: tuple[str, ...] = code.co_varnames
-    return names[:count] + names[at : at + more]
+    is_bound = isinstance(implementation, MethodType)
+    return (names[:count] + names[at : at + more])[is_bound:]
 
 
-def is_of_annotations(found: type) -> bool:
-    """Return whether `found` is the type of generic aliases such as `list[int]`."""
-    return hasattr(found, "__args__")
+def _shown_annotations(wrapper: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of positional parameters in a signature, or Any."""
+    found = inspect.signature(wrapper).parameters.values()
+    return {
+        p.name: Any if p.annotation is p.empty else p.annotation
+        for p in found
+        if p.kind in _BY_POSITION
+    }
 
 
 # Checks that a function accepts the parameters of an operation.

@@ -18,8 +18,9 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
 from keyword import iskeyword
 from numbers import Integral, Real
 from types import FunctionType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
+from mdtensor.dispatch.annotations import typed
 from mdtensor.errors import OptionError, RegistrationError, shown
 from mdtensor.html import small_table, tag
 
@@ -255,10 +256,7 @@ def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
 
 def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations that are types; `Any` is left out."""
-    try:
-        hints = get_type_hints(declaration)
-    except (NameError, TypeError):  # a name that is imported under TYPE_CHECKING
-        hints = {}
+    hints = typed(declaration)
     return {name: hint for name, hint in hints.items() if hint is not Any}
 
 

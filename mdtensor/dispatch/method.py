@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, ClassVar
 
 import plum
@@ -17,8 +18,8 @@ from mdtensor.dispatch.checks import (
     check_callable,
     check_rule,
     check_types,
-    is_of_annotations,
 )
+from mdtensor.dispatch.classes import fits, is_below, is_of_annotations, is_open
 from mdtensor.dispatch.declaration import Parameters, type_name
 from mdtensor.errors import (
     DeviceError,
@@ -26,6 +27,7 @@ from mdtensor.errors import (
     PromotionError,
     RegistrationError,
 )
+from mdtensor.reloading import Origin, origin_of
 
 Implementation = Callable[..., Any]
 
@@ -72,17 +74,55 @@ class Method:
             return self.classes == other.classes
         return bool(self.signature == other.signature)
 
+    @functools.cached_property
+    def is_open(self) -> bool:
+        """Return whether `ABC.register` can let the signature accept more classes."""
+        return any(map(is_open, (*self.signature.types, *self._varargs)))
+
+    @property
+    def _varargs(self) -> tuple[Any, ...]:
+        has_one = self.signature.has_varargs
+        return (self.signature.varargs,) if has_one else ()
+
     def accepts(self, types: tuple[type, ...]) -> bool:
         """Return whether arguments of `types` fit the signature."""
         if any(map(is_of_annotations, types)):
             return False
-        return bool(plum.Signature(*types) <= self.signature)
+        return self._has_place(types) and all(self.fitting(types))
+
+    def may_accept_later(self, types: tuple[type, ...]) -> bool:
+        """Return whether `ABC.register` can let the signature accept `types`."""
+        wanted = self.signature.expand_varargs(len(types))
+        fit = self.fitting(types)
+        may_fit = [now or is_open(w) for now, w in zip(fit, wanted, strict=False)]
+        return self._has_place(types) and all(may_fit) and not all(fit)
+
+    def _has_place(self, types: tuple[type, ...]) -> bool:
+        """Return whether the signature takes this number of arguments."""
+        least = len(self.signature.types)
+        return len(types) == least or (
+            self.signature.has_varargs and len(types) > least
+        )
 
     def fitting(self, types: tuple[type, ...]) -> list[bool]:
         """Return for each of `types` whether it fits its place in the signature."""
         wanted = self.signature.expand_varargs(len(types))
-        pairs = zip(types, wanted, strict=False)
-        return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
+        return [fits(t, w) for t, w in zip(types, wanted, strict=False)]
+
+    def is_below(self, other: Method) -> bool:
+        """Return whether the signature is as specific as another one, or more."""
+        mine, theirs = self.signature, other.signature
+        # plum has the order of signatures with any number of arguments.
+        if mine.has_varargs or theirs.has_varargs:
+            return bool(mine <= theirs)
+        pairs = zip(mine.types, theirs.types, strict=False)
+        is_same_length = len(mine.types) == len(theirs.types)
+        return is_same_length and all(is_below(a, b) for a, b in pairs)
+
+    def function_for(self, types: tuple[type, ...]) -> Implementation:
+        """Return the function that runs for `types`: a fast path, or the method."""
+        fast_path = self.fast_path and self.fast_path(*types)
+        return fast_path or self.implementation
 
     @property
     def is_refusal(self) -> bool:
@@ -96,6 +136,15 @@ class Method:
 
     def __repr__(self) -> str:
         return f"<method {self} at {self.location}>"
+
+    @functools.cached_property
+    def origin(self) -> Origin:
+        """Return the run of the module that defines the method."""
+        return origin_of(_module_of(self.implementation))
+
+    def __post_init__(self) -> None:
+        # A later run of the module has another one.
+        self.origin  # noqa: B018
 
     def __str__(self) -> str:
         shown = [type_name(hint) for hint in self.signature.types]
@@ -178,8 +227,7 @@ class Selection:
         """
         if any(self.options.get(name) is not None for name in TARGET):
             return self.method.implementation  # fast paths do not round
-        fast_path = self.method.fast_path and self.method.fast_path(*self.types)
-        return fast_path or self.method.implementation
+        return self.method.function_for(self.types)
 
     @property
     def place(self) -> str:
@@ -296,29 +344,38 @@ class Selection:
         return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
 
 
-def bare(declaration: Implementation) -> Implementation:
-    """Return a function without defaults or annotations, to which plum adds methods."""
+def most_specific(methods: Iterable[Method]) -> list[Method]:
+    """Return the methods below which there is no other one; several are ambiguous.
 
-    def unannotated(*arguments: Any) -> Any: ...
-
-    unannotated.__name__ = unannotated.__qualname__ = declaration.__name__
-    unannotated.__module__ = declaration.__module__
-    return unannotated
+    Source: plum, `Resolver.resolve`.
+    """
+    found: list[Method] = []
+    for new in methods:
+        below = [known for known in found if new.is_below(known)]
+        above = [known for known in found if known.is_below(new)]
+        # A method above a found one is out, and puts those that it is below out.
+        if below or not above:
+            found = [k for k in found if k not in below or k in above] + [new]
+    return found
 
 
 def function_and_signature(
-    operation: Any, implementation: Implementation, types: tuple[Any, ...] | None
+    operation: Any,
+    implementation: Implementation,
+    types: tuple[Any, ...] | None,
+    frame: FrameType | None = None,
 ) -> tuple[Implementation, plum.Signature]:
     """Return the function of a method and its signature, from `types` or annotations.
+
+    Args:
+        frame: where the method is defined, for annotations with local classes.
 
     Raises:
         RegistrationError: the types are not classes, or the implementation is not a
             function that takes the declared parameters.
     """
     if types is None:
-        hints = check_annotations(implementation, operation.name)
-        # plum would convert every result to the annotated type: 3 us a call.
-        implementation.__annotations__.pop("return", None)
+        hints = check_annotations(implementation, operation.name, frame)
         return implementation, _signature(implementation, hints)
     check_types(types, operation.name)
     check_callable(operation, implementation)
@@ -331,13 +388,9 @@ def function_and_signature(
 def _signature(
     implementation: Implementation, hints: tuple[Any, ...]
 ) -> plum.Signature:
-    """Return the plum signature of a method."""
-    # The short way takes a third of the time; optional arguments need plum's own.
-    given = Parameters.of(implementation)
-    if not hints or given.optional:
-        return plum.Signature.from_callable(implementation)
+    """Return the plum signature of a method with these annotations."""
     types = [plum.resolve_type_hint(hint) for hint in hints]
-    if given.any_placed:
+    if types and Parameters.of(implementation).any_placed:
         return plum.Signature(*types[:-1], varargs=types[-1])
     return plum.Signature(*types)
 
@@ -402,6 +455,11 @@ def refuse_misfit(operation: Any, new: Method) -> None:
             f"{operation.name} on {wanted_count}",
             f"Annotate {', '.join(operation.dispatched)}, each before the slash",
         )
+
+
+def _module_of(function: Any) -> object:
+    # A wrapper of `types=` has our module.
+    return getattr(getattr(function, "__wrapped__", function), "__module__", None)
 
 
 def place_of(function: Any) -> str:

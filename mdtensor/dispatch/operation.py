@@ -9,29 +9,32 @@
     add.select(Float32Tensor, Int8Tensor)   # which method, without any tensor
     add(x, y)                               # select, then call
 
-Dispatch uses the positional-only parameters of a declaration, and no others. plum
-orders the methods and resolves each tuple of types once. The method goes into the call
-table, nested dicts that the next call reads. The public function is compiled from the
-declaration, see `call`.
+Dispatch uses the positional-only parameters of a declaration, and no others. Each
+tuple of types is resolved once, by plum's order of signatures. The method goes into the
+call table, nested dicts that the next call reads. The public function is compiled from
+the declaration, see `call`.
 
-Only this file uses plum to resolve methods.
+Two kinds of calls stay out of the call table: those whose classes may end, see
+`classes`, and those that `ABC.register` can give another method.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
+from abc import get_cache_token
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 from warnings import warn
 
-import plum
-
 from mdtensor.dispatch import call_errors
+from mdtensor.dispatch.annotations import settle
 from mdtensor.dispatch.call import callable_of, converter, need_tensors, target
 from mdtensor.dispatch.call_errors import refuse
 from mdtensor.dispatch.checks import check_rule
+from mdtensor.dispatch.classes import WeakMethods, fits, lives_on
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
@@ -43,12 +46,19 @@ from mdtensor.dispatch.method import (
     Implementation,
     Method,
     Selection,
-    bare,
     function_and_signature,
+    most_specific,
     refuse_frozen,
     refuse_misfit,
 )
-from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
+from mdtensor.errors import (
+    DispatchError,
+    NoMethodError,
+    OptionError,
+    RegistrationError,
+    shown,
+)
+from mdtensor.reloading import is_reload, origin_of
 
 _OPERATIONS: dict[str, Generic] = {}
 
@@ -82,6 +92,7 @@ class Operation(Described):
     ) -> None:
         self.name = declaration.__name__
         self.declaration = declaration
+        self.origin = origin_of(declaration.__module__)
         self.signature = signature
         self.rule = rule
         self.sequence = sequence
@@ -92,9 +103,12 @@ class Operation(Described):
         self.table: dict[Any, Any] = {}
         # With `out=` a call runs the method itself, never its short way.
         self.rounded: dict[Any, Any] = {}
-        self._plum = plum.Dispatcher().abstract(bare(declaration))
         self._methods: dict[Implementation, Method] = {}
+        self._open_methods: tuple[Method, ...] = ()
         self._selections: dict[tuple[type, ...], Selection] = {}
+        self._fleeting = WeakMethods()
+        # `ABC.register` changes the token, and with it what classes fit.
+        self._token = get_cache_token()
         # Reentrant: `implementation` holds the lock while `select` takes it again.
         self._lock = threading.RLock()
         found = (signature.parameters[name].default for name in self.dispatched)
@@ -139,7 +153,6 @@ class Operation(Described):
             for known in list(self._methods.values()):
                 if known.is_like(new):
                     self._replace(known, new, override)
-            self._plum.register(new.implementation, signature=new.signature)
             self._methods[new.implementation] = new
             self._forget()
 
@@ -153,7 +166,7 @@ class Operation(Described):
         return tuple(arrays)
 
     def _replace(self, known: Method, new: Method, override: bool) -> None:
-        if not override:
+        if not (override or is_reload(known.origin, new.origin)):
             raise RegistrationError(
                 f"method {new} at {new.location} has the signature of the method at "
                 f"{known.location}",
@@ -171,15 +184,14 @@ class Operation(Described):
         with self._lock:
             # Not checked again: they come from this operation.
             self._methods = {new.implementation: new for new in methods}
-            # plum cannot remove a method, so its function is made again.
-            self._plum = plum.Dispatcher().abstract(bare(self.declaration))
-            for new in self._methods.values():
-                self._plum.register(new.implementation, signature=new.signature)
             self._forget()
 
     def _forget(self) -> None:
-        # A new method may be more specific for any types, so both caches are emptied.
+        # A new method may be more specific for any types, so all caches are emptied.
         self._selections.clear()
+        self._fleeting.clear()
+        self._open_methods = tuple(m for m in self._methods.values() if m.is_open)
+        self._token = get_cache_token()
         self.clear_table()
 
     def clear_table(self) -> None:
@@ -188,7 +200,7 @@ class Operation(Described):
             self.table.clear()
             self.rounded.clear()
 
-    # plum resolves only on a miss, since its own cache takes four times as long
+    # Only a miss resolves, since a cache that is called takes four times as long
     # (decision 0001).
     def select(self, *types: type) -> Selection:
         """Return the selection for arguments of `types`, without running anything.
@@ -204,38 +216,61 @@ class Operation(Described):
             raise DispatchError("methods are selected by classes", fix, self.name)
         if len(types) >= self._required:
             types += self._defaults[len(types) - self._required :]
+        self._refresh()
         found = self._selections.get(types)
-        if found is None:
-            with self._lock:
-                found = Selection(self, types, self._resolve(types))
+        return self._select_new(types) if found is None else found
+
+    def _select_new(self, types: tuple[type, ...]) -> Selection:
+        """Return the selection for types that have none, and remember its method."""
+        with self._lock:
+            known = self._fleeting.get(types)
+            found = Selection(self, types, known or self._resolve(types))
+            if known is None and all(map(lives_on, types)):
                 self._selections[types] = found
+            elif known is None:
+                self._fleeting.put(types, found.method)
         return found
+
+    def _refresh(self) -> None:
+        """Forget what was selected if `ABC.register` may have changed it."""
+        # Only an operation with open methods pays for the look at the token.
+        if self._open_methods and get_cache_token() != self._token:
+            with self._lock:
+                self._forget()
+
+    def _is_settled(self, types: tuple[type, ...]) -> bool:
+        """Return whether the call table may hold `types` until the methods change."""
+        # A remembered selection tells at once that the classes live on.
+        is_kept = types in self._selections or all(map(lives_on, types))
+        return is_kept and not any(
+            method.may_accept_later(types) for method in self._open_methods
+        )
 
     def _resolve(self, types: tuple[type, ...]) -> Method:
         if not types:
             raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
         self.admit(types)
-        try:
-            return self._find_method(types)
-        except plum.AmbiguousLookupError:
-            raise call_errors.ambiguous(self, types) from None
-        except plum.NotFoundLookupError:
-            raise call_errors.no_method(self, types) from None
+        found = self._find_methods(types)
+        if len(found) == 1:
+            return found[0]
+        error = call_errors.ambiguous if found else call_errors.no_method
+        raise error(self, types)
 
-    def _find_method(self, types: tuple[type, ...]) -> Method:
+    def _find_methods(self, types: tuple[type, ...]) -> list[Method]:
+        """Return the most specific method, several that are ambiguous, or none."""
         for known in self.methods:
-            if known.classes == types:  # no method is more specific, and plum is slow
-                return known
-        found, _ = self._plum.resolve_method(plum.Signature(*types))
-        return self._methods[found]
+            if known.classes == types:  # no method is more specific
+                return [known]
+        return most_specific(m for m in self.methods if m.accepts(types))
 
     def find(self, types: tuple[type, ...]) -> Selection | None:
         """Return the selection as `select` does, or None instead of its errors."""
         try:
             self.admit(types)
-            return Selection(self, types, self._find_method(types))
-        except (plum.AmbiguousLookupError, plum.NotFoundLookupError):
+        except NoMethodError:
             return None
+        found = self._find_methods(types)
+        return Selection(self, types, found[0]) if len(found) == 1 else None
 
     def admit(self, types: tuple[type, ...]) -> None:
         """Check that the types fit the annotations of the declaration.
@@ -252,14 +287,20 @@ class Operation(Described):
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)
             is_default = given is type(self.signature.parameters[name].default)
-            fits = want is None or is_default
-            if not (fits or plum.Signature(given) <= plum.Signature(want)):
+            is_free = want is None or is_default
+            if not (is_free or fits(given, want)):
                 raise call_errors.wrong_type_error(
                     self, types, name, given, type_name(want)
                 )
 
     def implementation(self, *types: type) -> Implementation:
         """Return the function for `types`, and enter it in the call table."""
+        self._refresh()
+        # Classes that may end come here at each call, so they come first.
+        known = self._fleeting.get(types)
+        if known is not None and Operation.observe is None:
+            fleeting: Implementation = known.function_for(types)
+            return fleeting
         with self._lock:
             if need_tensors(self, types):
                 found = converter(self, Operation.from_numpy)
@@ -268,7 +309,8 @@ class Operation(Described):
                 found = selection.function
                 if Operation.observe is not None:
                     return Operation.observe(selection, found)
-            self._enter(self.table, types, found)
+            if self._is_settled(types):
+                self._enter(self.table, types, found)
         return found
 
     def _enter(
@@ -301,7 +343,8 @@ class Operation(Described):
             found = selection.method.implementation
             if Operation.observe is not None:
                 return Operation.observe(selection, found)
-            self._enter(self.rounded, types, found)
+            if self._is_settled(types):
+                self._enter(self.rounded, types, found)
         return found
 
 
@@ -351,6 +394,7 @@ def generic(
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
     signature = require_signature(declaration, category, sequence)
+    settle(declaration, sys._getframe(1))
     # Our own shape rules check options already; a second check would slow down calls.
     if checked is None:
         checked = not declaration.__module__.startswith("mdtensor.")
@@ -388,7 +432,8 @@ def method(
         prepare: given the constant arguments, returns a step for compiled plans.
         fast_path: given the types of a call, returns the function that runs instead
             of the method, or None. Both give the same results.
-        override: replace a method that has the same signature.
+        override: replace a method that has the same signature. A module that runs
+            again, by `importlib.reload`, replaces its own methods without it.
         types: the types of the arguments, instead of annotations. Then the method can
             be any callable.
         anywhere: it runs on every device, not only on the devices of the tensor types
@@ -416,7 +461,11 @@ def method(
 
     def add_method(implementation: Implementation) -> Any:
         operation: Operation = function.operation
-        found, signature = function_and_signature(operation, implementation, types)
+        # Annotations may name classes that are local to the caller.
+        frame = sys._getframe(1)
+        found, signature = function_and_signature(
+            operation, implementation, types, frame
+        )
         bind = getattr(deduce, "of", None)
         rule = bind(operation) if callable(bind) else deduce
         rest = rule, prepare, fast_path, operation.name, anywhere

@@ -5,7 +5,7 @@ any call and caches it; `fast_path` skips both where all operands share one host
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, Union
 
 import numpy as np
@@ -43,7 +43,7 @@ from mdtensor.spec.elementwise import (
 )
 from mdtensor.spec.shapes import Dim, broadcast_shapes
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.tensor import Tensor, leaf, leaves
+from mdtensor.tensor import ON_RELOAD, Tensor, leaf, leaves
 from mdtensor.types import (
     BoolTensor,
     ComplexTensor,
@@ -304,7 +304,8 @@ def joint(
     return checked(name, (x1, x2), rule)
 
 
-@cache
+# Bounded, because a class of numbers may end, and the cache would hold it.
+@lru_cache(maxsize=4096)
 def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
     """Return the result type of a host tensor and a host tensor or Python number.
 
@@ -320,6 +321,9 @@ def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
         return leaf(with_scalar(dtype, numbers[0]) if numbers else dtype)
     except PromotionError:
         return None
+
+
+ON_RELOAD.extend((_INFERENCES.clear, _host_leaf.cache_clear))
 
 
 def _fast_buffer(operand: Any, dtype: DType) -> Any:

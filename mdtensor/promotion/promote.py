@@ -25,6 +25,7 @@ from mdtensor.errors import (
 )
 from mdtensor.promotion.lattice import ARRAY_API, DEFAULT, STRICT, RuleSet
 from mdtensor.promotion.tables import JAX, NUMPY, PYPTO, TORCH
+from mdtensor.reloading import Origin, caller_origin, is_reload
 
 # Python numbers as elements.
 
@@ -308,6 +309,9 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return source is target or current().join((source, target)) is target
 
 
+_ADDED: dict[str, Origin] = {}
+
+
 def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
     """Add your own element type to the default rules.
 
@@ -329,7 +333,12 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
     if not isinstance(new, DType):
         problem, fix = f"{shown(new)} is not an element type", "Make one: DType(...)"
         raise RegistrationError(problem, fix, "add_type")
+    origin = caller_origin(1)
+    # The module that added the type runs again.
+    if new.name in _ADDED and is_reload(_ADDED[new.name], origin):
+        return
     DEFAULT.add(new, _element_types("above", above), _element_types("below", below))
+    _ADDED[new.name] = origin
 
 
 def _element_types(name: str, given: Any) -> list[DType]:
