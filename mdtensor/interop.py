@@ -164,10 +164,6 @@ class Interchange:
         """Return the elements as nested lists of Python numbers."""
         return self.device.to_host(self.buffer).tolist()
 
-    def item(self) -> Any:
-        """Return the only element as a Python number."""
-        return self._scalar("item")
-
     def _scalar(self, kind: str) -> Any:
         host = self.device.to_host(self.buffer)
         if host.size != 1:

@@ -298,9 +298,12 @@ def _binary(operation: object, x1: object, x2: object) -> Any | NotImplementedTy
 
 def _call_reflected(right: object, name: str, x: object) -> Any | NotImplementedType:
     """Return the result of the right operand's reflected method, as Python does."""
-    # Python looks at the class only: getattr would find methods of a class operand.
-    has_one = any(name in vars(kind) for kind in type(right).__mro__)
-    return getattr(right, name)(x) if has_one else NotImplemented
+    # Python looks at the class only: `getattr(right, name)` would find the methods of
+    # its instances if the operand is a class.
+    for kind in type(right).__mro__:
+        if name in vars(kind):
+            return getattr(type(right), name)(right, x)
+    return NotImplemented
 
 
 def _in_place(operation: object, x1: object, x2: object) -> Any | NotImplementedType:

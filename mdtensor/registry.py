@@ -170,7 +170,7 @@ def _replace(
     # the old one.
     if known and types is None:
         for old in known:
-            run = as_function(function, found.name)
+            run = as_function(function, found)
             new = Method(run, old.signature, old.deduce, None, None, found.name)
             found.add_method(new, override=True)
         return

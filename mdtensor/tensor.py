@@ -22,6 +22,7 @@ from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
+    BoundsError,
     DeviceError,
     DispatchError,
     OptionError,
@@ -38,6 +39,7 @@ from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
 from mdtensor.printing import elements
 from mdtensor.reloading import Origin, is_reload, origin_of
+from mdtensor.spec.indices import element_place
 from mdtensor.spec.spec import TensorSpec
 
 Natural = TypeVar("Natural", DType, None)
@@ -231,14 +233,22 @@ class Tensor(Interchange, Operators):
         """Return the transpose of each matrix in a stack."""
         return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self, *order: Any, axes: Any = None) -> Self:
         """Return the axes in the order of `axes`, or all reversed; a view.
+
+        Args:
+            order: the axes as separate integers, or as one sequence.
+            axes: the same, by name.
 
         Raises:
             ShapeError: `axes` does not name all axes. PyTorch swaps two axes of more;
                 here, as in NumPy, that raises.
         """
-        order = axes[0] if len(axes) == 1 else axes
+        if order and axes is not None:
+            call = describe("transpose", self)
+            raise DispatchError("axes is given twice", "Give it once", call)
+        given = order or (axes,)
+        order = given[0] if len(given) == 1 else given
         if order is None or (isinstance(order, tuple) and not order):
             order = tuple(reversed(range(self.ndim)))
         if isinstance(order, (tuple, list)) and len(order) != self.ndim:
@@ -248,6 +258,28 @@ class Tensor(Interchange, Operators):
                 describe("transpose", self),
             )
         return manipulation.permute_dims(self, order)  # type: ignore[no-any-return]
+
+    def item(self, *index: Any) -> Any:
+        """Return the only element, or the one at `index`, as a Python number.
+
+        Args:
+            index: one integer counts the elements row by row; one integer for each
+                axis is a place, also as a tuple. Negative ones count from the end.
+
+        Raises:
+            ShapeError: there is no index, and there is not exactly one element.
+            BoundsError: the index is outside, or is not an integer for each axis.
+
+        Source: NumPy, `ndarray.item`.
+        """
+        if not index:
+            return self._scalar("item")
+        given = index[0] if len(index) == 1 else index
+        place = given if isinstance(given, tuple) else (given,)
+        try:
+            return self[element_place(self.shape, place)]._scalar("item")
+        except BoundsError as error:
+            raise error.within(describe("item", self)) from None
 
     def to(self, device: Device | str) -> Any:
         """Return the tensor on `device`; the same tensor if it is there already."""

@@ -425,3 +425,25 @@ def test_lists_and_numpys_reductions_are_told_what_works() -> None:
             ufunc.reduce(x)
     with pytest.raises(DispatchError, match=r"numpy.add with out has no counterpart"):
         np.add(x, x, out=np.ones(2))
+
+
+@pytest.mark.parametrize("symbol", ["lt", "le", "gt", "ge", "add", "sub", "matmul"])
+@pytest.mark.parametrize("other", [int, list, md.Tensor, type("M", (type,), {})])
+def test_a_class_is_no_operand(symbol: str, other: type) -> None:
+    """Its instances have `__gt__`, but the class itself does not compare."""
+    x = md.asarray([1.0, 2.0])
+    operation = getattr(operator, symbol)
+    for pair in ((x, other), (other, x)):
+        with pytest.raises(DispatchError):
+            operation(*pair)
+
+
+def test_a_metaclass_may_compare() -> None:
+    class Meta(type):
+        def __gt__(cls, other: object) -> Any:
+            return cls, other
+
+    class Kind(metaclass=Meta): ...
+
+    x = md.asarray(1.0)
+    assert (x < Kind) == (Kind, x)

@@ -238,3 +238,39 @@ def test_help_says_what_each_attribute_is(leaf: type[md.Tensor]) -> None:
     assert "\n |  buffer\n |      The elements" in pydoc.render_doc(
         leaf, renderer=pydoc.plaintext
     )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 1, 3)])
+def test_item_takes_the_indices_of_numpy(shape: tuple[int, ...]) -> None:
+    """Exhaustive over one index, one for each axis, and tuples of them."""
+    there = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    x = md.asarray(there)
+    for at in range(-there.size, there.size):
+        assert x.item(at) == x.item((at,)) == x.item(np.int64(at)) == there.item(at)
+    for place in np.ndindex(shape):
+        if len(place) > 1:
+            assert x.item(*place) == x.item(place) == there.item(*place)
+    for wrong in (there.size, -there.size - 1, "a", 1.0, True, None, [0], slice(1)):
+        with pytest.raises(md.errors.BoundsError, match=r"^item\("):
+            x.item(wrong)
+    with pytest.raises(md.errors.BoundsError):
+        x.item(*[0] * (len(shape) + 2))
+
+
+def test_item_of_codes_is_no_number() -> None:
+    q = md.quant.quantize(md.asarray([[1.0, 2.0]]), qparams=md.quant.QParams(0.5))
+    for index in ((), (1,), (0, 1)):
+        with pytest.raises(md.errors.GridError, match="holds codes, not numbers"):
+            q.item(*index)
+
+
+def test_transpose_takes_axes_by_name() -> None:
+    x = md.zeros((2, 3, 4))
+    for axes in ((2, 0, 1), [2, 0, 1], (-1, 0, 1)):
+        assert x.transpose(axes=axes).shape == x.transpose(axes).shape == (4, 2, 3)
+    assert x.transpose(axes=None).shape == x.transpose().shape == (4, 3, 2)
+    assert md.asarray(1.0).transpose(axes=()).shape == ()
+    with pytest.raises(md.DispatchError, match="axes is given twice"):
+        x.transpose(2, 0, 1, axes=(2, 0, 1))
+    with pytest.raises(ShapeError):
+        x.transpose(axes=(1, 0))

@@ -183,5 +183,5 @@ def _is_ours(frame: FrameType) -> bool:
     return module.partition(".")[0] == "mdtensor" or (
         # Generated call functions live in their declaration's module, which may be
         # yours.
-        frame.f_code.co_filename.startswith("<call of ")
+        frame.f_code.co_filename.startswith(("<call of ", "<first call of "))
     )

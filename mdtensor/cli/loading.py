@@ -25,11 +25,14 @@ def load(modules: Iterable[str]) -> list[ModuleType]:
     Raises:
         ModuleError: one of them cannot be imported.
     """
-    # `python -m` looks in the current folder; a console script does not.
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     importlib.import_module(QUANT)
-    return [_import(name) for name in modules]
+    named = list(modules)
+    # `python -m` looks in the current folder; a console script does not. Without named
+    # modules we do not look there either: a file `yaml.py` in the folder would run in
+    # the place of an installed package.
+    if named and "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    return [_import(name) for name in named]
 
 
 def _import(name: str) -> ModuleType:

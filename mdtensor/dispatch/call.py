@@ -115,7 +115,10 @@ def callable_of(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any
         return call
 
     names = {"co_name": operation.name, "co_filename": f"<call of {operation.name}>"}
-    code = _first_call.__code__.replace(**names)
+    # Tracebacks tell it from the generated function: if Python rejects the arguments of
+    # a first call, this frame is there, and no line of the function ran.
+    first = names | {"co_filename": f"<first call of {operation.name}>"}
+    code = _first_call.__code__.replace(**first)
     call = FunctionType(code, {"_write": write}, operation.name)
     return _with_metadata(call, operation)
 

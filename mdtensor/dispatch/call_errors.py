@@ -244,9 +244,11 @@ def _casts(
     x = name if len(castable) == 1 else "x"
 
     def found(to: DType) -> Any:
-        return operation.find(
-            tuple(t if fits else t.with_dtype(to) for t, fits in placed)
-        )
+        try:
+            cast = tuple(t if fits else t.with_dtype(to) for t, fits in placed)
+        except PromotionError:  # a device may have few tensor types
+            return None
+        return operation.find(cast)
 
     # Sorting is stable, so each group keeps the order of preference.
     for to in sorted(known, key=lambda to: bool(_loss(sources, to))):

@@ -84,6 +84,9 @@ def _type(argument: object) -> type:
 def why(selection: Selection) -> str:
     """Return `selection.reason`: the other methods that fit and are less specific.
 
+    Raises:
+        OptionError: `selection` is not what `which` returns.
+
     Example:
         >>> import mdtensor as md
         >>> from mdtensor.quant import QInt8Tensor
@@ -94,6 +97,9 @@ def why(selection: Selection) -> str:
 
     Source: Julia, "Methods"; plum, "Method Precedence".
     """
+    if not isinstance(selection, Selection):
+        problem = f"{shown(selection)} is not a selection"
+        raise OptionError(problem, "Use why(which(add, x, y))", "why")
     return selection.reason
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import plum
 
@@ -128,6 +128,10 @@ class Method:
     def is_refusal(self) -> bool:
         """Return whether the method only raises; its shape rule has this attribute."""
         return bool(getattr(self.deduce, "is_refusal", False))
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the method itself, which cannot change."""
+        return self
 
     @property
     def location(self) -> str:
@@ -307,6 +311,15 @@ class Selection:
             return "the only method that fits"
         return f"more specific than {' and '.join(others)}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy the question; the methods of that process answer it."""
+        return select_again, (
+            self.operation.function,
+            self.types,
+            self.arguments,
+            self.options,
+        )
+
     def deduce(self, *specs: Any, **options: Any) -> Any:
         """Return type and shape of the result for arguments of the given specs."""
         rule = self.method.deduce or self.operation.rule
@@ -344,6 +357,14 @@ class Selection:
         return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
 
 
+def select_again(
+    function: Any, types: tuple[type, ...], arguments: Any, options: dict[str, Any]
+) -> Selection:
+    """Return the selection of `function` for these types, arguments and options."""
+    found: Selection = function.select(*types)
+    return replace(found, arguments=arguments, options=options)
+
+
 def most_specific(methods: Iterable[Method]) -> list[Method]:
     """Return the methods below which there is no other one; several are ambiguous.
 
@@ -379,7 +400,7 @@ def function_and_signature(
         return implementation, _signature(implementation, hints)
     check_types(types, operation.name)
     check_callable(operation, implementation)
-    function = as_function(implementation, operation.name)
+    function = as_function(implementation, operation)
     if operation.sequence:
         return function, plum.Signature(varargs=types[0])
     return function, plum.Signature(*types)
@@ -395,17 +416,31 @@ def _signature(
     return plum.Signature(*types)
 
 
-def as_function(implementation: Implementation, name: str) -> Implementation:
-    """Return a new function called `name` that calls `implementation`."""
+def as_function(implementation: Implementation, operation: Any) -> Implementation:
+    """Return a new function, named as `operation`, that calls `implementation`."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         return implementation(*arguments, **options)
 
     # Methods are keyed by their function, so each registration needs its own.
-    call.__name__, call.__annotations__ = name, {}
+    call.__name__, call.__annotations__ = operation.name, {}
     call.__wrapped__ = implementation  # type: ignore[attr-defined]
-    call.__signature__ = inspect.signature(call, follow_wrapped=False)  # type: ignore[attr-defined]
+    shown = inspect.signature(call, follow_wrapped=False)
+    if "out" in operation.options and _takes_out(implementation):
+        # A call passes `out=` only to methods that name it.
+        first, rest = shown.parameters.values()
+        out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+        shown = shown.replace(parameters=[first, out, rest])
+    call.__signature__ = shown  # type: ignore[attr-defined]
     return call
+
+
+def _takes_out(function: Implementation) -> bool:
+    try:
+        given = Parameters.of(function)
+    except (TypeError, ValueError):  # some builtins do not tell their parameters
+        return False
+    return "out" in (*given.placed, *given.named)
 
 
 # Only registration tests the frozen flag, so that calls do not pay for it (decision

@@ -116,6 +116,10 @@ class Operation(Described):
         self._required = len(self.dispatched) - len(given)
         self._defaults = tuple(map(type, given))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy by name: there is one operation in a process."""
+        return getattr, (self.function, "operation")
+
     @cached_property
     def dispatched(self) -> tuple[str, ...]:
         """Return the names of the parameters whose types select the method."""

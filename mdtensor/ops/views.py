@@ -27,11 +27,15 @@ class View:
 
     Raises:
         BoundsError: an index is outside; negative ones do not count from the end.
+        DispatchError: you make it from something else than these functions do.
     """
 
     __slots__ = ("_elements", "operand", "tensor")
 
     def __init__(self, tensor: Tensor, operand: Operand) -> None:
+        if not (isinstance(tensor, Tensor) and isinstance(operand, Operand)):
+            problem = f"a {type(operand).__name__} is not the layout of a tensor"
+            raise DispatchError(problem, "Use flat_in, flat_out or ranked_in", "View")
         self.tensor, self.operand = tensor, operand
         # The oracle's views check indices, as compiled code does.
         self._elements = oracle.View(operand)

@@ -163,6 +163,7 @@ def promote_types(*types: Any) -> DType:
 
     Raises:
         PromotionError: the types do not have a common type.
+        OptionError: there are no types, or one is not an element type.
 
     Example:
         >>> promote_types(dtypes.uint8, dtypes.int8)
@@ -170,6 +171,8 @@ def promote_types(*types: Any) -> DType:
         >>> promote_types(dtypes.int32, dtypes.float32)
         mdtensor.float32
     """
+    if not types:
+        raise OptionError("there are no types", "Give at least one", "promote_types")
     return _common_type(current(), tuple(map(dtypes.dtype, types)))
 
 

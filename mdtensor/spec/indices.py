@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from math import prod
 from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import BoundsError, OptionError, shown
 from mdtensor.spec.dims import Dim
-from mdtensor.spec.shapes import DYNAMIC, Shape, broadcast_shapes, check_rank
+from mdtensor.spec.shapes import DYNAMIC, Shape, broadcast_shapes, check_rank, is_size
 
 #: How many true places a mask has.
 Count = Callable[[Any], int]
@@ -159,3 +160,33 @@ def _check_mask(mask: Shape, sizes: Shape) -> None:
             f"a mask of shape {mask} does not fit axes of sizes {sizes}",
             "Give it the sizes of the axes it masks",
         )
+
+
+def element_place(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the index of one element along each axis, from 0.
+
+    Args:
+        shape: without unknown sizes.
+        index: one integer, which counts the elements row by row, or one for each axis.
+            Negative ones count from the end.
+
+    Raises:
+        BoundsError: they are not integers, are outside, or do not name one element.
+
+    Example:
+        >>> element_place((2, 3), (4,)), element_place((2, 3), (-1, 0))
+        ((1, 1), (1, 0))
+    """
+    sizes = (prod(shape),) if len(index) == 1 else shape
+    if len(index) != len(sizes) or not all(map(is_size, index)):
+        problem = f"{shown(index)} does not name one element of {len(shape)} axes"
+        raise BoundsError(problem, "Give one integer, or one for each axis")
+    for size, at in zip(sizes, index, strict=True):
+        _check_index(size, at)
+    place = [int(at) % size for size, at in zip(sizes, index, strict=True)]
+    if len(index) == 1:
+        (left,), place = place, []
+        for size in reversed(shape):
+            left, at = divmod(left, size)
+            place.insert(0, at)
+    return tuple(place)

@@ -235,11 +235,10 @@ def is_size(value: Any) -> bool:
     """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
     if type(value) is int:
         return -(2**31) < value < 2**31
-    # NumPy integers are sizes too; their ABC check is slow, so it comes last. Its spans
-    # of time are registered as integers.
-    is_integer = isinstance(value, Integral) and not isinstance(
-        value, (bool, Dim, np.timedelta64)
-    )
+    # NumPy integers are sizes too; their ABC check is slow, so it comes last.
+    # NumPy counts a time span as an integer, whose `int` raises.
+    others = bool, Dim, np.timedelta64
+    is_integer = isinstance(value, Integral) and not isinstance(value, others)
     return is_integer and abs(int(value)) < 2**31
 
 

@@ -143,8 +143,14 @@ def conv_shape(
 
 
 def _splits(channels: int, groups: Any) -> bool:
-    """Return whether there are as many channels in each group."""
-    if not is_size(groups) or groups < 1:
+    """Return whether there are as many channels in each group.
+
+    Raises:
+        OptionError: `groups` is not an integer.
+    """
+    if not is_size(groups):
+        raise OptionError(f"groups is {shown(groups)}", "Use an integer from 1 on")
+    if groups < 1:
         return False
     # Unknown channels are checked when the operation runs.
     return bool(channels == DYNAMIC or channels % groups == 0)

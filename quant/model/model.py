@@ -50,12 +50,14 @@ from mdtensor.quant.weights.format import WeightFormat, type_of_codes
 from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
-#: Calls that a model remembers; for a new one the oldest goes.
+#: Calls that a model remembers, and plans; for a new one the oldest goes.
 MOST = 64
 
 
 class Model:
     """A graph and its plans, one for each combination of input shapes.
+
+    A model keeps the 64 plans that it used last.
 
     Args:
         graph: the computation; float or quantized.
@@ -177,11 +179,16 @@ class Model:
         with self._lock:
             # The plan uses the instruction set that was chosen when the model was made,
             # whatever the context of this call chooses.
-            if key not in self._plans:
+            plan = self._plans.pop(key, None)
+            if plan is None:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
-                self._plans[key] = kernel_set.make_on(self._on, Plan, graph)
-            return self._plans[key]
+                plan = kernel_set.make_on(self._on, Plan, graph)
+            # A dict keeps the order of insertion: the least recently used is the first.
+            while len(self._plans) >= MOST:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plan
+            return plan
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """Return the plan: for each node its method, kernel, ISA, and the reason.

@@ -94,3 +94,16 @@ def test_a_stub_that_is_written_by_hand_is_not_lost(
     by_hand.write_text(by_hand.read_text() + "old")
     assert execute(["stubs", "--output", "typ", "--import", "star"]) == 0
     assert not by_hand.read_text().endswith("old")
+
+
+@pytest.mark.parametrize(
+    "command", [["support", "sin"], ["dispatch", "methods", "sin"]]
+)
+def test_without_named_modules_nothing_comes_from_this_folder(
+    star: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with the name of a package does not run in its place."""
+    before = [*sys.path]
+    assert execute(command) == 0
+    assert sys.path == before
+    assert str(star.parent) not in sys.path

@@ -1,5 +1,6 @@
 """Errors of calls that no method fits, or several: short, and about types only."""
 
+import contextlib
 import gc
 import pickle
 import re
@@ -9,6 +10,8 @@ from typing import Any
 
 import plum
 import pytest
+from support.samples import call, sample
+from support.shelf import FEW, on_few, shelved
 
 import mdtensor as md
 from mdtensor.dispatch.operation import _OPERATIONS
@@ -186,3 +189,25 @@ def accepts(function: Any, x: Any) -> bool:
     except NoMethodError:
         return False
     return True
+
+
+#: The operations with one method for every device.
+SERVE_ALL = {"empty_like", "full_like", "ones_like", "to", "zeros_like"}
+
+
+@pytest.mark.parametrize("dtypes", FEW, ids=lambda few: "+".join(map(str, few)))
+def test_a_device_with_few_types_has_no_method_and_no_other_error(dtypes: Any) -> None:
+    """For every operation: the advice in an error must not fail for want of a type."""
+    ran = []
+    with shelved(dtypes) as place:
+        for name, operation in sorted(md.operations().items()):
+            if not name.startswith("mdtensor.") or ".quant." in name:
+                continue
+            arguments, options = sample(operation)
+            arguments = on_few(arguments, place, dtypes[0])
+            options = {k: on_few(v, place, dtypes[0]) for k, v in options.items()}
+            with contextlib.suppress(md.NoMethodError, md.DeviceError):
+                call(operation, arguments, options)
+                ran.append(operation.__name__)
+    # These make a tensor of the same type, or move one.
+    assert {"to", "zeros_like"} <= set(ran) <= SERVE_ALL

@@ -451,3 +451,32 @@ def test_signatures_are_the_same_however_they_are_written() -> None:
 def test_too_few_types_are_no_call() -> None:
     with pytest.raises(md.NoMethodError, match=r"^where\(Float32Tensor, Float32Tens"):
         md.where.select(md.Float32Tensor, md.Float32Tensor)
+
+
+@pytest.mark.parametrize("way", ["types", "registry"])
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.usefixtures("registered_as_before")
+def test_a_method_of_types_rounds_if_it_names_out(way: str, named: bool) -> None:
+    @md.generic
+    def halve(x: Any, /, *, out: Any = None) -> Any:
+        """Half of `x`, rounded to `out`."""
+
+    def rounding(x: Any, /, out: Any = None) -> Any:
+        return out
+
+    def plain(x: Any, /) -> Any:
+        return "plain"
+
+    function = rounding if named else plain
+    if way == "types":
+        md.method(halve, types=(md.Float32Tensor,))(function)
+    else:
+        md.registry.add(halve, "cpu", function, types=(md.Float32Tensor,))
+    x = md.ones((1,))
+    assert halve.operation.methods[0].rounds is named
+    assert halve(x) == (None if named else "plain")
+    if named:
+        assert halve(x, out=3) == 3
+    else:
+        with pytest.raises(OptionError, match="out= and rounding="):
+            halve(x, out=3)

@@ -1,5 +1,7 @@
 """What would run, in one line."""
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -58,3 +60,28 @@ def test_why_names_what_was_passed_over() -> None:
         "more specific than conv2d(QuantizedTensor | NumericTensor, "
     )
     assert md.why(md.which(md.neg, md.Int8Tensor)) == "the only method that fits"
+
+
+def test_answers_are_copied_and_pickled() -> None:
+    """The operation and the method stay the ones that there are."""
+    x = md.asarray([1.0])
+    found = md.which(md.add, x, 2.0)
+    shallow, deep = copy.copy(found), copy.deepcopy([found])[0]
+    again = pickle.loads(pickle.dumps(found))
+    for other in (shallow, deep, again):
+        assert other.method is found.method
+        assert other.operation is md.add.operation
+        assert other.types == found.types
+        assert str(other) == str(found)
+    assert deep.arguments[0] is not x
+    assert copy.deepcopy(md.add.operation) is md.add.operation
+    assert pickle.loads(pickle.dumps(md.add.operation)) is md.add.operation
+    with md.traced() as calls:
+        x + x
+    assert str(copy.deepcopy(calls)[0]) == str(calls[0])
+
+
+@pytest.mark.parametrize("given", ["add", None, md.add, 3, md.Tensor])
+def test_why_takes_answers_of_which(given: object) -> None:
+    with pytest.raises(OptionError, match=r"^why: .* is not a selection"):
+        md.why(given)

@@ -277,3 +277,14 @@ def test_sums_of_no_channels_are_the_bias(count, channels):
     assert got.shape == (2, count, 2, 3)
     wanted = np.arange(count)[:, None, None] + 9.0 * channels
     assert np.array_equal(got.buffer, np.broadcast_to(wanted, got.shape))
+
+
+@pytest.mark.parametrize("groups", [1.0, True, "1", None, (1,)])
+def test_groups_are_an_integer(groups: Any) -> None:
+    """A float that is 1 splits the channels well; it is its type that is wrong."""
+    image, weights = md.ones((1, 2, 4, 4)), md.ones((2, 2, 3, 3))
+    line, kernel = md.ones((1, 2, 4)), md.ones((2, 2, 3))
+    pairs = ((md.conv2d, image, weights), (md.conv_transpose2d, image, weights))
+    for operation, x, w in (*pairs, (md.conv1d, line, kernel)):
+        with pytest.raises(OptionError, match="groups is .*Use an integer from 1 on"):
+            operation(x, w, groups=groups)

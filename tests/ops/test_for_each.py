@@ -418,3 +418,9 @@ for wrong in (lambda i, x, y: x.__setitem__(i, 1), lambda i, x, y: y[i + 9]):
         "CompileError",
         "BoundsError",
     ], done.stderr
+
+
+@pytest.mark.parametrize("given", [(2, 3), None, "flat"])
+def test_a_view_is_made_by_its_functions(given: Any) -> None:
+    with pytest.raises(md.DispatchError, match="Use flat_in"):
+        md.View(md.ones((2, 3)), given)

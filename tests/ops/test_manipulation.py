@@ -425,3 +425,11 @@ def test_padding_is_of_one_number() -> None:
     )
     with pytest.raises(CastError):
         md.pad(md.asarray([1]), [(1, 0)], value=0.5)
+
+
+def test_a_time_span_is_no_size() -> None:
+    """NumPy counts it as an integer."""
+    with pytest.raises(OptionError):
+        md.moveaxis(md.ones((2, 3)), 0, np.array([1], "m8[s]"))
+    with pytest.raises(MdtensorError):
+        md.reshape(md.ones((2, 3)), (np.timedelta64(6, "s"),))

@@ -8,7 +8,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import dtypes
-from mdtensor.errors import CastError, PromotionError
+from mdtensor.errors import CastError, OptionError, PromotionError
 from mdtensor.promotion import fit_scalar, with_scalar
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
 
@@ -185,3 +185,8 @@ def test_errors_read_well() -> None:
         "uint8 represents 0 to 255; cannot represent 300. "
         "Use astype(x, ...) to a wider type first."
     )
+
+
+def test_no_types_do_not_promote() -> None:
+    with pytest.raises(OptionError, match=r"^promote_types: there are no types\."):
+        md.promote_types()

@@ -52,3 +52,20 @@ def shelved(dtypes: Iterable[md.DType], place: Any = None) -> Iterator[Any]:
                 name, host.__bases__, body, dtype=dtype, device=place
             )  # pickle finds it here
         yield place
+
+
+#: Element types of devices that have few: none of them can hold every result.
+FEW = ((md.float32,), (md.float16, md.bool), (md.float32, md.int32), (md.complex64,))
+
+
+def on_few(x: Any, place: Any, dtype: md.DType) -> Any:
+    """`x` on the device, with `dtype` for an element type that the device lacks."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(on_few(part, place, dtype) for part in x)
+    if not isinstance(x, md.NumericTensor | md.BoolTensor):
+        return x
+    try:
+        return md.to(x, place)
+    except md.DeviceError:
+        real = x if dtype.is_complex or not x.dtype.is_complex else md.real(x)
+        return md.to(md.astype(real, dtype), place)

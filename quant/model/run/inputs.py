@@ -155,7 +155,7 @@ def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
     """Replace the dynamic sizes of an input by the sizes wanted; return the shape."""
     start = f"input {name!r} has shape {spec.shape}, you chose"
     try:
-        sizes = tuple(map(index, wanted))
+        sizes = tuple(map(_size, wanted))
     except TypeError:
         problem = f"{start} {shown(wanted)}"
         raise DataError(problem, f"Give {spec.ndim} integers") from None
@@ -165,6 +165,13 @@ def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
     if not all(map(_shape_fits, sizes, spec.shape)):
         raise DataError(problem, "Only sizes of -1 can be chosen")
     return tuple(map(max, sizes, spec.shape))
+
+
+def _size(value: Any) -> int:
+    # True for a size is a mistake, though Python counts it as 1.
+    if isinstance(value, bool):
+        raise TypeError
+    return index(value)
 
 
 def _shape_fits(wanted: int, size: int) -> bool:

@@ -348,3 +348,25 @@ def test_a_steady_call_enters_few_files(
         found = list(frames(lambda x=x: small(x)))
         switches = sum(a != b for a, b in pairwise(found))
         assert len(set(found)) <= FILES and switches <= SWITCHES
+
+
+def test_a_model_keeps_the_plans_that_it_used_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A new size of the batch in each call must not fill the memory."""
+    monkeypatch.setattr(models, "MOST", 3)
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 6))
+    nodes = (Node("y", md.linear, ("x", "w", None), "y"),)
+    model = Model(Graph({"x": spec}, nodes, {"w": weights()}, ("y",)))
+    first = model.plan({"x": (1, 6)})
+    for rows in (2, 3):
+        model.plan({"x": (rows, 6)})
+        assert model.plan({"x": (1, 6)}) is first
+    second = model.plan({"x": (2, 6)})
+    model.plan({"x": (4, 6)})
+    # The plan for 3 rows was used longest ago.
+    assert [key for (key,) in model._plans] == [(1, 6), (2, 6), (4, 6)]
+    assert model.plan({"x": (2, 6)}) is second
+    for rows in range(1, 9):
+        assert np.asarray(model(pixels(rows))).shape == (rows, 5)
+    assert len(model._plans) == 3
