@@ -96,14 +96,12 @@ def test_a_stub_that_is_written_by_hand_is_not_lost(
     assert not by_hand.read_text().endswith("old")
 
 
-@pytest.mark.parametrize(
-    "command", [["support", "sin"], ["dispatch", "methods", "sin"]]
-)
+@pytest.mark.parametrize("command", COMMANDS[::2], ids=lambda command: command[0])
 def test_without_named_modules_nothing_comes_from_this_folder(
     star: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file with the name of a package does not run in its place."""
     before = [*sys.path]
-    assert execute(command) == 0
+    assert execute(command[:-1]) == 0
     assert sys.path == before
     assert str(star.parent) not in sys.path
