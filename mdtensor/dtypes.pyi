@@ -14,10 +14,12 @@ from typing_extensions import TypeVar
 _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
+from mdtensor.reloading import Origin
 _REGISTRY: dict[str, DType]
+_ORIGINS: dict[str, Origin]
 STORED: dict[str, str]
 
 class DType(Generic[_T_co]):
@@ -29,6 +31,7 @@ class DType(Generic[_T_co]):
     minimum: int | float
     maximum: int | float
     digits: int
+    def __new__(cls, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> Self: ...
     def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None: ...
     @property
     def is_integer(self) -> bool: ...
