@@ -9,6 +9,7 @@ import numpy as np
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.calibrate import sample_feeds
+from mdtensor.quant.model.run.inputs import split_samples, split_together
 
 SUFFIXES = (".npy", ".npz")
 
@@ -132,33 +133,12 @@ def _samples(loaded: object, network: Model) -> Iterator[dict[str, Any] | Any]:
     if len(inputs) == 1:
         arrays = loaded.values() if isinstance(loaded, dict) else [loaded]
         for array in arrays:
-            yield from _steps(array, next(iter(inputs.values())).shape)
+            yield from split_samples(array, inputs)
     # All names or none: a file for another model should fail as a whole.
     elif isinstance(loaded, dict) and set(loaded) == set(inputs):
-        yield from _together(
-            {n: list(_steps(loaded[n], spec.shape)) for n, spec in inputs.items()}
-        )
+        yield from split_together(loaded, inputs)
     else:
         yield loaded
-
-
-def _together(steps: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the samples of several inputs, step by step."""
-    if len({len(arrays) for arrays in steps.values()}) > 1:
-        listed = ", ".join(f"{len(arrays)} for {n!r}" for n, arrays in steps.items())
-        raise DataError(
-            f"different numbers of samples: {listed}", "Pass as many for each input"
-        )
-    for each in zip(*steps.values(), strict=True):
-        yield dict(zip(steps, each, strict=True))
-
-
-def _steps(array: Any, wanted: tuple[int, ...]) -> Iterator[Any]:
-    # A first size of 1 or unknown is a batch axis, so the array may hold many samples.
-    if array.ndim == len(wanted) and wanted and wanted[0] in (1, -1):
-        yield from (array[i : i + 1] for i in range(len(array)))
-    else:
-        yield array
 
 
 def read_labels(path: Path | None) -> list[str]:

@@ -46,7 +46,7 @@ from mdtensor.quant.model.run.inputs import Shapes, checked_feeds, chosen
 from mdtensor.quant.model.run.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
-from mdtensor.quant.weights.format import WeightFormat, type_of_codes
+from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
 from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
@@ -342,7 +342,7 @@ class Model:
         *,
         method: str = "rtn",
         samples: Iterable[Any] | None = None,
-        weight_dtype: DType | str = qint8,
+        weight_dtype: DType | str | None = None,
         bits: int | None = None,
         block_size: int | None = None,
         symmetric: bool = True,
@@ -367,9 +367,11 @@ class Model:
                 that is not possible, a multiplication is inserted, provided it leaves
                 at most 0.9 of the squared error. float16 and bfloat16 channels always
                 get a multiplication, by powers of two.
-            samples: inputs for `gptq` and `awq`; the model runs on them.
+            samples: inputs for `gptq` and `awq`, as for `calibrate`; the model runs on
+                them.
             weight_dtype: element type of the codes: qint8, quint8, qint4, quint4, or
-                qint16, which a layer stores as floats.
+                qint16, which a layer stores as floats; None for qint4 if `bits` is at
+                most 4, otherwise qint8.
             bits: use only this many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
             symmetric: zero point 0, and as many codes below as above.
@@ -386,7 +388,9 @@ class Model:
         """
         algorithms.check_method(method, algorithms.WEIGHTS_ALONE)
         check_options(Model.quantize_weights, method, options)
-        dtype = type_of_codes("weight_dtype", weight_dtype)
+        dtype = type_for_bits(bits)
+        if weight_dtype is not None:
+            dtype = type_of_codes("weight_dtype", weight_dtype)
         form = WeightFormat(dtype, bits, 0, block_size, symmetric)
         graph = weight_only.quantize_weights(
             self.graph, method, form, samples, keep_float, options

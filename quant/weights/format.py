@@ -140,6 +140,11 @@ def type_of_codes(name: str, given: object) -> DType:
     return find_dtype(given)
 
 
+def type_for_bits(bits: object) -> DType:
+    """Return the signed type of codes that stores `bits` bits: qint4 or qint8."""
+    return qint4 if _is_whole(bits) and bits <= qint4.bits else qint8
+
+
 class Groups:
     """Groups of weights that share a scale: a row, a block of a row, or all weights.
 

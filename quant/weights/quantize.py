@@ -8,9 +8,14 @@ import numpy as np
 
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.weights.algorithms import awq, gptq, hqq, mse, rtn
-from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
+from mdtensor.quant.weights.format import (
+    FloatArray,
+    WeightFormat,
+    matrix,
+    type_for_bits,
+    type_of_codes,
+)
 from mdtensor.quant.weights.layer import Layer, QuantizedWeights, Rounded, real_weights
 from mdtensor.quant.weights.moments import moments_of
 
@@ -29,7 +34,7 @@ def quantize_weights(
     *,
     method: str = "rtn",
     samples: object = None,
-    dtype: DType = qint8,
+    dtype: DType | str | None = None,
     bits: int | None = None,
     axis: int | None = 0,
     block_size: int | None = None,
@@ -51,7 +56,8 @@ def quantize_weights(
         samples: inputs of the layer: an array or tensor [..., inputs], an iterable of
             them, which is read once and not stored, or `InputMoments`. For `conv2d`,
             pass its `patches`; quantize each group of channels as a layer of its own.
-        dtype: element type of the codes: qint4, quint4, qint8, quint8 or qint16.
+        dtype: element type of the codes: qint4, quint4, qint8, quint8 or qint16; None
+            for qint4 if `bits` is at most 4, otherwise qint8.
         bits: use only this many of the type's bits: 3 of qint4, 7 of qint8.
         axis: 0 for a scale for each output, None for one scale.
         block_size: how many inputs of an output share a scale; only for weights with
@@ -87,8 +93,9 @@ def quantize_weights(
     """
     # Check all options before the samples are read, which may take long.
     chosen = _method(method)
+    codes = type_for_bits(bits) if dtype is None else type_of_codes("dtype", dtype)
     check_options(quantize_weights, method, options)
-    form = WeightFormat(dtype, bits, axis, block_size, symmetric)
+    form = WeightFormat(codes, bits, axis, block_size, symmetric)
     real = real_weights(weights)
     flat = matrix(real)
     form.check_shape(real.shape)

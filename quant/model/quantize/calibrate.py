@@ -166,9 +166,12 @@ def calibrate(
     Args:
         graph: a graph that computes in float, before quantization.
         samples: an iterable. Each sample is a tensor or array for the only input, or a
-            mapping from the name of each input to one. How you split samples into
-            batches changes only the rounding of float sums, because the order of a sum
-            in a matrix product may depend on the batch.
+            mapping from the name of each input to one. Or all samples in one array, or
+            in a mapping from names to arrays, which are split along their first axis if
+            the first size of the input is 1 or dynamic, or if the array has one axis
+            more than the input. How you split samples into batches changes only the
+            rounding of float sums, because the order of a sum in a matrix product may
+            depend on the batch.
         observer: a callable that returns an observer: a class of `mdtensor.quant`, or
             one with settings, `functools.partial(PercentileObserver, percentile=99.9)`.
 
@@ -195,7 +198,7 @@ def calibrate(
             )
         observers.setdefault(name, observer()).observe(values)
 
-    for count, sample in enumerate(each(samples), start=1):
+    for count, sample in enumerate(each(samples, graph.inputs), start=1):
         graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
@@ -242,7 +245,7 @@ def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
         DataError: the samples do not fit the graph, or there are none.
     """
     count = 0
-    for count, sample in enumerate(each(samples), start=1):
+    for count, sample in enumerate(each(samples, graph.inputs), start=1):
         graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples", "Give at least one")

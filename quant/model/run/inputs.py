@@ -13,27 +13,85 @@ from mdtensor import DYNAMIC, TensorSpec
 from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, written
 
 
-def each(samples: Any) -> Iterator[Any]:
+def each(samples: Any, inputs: Mapping[str, TensorSpec]) -> Iterator[Any]:
     """Yield one sample after the other.
 
+    Args:
+        samples: an iterable of samples; or all samples in one array for the only input,
+            or in a dict of arrays by name, which are split along their first axis.
+        inputs: type and shape of each input.
+
     Raises:
-        DataError: the samples are not iterable, or are one array or dict.
+        DataError: the samples are not iterable; one array is given for several inputs,
+            or for an input with a single axis; or a dict has other names, or different
+            numbers of samples.
     """
-    # Its rows would pass for samples, and fail by a shape that nobody gave.
     if isinstance(samples, (md.Tensor, np.ndarray)):
-        raise DataError(
-            f"the samples are one {type_and_shape(samples)}, not a list of inputs",
-            "Give [x] for one batch, or a list of arrays",
-        )
-    # Its names would pass for samples.
+        if len(inputs) != 1:
+            raise DataError(
+                f"the samples are one {type_and_shape(samples)}, and the model has "
+                f"{len(inputs)} inputs",
+                f"Give a dict of arrays for {_listed(inputs)}",
+            )
+        (spec,) = inputs.values()
+        # With a single axis, its elements would pass for samples.
+        if spec.shape == (DYNAMIC,) and samples.ndim == 1:
+            raise DataError(
+                f"the samples are one {type_and_shape(samples)}, which may be one "
+                "sample or many",
+                "Give [x] for one sample, or a list of arrays",
+            )
+        return _steps(samples, spec)
     if isinstance(samples, Mapping):
-        problem = "the samples are one dict, not a list of inputs"
-        raise DataError(problem, "Give [inputs], or a list of dicts")
+        return split_together(samples, inputs)
     try:
         return iter(samples)
     except TypeError:
         problem = f"the samples are {shown(samples)}"
-        raise DataError(problem, "Give a list of arrays or dicts") from None
+        raise DataError(
+            problem, "Give an array, or a list of arrays or dicts"
+        ) from None
+
+
+def split_together(
+    arrays: Mapping[str, Any], inputs: Mapping[str, TensorSpec]
+) -> Iterator[dict[str, Any]]:
+    """Yield samples from one array for each input, all split along their first axis.
+
+    Raises:
+        DataError: the names are not those of the inputs, or the arrays have different
+            numbers of samples.
+    """
+    if set(arrays) != set(inputs):
+        raise DataError(
+            f"the model has the inputs {_listed(inputs)}, given are {_listed(arrays)}",
+            "Give an array of samples for each",
+        )
+    parts = {name: list(_steps(arrays[name], inputs[name])) for name in inputs}
+    if len({len(found) for found in parts.values()}) > 1:
+        listed = ", ".join(f"{len(found)} for {n!r}" for n, found in parts.items())
+        raise DataError(
+            f"different numbers of samples: {listed}", "Pass as many for each input"
+        )
+    for found in zip(*parts.values(), strict=True):
+        yield dict(zip(parts, found, strict=True))
+
+
+def split_samples(array: Any, inputs: Mapping[str, TensorSpec]) -> Iterator[Any]:
+    """Yield the samples of the only input from one array, see `each`."""
+    (spec,) = inputs.values()
+    return _steps(array, spec)
+
+
+def _steps(array: Any, spec: TensorSpec) -> Iterator[Any]:
+    """Yield the samples in an array: its first axis counts them, or it is one."""
+    wanted, shape = spec.shape, np.shape(array)
+    # A first size of 1 or unknown is a batch axis, so the array may hold many samples.
+    if wanted and wanted[0] in (1, DYNAMIC) and len(shape) == len(wanted):
+        return (array[i : i + 1] for i in range(shape[0]))
+    if len(shape) == len(wanted) + 1 and _fits(shape[1:], wanted):
+        return (array[i] for i in range(shape[0]))
+    return iter([array])
 
 
 def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:

@@ -79,12 +79,69 @@ def test_inputs_as_a_dict_are_inputs_by_name(classifier, crops):
         classifier({"no_such_input": x})
 
 
-def test_one_array_is_no_list_of_samples(classifier, crops):
+def of_inputs(**shapes):
+    """A model that adds up inputs of these shapes."""
+    specs = {n: md.TensorSpec(md.Float32Tensor, s) for n, s in shapes.items()}
+    first, *others = specs
+    nodes = [Node("n", md.relu, (first,), "n")]
+    nodes += [
+        Node(f"n{i}", md.add, (nodes[-1].output, n), f"n{i}")
+        for i, n in enumerate(others)
+    ]
+    return Model(Graph(specs, tuple(nodes), {}, (nodes[-1].output,)))
+
+
+@pytest.mark.parametrize("first", [1, -1])
+@pytest.mark.parametrize("wrap", [np.asarray, md.asarray])
+def test_one_array_of_samples_is_split_along_its_first_axis(first, wrap, rng):
+    """As the command line splits a file."""
+    x = rng.standard_normal((6, 3), np.float32)
+    model = of_inputs(x=(first, 3))
+    wanted = model.calibrate([x[i : i + 1] for i in range(6)])
+    for samples in (wrap(x), {"x": wrap(x)}, wrap(x[:, None]), wrap(x)[:, None]):
+        assert model.calibrate(samples) == wanted
+
+
+def test_an_array_of_one_sample_of_fixed_size_is_that_sample(rng):
+    x = rng.standard_normal((4, 3), np.float32)
+    model = of_inputs(x=(4, 3))
+    assert model.calibrate(x) == model.calibrate({"x": x}) == model.calibrate([x])
+    assert model.calibrate(np.stack([x, -x])) == model.calibrate([x, -x])
+    with pytest.raises(md.DataError, match="sample 1: input 'x' is Float32Tensor"):
+        model.calibrate(x.T)
+
+
+def test_arrays_of_samples_by_name(rng):
+    a, b = rng.standard_normal((2, 5, 3), np.float32)
+    model = of_inputs(a=(-1, 3), b=(-1, 3))
+    pairs = [{"a": a[i : i + 1], "b": b[i : i + 1]} for i in range(5)]
+    assert model.calibrate({"b": b, "a": a}) == model.calibrate(pairs)
+    with pytest.raises(
+        md.DataError, match=r"samples: 5 for 'a', 4 for 'b'\. Pass as m"
+    ):
+        model.calibrate({"a": a, "b": b[:4]})
+    with pytest.raises(md.DataError, match="has the inputs 'a', 'b', given are 'a'"):
+        model.calibrate({"a": a})
+    with pytest.raises(md.DataError, match=r"and the model has 2 inputs\. Give a dict"):
+        model.calibrate(a)
+
+
+def test_a_vector_may_be_one_sample_or_many():
     with pytest.raises(md.DataError) as raised:
-        classifier.calibrate(crops[1][0].pixels)
-    assert "Give [x] for one batch, or a list of arrays." in str(raised.value)
-    with pytest.raises(md.DataError, match="one dict, not a list"):
-        classifier.calibrate(dict.fromkeys(classifier.inputs, crops[1][0].pixels))
+        of_inputs(x=(-1,)).calibrate(np.ones(3, np.float32))
+    assert "Give [x] for one sample, or a list of arrays." in str(raised.value)
+
+
+def test_every_call_that_reads_samples_takes_one_array(classifier, crops):
+    x = crops[0][0].pixels
+    for call in (
+        lambda samples: classifier.smooth(samples),
+        lambda samples: classifier.quantize_weights(method="awq", samples=samples),
+    ):
+        found = [
+            call(s)(x).tolist() for s in ([x], x, dict.fromkeys(classifier.inputs, x))
+        ]
+        assert found[0] == found[1] == found[2]
 
 
 def test_shapes_are_planned_as_they_come():
@@ -192,7 +249,7 @@ MISTAKES = {
     ),
     "a number for samples": (
         lambda model, _: model.calibrate(3),
-        "the samples are 3. Give a list of arrays or dicts.",
+        "the samples are 3. Give an array, or a list of arrays or dicts.",
     ),
     "a name for names": (
         lambda model, x: model.quantize(model.calibrate([x]), keep_float="f"),

@@ -219,7 +219,6 @@ def test_narrow_floats_are_saved(
         ({"bits": 9}, "bits is 9. Use 2 to 8."),
         ({"bits": 4.0}, "bits is 4.0. Use 2 to 8."),
         ({"symmetric": "no"}, "symmetric is 'no'. Use True or False."),
-        ({"weight_dtype": None}, "weight_dtype is None. Use qint4, quint4, qint8,"),
         ({"block_size": 2.5}, "block_size is 2.5. Use an integer from 1."),
         ({"method": "hqq", "steps": 2.5}, "steps is 2.5. Use an integer from 0."),
         ({"method": "hqq", "beta": float("inf")}, "beta is inf. Use a number from 1"),
@@ -297,3 +296,17 @@ def test_weights_of_16_bits_become_numbers(tmp_path: Path) -> None:
     again = load(tmp_path / "small.onnx")
     assert np.asarray(again(X)).tobytes() == np.asarray(small(X)).tobytes()
     assert planned(again)["L"].weights == "qint16, axis 0"
+
+
+def test_weights_of_few_bits_are_stored_in_as_many() -> None:
+    small = MODEL.quantize_weights(bits=4)
+    assert planned(small)["L"].weights == "qint4, axis 0"
+    wanted = MODEL.quantize_weights(weight_dtype="qint4")
+    assert small.weight_bytes == wanted.weight_bytes < 0.5 * MODEL.weight_bytes
+    assert np.asarray(small(X)).tobytes() == np.asarray(wanted(X)).tobytes()
+    wide = MODEL.quantize_weights(weight_dtype="qint8", bits=4)
+    np.testing.assert_allclose(wide(X), wanted(X), rtol=1e-5, atol=1e-5)
+    assert planned(wide)["L"].weights == "qint8, axis 0"
+    for bits, kind in ((2, "qint4"), (5, "qint8"), (8, "qint8")):
+        found = planned(MODEL.quantize_weights(bits=bits))["L"].weights
+        assert found == f"{kind}, axis 0"

@@ -48,7 +48,8 @@ def test_codes_and_grid_are_the_numbers_that_the_errors_are_of(method, format):
     bits = format.get("bits", grid.dtype.bits)
     unsigned = grid.dtype in (quant.quint4, quant.quint8)
     low, high = (0, 2**bits - 1) if unsigned else edges(bits, format)
-    assert found.tensor.dtype is md.dtype(format.get("dtype", "qint8"))
+    narrowest = "qint4" if format.get("bits", 8) <= 4 else "qint8"
+    assert found.tensor.dtype is md.dtype(format.get("dtype", narrowest))
     assert low <= codes(found).min() <= codes(found).max() <= high
     real = np.asarray(quant.dequantize(found.tensor)).astype(float)
     if found.input_scale is not None:
