@@ -2,13 +2,15 @@
 
 A wrapped element is wrong by a multiple of 2**bits. The float64 result is wrong by its
 own roundings, which are less than half of 2**bits: for sums below 2**66 they are below
-2**14, and a product beyond 2**65 is far from every number that 64 bits hold.
+2**14, and a product beyond 2**65 is far from every number that 64 bits hold. Where
+terms cancel so that roundings could reach that far, the sums are computed exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,10 @@ Array = npt.NDArray[Any]
 CHUNK = 1 << 16
 #: Elements from which a compiled kernel is worth loading the compiler.
 LARGE = 1 << 15
-#: Factors of a matrix product are split into digits in this base, so that float64 holds
-#: sums of their products exactly.
-DIGIT = 2.0**16
+#: Bits of sums of products of digits: float64 holds 53, and 8 sums meet in one place.
+SUM_BITS = 49
+#: Order of differences up to which float64 is near enough: its errors double each time.
+ORDER = 32
 
 UFUNCS = {np.add: "add", np.subtract: "subtract", np.multiply: "multiply"}
 
@@ -64,15 +67,37 @@ def _pieces(arrays: list[Array]) -> Iterable[Any]:
     )
 
 
-def is_safe(terms: int, operands: list[Array], result: Array) -> bool:
-    """Return whether sums of `terms` products of elements fit, in any order."""
-    largest = 1
-    for x in operands:
-        if x.size:
-            largest *= max(abs(int(x.min())), abs(int(x.max())))
-            if result.dtype.kind == "u" and x.min() < 0:
-                return False
-    return terms * largest < bound(result)
+def is_safe(
+    terms: int,
+    operands: list[Array],
+    result: Array,
+    *,
+    extra: int = 0,
+    subtracts: bool = False,
+) -> bool:
+    """Return whether sums of `terms` products of elements surely fit.
+
+    Args:
+        terms: the number of products in each sum.
+        operands: arrays, one for each factor of a product.
+        result: an array of the result's type.
+        extra: the largest magnitude of one more addend.
+        subtracts: products are also subtracted, so that sums may be negative.
+    """
+    info = np.iinfo(result.dtype)
+    # An unsigned type holds only sums without a negative term.
+    if info.min == 0 and (subtracts or extra < 0 or any(map(_is_negative, operands))):
+        return False
+    return terms * prod(map(largest, operands)) + abs(extra) <= int(info.max)
+
+
+def _is_negative(x: Array) -> bool:
+    return x.dtype.kind == "i" and bool(x.min(initial=0) < 0)
+
+
+def largest(x: Array) -> int:
+    """Return the largest magnitude in x, an array of integers; 0 if it is empty."""
+    return max(int(x.max(initial=0)), -int(x.min(initial=0)))
 
 
 def bound(result: Array) -> float:
@@ -87,9 +112,12 @@ def _wide(x: Array) -> Array:
 
 def _count_wraps(exact: Array, result: Array, limit: float) -> int:
     """Count the elements of `result` that differ from `exact` by `limit` or more."""
+    off = quietly(np.subtract, exact, result, dtype=np.float64)
     # The only NaN is 0 times an infinity; the exact product is 0.
-    exact = np.where(np.isnan(exact), 0, exact)
-    return int(np.count_nonzero(abs(exact - result.astype(np.float64)) >= limit))
+    unknown = np.isnan(off)
+    if unknown.any():
+        off = np.where(unknown, result, off)
+    return int(np.count_nonzero(np.abs(off, out=np.asarray(off)) >= limit))
 
 
 def count(exact: Array, result: Array) -> int:
@@ -98,17 +126,25 @@ def count(exact: Array, result: Array) -> int:
         return 0
     if exact.dtype == object:
         return int(np.count_nonzero(exact != result.astype(object)))
-    return _count_wraps(exact, result, bound(result))
+    limit = bound(result)
+    return sum(_count_wraps(x, r, limit) for x, r in _chunks(exact, result))
 
 
-def spare_bits(exact: Array, result: Array) -> int:
-    """Return how often the largest of `exact` can double in the type of `result`.
+def _chunks(exact: Array, result: Array) -> Iterable[tuple[Array, Array]]:
+    """Return the arrays in pieces that stay in the cache."""
+    if exact.size <= CHUNK:
+        return [(exact, result)]
+    x, r = np.broadcast_to(exact, result.shape).reshape(-1), result.reshape(-1)
+    return [(x[at : at + CHUNK], r[at : at + CHUNK]) for at in range(0, r.size, CHUNK)]
+
+
+def spare_bits(result: Array) -> int:
+    """Return how often the largest element of `result` can double in its type.
 
     It is 0 if it cannot double at all.
     """
     bits = 8 * result.dtype.itemsize - (result.dtype.kind == "i")
-    used = int(max(np.abs(exact.reshape(-1)), default=0)).bit_length()
-    return max(bits - used, 0)
+    return max(bits - largest(result).bit_length(), 0)
 
 
 def linear(compute: Callable[[Array], Array], x: Array) -> Array:
@@ -124,31 +160,80 @@ def linear(compute: Callable[[Array], Array], x: Array) -> Array:
     return compute(high) * 2.0**32 + compute(low)
 
 
-def bilinear(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """Compute compute(a, b), sums of products, without overflow.
+def bilinear(
+    compute: Callable[[Array, Array], Any],
+    a: Array,
+    b: Array,
+    terms: int,
+    result: Array,
+) -> Array:
+    """Compute compute(a, b), sums of `terms` products, as float64.
 
-    The result is float64, or Python integers if an operand has 64 bits.
+    The sums are near enough to the exact ones to find the wraps of `result`.
     """
-    if max(a.dtype.itemsize, b.dtype.itemsize) == 8:
-        return np.asarray(compute(a.astype(object), b.astype(object)), object)
-    return digits(compute, a, b)
+    # A sum of n products errs by at most about n · 2**-53 of the sum of magnitudes.
+    error = (terms + 2) ** 2 * largest(a) * largest(b)
+    if error < 2**51 * int(bound(result)):
+        return np.asarray(compute(_wide(a), _wide(b)))
+    return _from_digits(compute, a, b, terms)
 
 
-def digits(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """Compute compute(a, b), sums of products, as float64, from 16-bit digits."""
-    exact: Any = 0.0
-    for i, p in enumerate(_digits(a.astype(np.float64))):
-        for j, q in enumerate(_digits(b.astype(np.float64))):
-            exact = exact + compute(p, q) * DIGIT ** (i + j)
+def _from_digits(
+    compute: Callable[[Array, Array], Any], a: Array, b: Array, terms: int
+) -> Array:
+    """Compute as `bilinear` does, rounded only in the last additions.
+
+    Both factors are split into digits, so that float64 holds the sums of their products
+    exactly. Carries then make all digits of a sum but the first one positive, so that
+    they do not cancel.
+    """
+    width = (SUM_BITS - terms.bit_length()) // 2
+    first, second = _digits(a, width), _digits(b, width)
+    sums: list[Any] = [0.0] * (len(first) + len(second) - 1)
+    for i, p in enumerate(first):
+        for j, q in enumerate(second):
+            sums[i + j] = sums[i + j] + compute(p, q)
+    base = 2.0**width
+    for at in range(len(sums) - 1):
+        carry = np.floor(sums[at] / base)
+        sums[at] = sums[at] - carry * base
+        sums[at + 1] = sums[at + 1] + carry
+    exact = sums[-1]
+    for digit in reversed(sums[:-1]):
+        exact = exact * base + digit
     return np.asarray(exact)
 
 
-def _digits(x: Array) -> list[Array]:
-    """Return the digits of x in base DIGIT, the lowest first; one if x is small."""
-    if np.abs(x).max(initial=0) < DIGIT:
-        return [x]
-    high = np.floor(x / DIGIT)
-    return [x - high * DIGIT, high]
+def _digits(x: Array, width: int) -> list[Array]:
+    """Return the digits of integers in base 2**width, the lowest first.
+
+    All but the last one are positive.
+    """
+    x = x.astype(np.uint64 if x.dtype == np.uint64 else np.int64)
+    found = []
+    while largest(x) >= 2**width:
+        found.append(_wide(x & x.dtype.type(2**width - 1)))
+        x = x >> x.dtype.type(width)
+    return [*found, _wide(x)]
+
+
+def differences(parts: list[Array], axis: int, order: int) -> Array:
+    """Compute the differences of `parts`, joined along `axis`, near enough for wraps.
+
+    The result is float64, or Python integers for an order above ORDER.
+    """
+    wide = [_wide(x) if order <= ORDER else x.astype(object) for x in parts]
+    return np.asarray(np.diff(np.concatenate(wide, axis), order, axis))
+
+
+def matrix_power(x: Array, n: int) -> Array:
+    """Compute integer matrices to the power n ≥ 0, exactly.
+
+    The result is float64, or Python integers where that could round.
+    """
+    is_small = n * (largest(x) * x.shape[-1]).bit_length() <= 53
+    wide = _wide(x) if is_small else x.astype(object)
+    return np.asarray(np.linalg.matrix_power(wide, n))
 
 
 def _load_kernel(compute: np.ufunc, operands: list[Array]) -> Callable[..., Any] | None:

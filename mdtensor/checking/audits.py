@@ -6,11 +6,12 @@ An audit takes a call that has been made and reports inexact elements.
 from __future__ import annotations
 
 import builtins
+import math
 import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +21,11 @@ import numpy.typing as npt
 
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation
-from mdtensor.dtypes import float64
 from mdtensor.errors import RegistrationError
 from mdtensor.generics.arithmetic import (
     abs,
     add,
+    clip,
     div,
     floor_divide,
     maximum,
@@ -36,7 +37,7 @@ from mdtensor.generics.arithmetic import (
     square,
     sub,
 )
-from mdtensor.generics.conv import conv2d
+from mdtensor.generics.conv import conv1d, conv2d, conv_transpose2d
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.linalg import trace
 from mdtensor.generics.manipulation import concat, stack
@@ -47,6 +48,8 @@ from mdtensor.generics.matmul import (
     matmul,
     matrix_power,
     outer,
+    pair_axes,
+    pair_axis,
     tensordot,
     vecdot,
 )
@@ -398,67 +401,101 @@ for _operation in (prod, cumulative_prod):
 @audit(diff, result=IntegerTensor)
 @on_host
 def differences(case: Case) -> Iterator[Lost]:
-    (x,) = buffers(case)
-    options = {
-        name: astype(value, float64) if isinstance(value, Tensor) else value
-        for name, value in case.options.items()
-    }
-    exact = _rerun(diff, options, x.astype(np.float64))
+    axis, order = case.options["axis"], case.options["n"]
+    parts = [case.options["prepend"], case.arguments[0], case.options["append"]]
+    arrays = [part.buffer for part in parts if part is not None]
+    exact = overflow.differences(arrays, axis, order)
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
-def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
+# Sums of products: a bound on the operands often decides; else they are computed again.
+
+
+def _sums_of_products(
+    compute: Callable[..., Any], terms: int, case: Case, *, subtracts: bool = False
+) -> Iterator[Lost | Headroom]:
     a, b, *bias = buffers(case)
     found = case.result.buffer
-    if overflow.is_safe(a.size, [a, b], found) and not bias:
+    extra = builtins.sum(map(overflow.largest, bias))
+    # Of an unsigned result, a negative bias may leave less than nothing.
+    subtracts = subtracts or any(x.min(initial=0) < 0 for x in bias)
+    if overflow.is_safe(terms, [a, b], found, extra=extra, subtracts=subtracts):
         return _compare(found, case)
-    options = {name: value for name, value in case.options.items() if name != "out"}
-    exact = overflow.bilinear(partial(compute, **options), a, b)
-    return _compare(exact + bias[0].astype(exact.dtype) if bias else exact, case)
+    exact = overflow.bilinear(compute, a, b, terms, found)
+    return _compare(exact + bias[0].astype(np.float64) if bias else exact, case)
 
 
-for _operation, _compute in {
-    matmul: np.matmul,
-    vecdot: np.vecdot,
-    tensordot: np.tensordot,
-    cross: np.cross,
-    linear: lambda a, b: a @ b.T,
-}.items():
-    audit(_operation, result=IntegerTensor)(on_host(partial(_bilinear, _compute)))
-
-
-@audit(conv2d, result=IntegerTensor)
+@audit(matmul, result=IntegerTensor)
 @on_host
-def convolutions(case: Case) -> Iterator[Lost | Headroom]:
-    # 64-bit products go through float64, which errs if terms above 2**100 cancel.
-    a, b, *bias = buffers(case)
-    if overflow.is_safe(b.size, [a, b], case.result.buffer) and not bias:
-        return _compare(case.result.buffer, case)
+def matrix_products(case: Case) -> Iterator[Lost | Headroom]:
+    return _sums_of_products(np.matmul, case.arguments[0].shape[-1], case)
+
+
+@audit(linear, result=IntegerTensor)
+@on_host
+def linear_layers(case: Case) -> Iterator[Lost | Headroom]:
+    return _sums_of_products(lambda a, b: a @ b.T, case.arguments[0].shape[-1], case)
+
+
+@audit(vecdot, result=IntegerTensor)
+@on_host
+def dot_products(case: Case) -> Iterator[Lost | Headroom]:
+    a, b = case.arguments
+    at = pair_axis(a.shape, b.shape, case.options["axis"])
+    return _sums_of_products(partial(np.vecdot, axis=at), a.shape[at], case)
+
+
+@audit(tensordot, result=IntegerTensor)
+@on_host
+def tensor_products(case: Case) -> Iterator[Lost | Headroom]:
+    a, b = case.arguments
+    axes = pair_axes(a.shape, b.shape, case.options["axes"])
+    terms = math.prod(a.shape[at] for at in axes[0])
+    return _sums_of_products(partial(np.tensordot, axes=axes), terms, case)
+
+
+@audit(cross, result=IntegerTensor)
+@on_host
+def cross_products(case: Case) -> Iterator[Lost | Headroom]:
+    at = pair_axis(*(x.shape for x in case.arguments), case.options["axis"])
+    compute = partial(np.cross, axis=at)
+    return _sums_of_products(compute, 2, case, subtracts=True)
+
+
+def _convolutions(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
     options = {name: value for name, value in case.options.items() if name != "out"}
 
     def compute(x: object, w: object) -> Any:
-        return conv2d(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
+        return operation(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
 
-    exact = overflow.digits(compute, a, b)
-    if bias:
-        exact = exact + bias[0].astype(np.float64)[:, None, None]
-    return _compare(exact, case)
+    x, w, b = case.arguments
+    if b is not None:
+        column = b.wrap(b.buffer.reshape(-1, *[1] * (x.ndim - 2)))
+        case = replace(case, arguments=(x, w, column))
+    # A bound on the number of terms; groups and strides have fewer.
+    terms = math.prod(w.shape) // max(min(w.shape[:2]), 1)
+    return _sums_of_products(compute, terms, case)
+
+
+for _operation in (conv1d, conv2d, conv_transpose2d):
+    audit(_operation, result=IntegerTensor)(on_host(partial(_convolutions, _operation)))
 
 
 @audit(matrix_power, result=IntegerTensor)
 @on_host
 def powers(case: Case) -> Iterator[Lost]:
     x, n = case.arguments
-    # Python integers do not wrap, so objects give the exact powers.
-    exact = np.linalg.matrix_power(x.buffer.astype(object), n)
-    yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
+    exact = overflow.matrix_power(x.buffer, n)
+    yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
 def _compare(exact: npt.NDArray[Any], case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
-    yield Lost("wrapped", overflow.count(exact, found))
+    lost = overflow.count(exact, found)
+    yield Lost("wrapped", lost)
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
-    yield Headroom(overflow.spare_bits(exact, found), width)
+    # Where nothing wrapped, the result itself is exact.
+    yield Headroom(0 if lost else overflow.spare_bits(found), width)
 
 
 # Values changed by a cast: an explicit one, or the promotion of an operand.
@@ -502,10 +539,26 @@ def casts(case: Case) -> Iterator[Lost]:
     yield Lost("rounded", inexact - outside)
 
 
+# Integers that their promotion wraps: rules of your own may choose a type that does not
+# hold both operands. The audits of arithmetic above count such elements by the result.
+
+
+@audit(minimum, maximum, clip, remainder, where, concat, stack, result=IntegerTensor)
+@audit(floor_divide, result=IntegerTensor)
+@on_host
+def wrapped_operands(case: Case) -> Iterator[Lost]:
+    storage = case.result.dtype.storage
+    for x in (*case.arguments, *case.options.values()):
+        if isinstance(x, Tensor) and x.dtype.is_integer:
+            outside = conversion.outside(x.buffer, storage)
+            yield Lost("wrapped", int(np.count_nonzero(outside)))
+
+
 PROMOTING = (
-    *(add, sub, mul, div, pow, minimum, maximum, remainder, atan2, hypot, copysign),
-    *(logaddexp, nextafter, where, concat, stack, outer, cross, matmul, vecdot),
-    *(tensordot, linear, conv2d, sum, prod, mean, cumulative_sum, cumulative_prod),
+    *(add, sub, mul, div, pow, floor_divide, remainder, minimum, maximum, clip, atan2),
+    *(hypot, copysign, logaddexp, nextafter, where, concat, stack, outer, cross),
+    *(matmul, vecdot, tensordot, linear, conv1d, conv2d, conv_transpose2d),
+    *(sum, prod, mean, cumulative_sum, cumulative_prod),
 )
 
 

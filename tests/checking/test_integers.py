@@ -205,3 +205,97 @@ def test_sums_that_are_hidden_in_other_operations(compute: Any, wrapped: int) ->
     with md.checked() as log:
         compute()
     assert log.lost == {"wrapped": wrapped}
+
+
+def cross_product(a: list[int], b: list[int]) -> list[int]:
+    return [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
+
+
+@pytest.mark.parametrize("leaf", INTEGERS)
+@given(st.data())
+def test_differences_of_products(leaf: Any, data: st.DataObject) -> None:
+    a, b = (data.draw(st.lists(codes(leaf), min_size=3, max_size=3)) for _ in range(2))
+    with md.checked() as log:
+        found = md.linalg.cross(leaf(a), leaf(b))
+    assert log.lost["wrapped"] == off(found, cross_product(a, b))
+
+
+def test_an_unsigned_difference_of_products_raises() -> None:
+    a, b = md.UInt8Tensor([0, 0, 1]), md.UInt8Tensor([0, 1, 0])
+    with pytest.raises(md.LossError) as caught, md.checked(raises=True):
+        md.linalg.cross(a, b)
+    assert "1 of 3 elements wrapped" in str(caught.value)
+
+
+@pytest.mark.parametrize("leaf", INTEGERS)
+@given(st.data())
+def test_convolutions(leaf: Any, data: st.DataObject) -> None:
+    def draw(size: int) -> list[int]:
+        return data.draw(st.lists(codes(leaf), min_size=size, max_size=size))
+
+    x, w, (bias,) = draw(3), draw(2), draw(1)
+    one = [x[i] * w[0] + x[i + 1] * w[1] + bias for i in range(2)]
+    padded = [0, *x, 0]
+    back = [padded[i] * w[1] + padded[i + 1] * w[0] + bias for i in range(4)]
+    row, taps, b = leaf([[x]]), leaf([[w]]), leaf([bias])
+    image, kernel = leaf([[[x]]]), leaf([[[w]]])
+    for compute, exact in (
+        (lambda: md.conv1d(row, taps, b), one),
+        (lambda: md.conv2d(image, kernel, b), one),
+        (lambda: md.conv_transpose2d(image, kernel, b), back),
+        (lambda: md.linear(leaf([x[:2]]), leaf([w]), b), one[:1]),
+    ):
+        with md.checked() as log:
+            found = compute()
+        assert log.lost["wrapped"] == off(found, exact)
+
+
+@given(st.integers(0, 60), st.data())
+def test_differences_of_any_order(n: int, data: st.DataObject) -> None:
+    leaf = data.draw(st.sampled_from([md.Int8Tensor, md.UInt8Tensor, md.Int64Tensor]))
+    values = data.draw(st.lists(codes(leaf), min_size=n + 1, max_size=n + 1))
+    with md.checked() as log:
+        found = md.diff(leaf(values), n=n)
+    signs = [(-1) ** (n - i) * math.comb(n, i) for i in range(n + 1)]
+    assert log.lost["wrapped"] == off(found, [sum(map(operator.mul, signs, values))])
+
+
+def test_terms_that_cancel_are_summed_exactly() -> None:
+    big = 2**62 + 12345
+    a, b = [big, big, 7, 1], [big, -big, 1, 2**40]
+    assert sum(map(operator.mul, a, b)) == 2**40 + 7
+    image, kernel = (md.Int64Tensor([[[x]]]) for x in (a, b))
+    with md.checked() as log:
+        md.conv2d(image, kernel)
+        md.matmul(md.Int64Tensor(a), md.Int64Tensor(b))
+        md.vecdot(md.Int64Tensor(a), md.Int64Tensor(b))
+    assert not log
+    assert log.headroom == 63 - 41
+
+
+def test_headroom_of_the_ends_of_a_range() -> None:
+    with md.checked() as log:
+        md.matmul(md.Int8Tensor([64]), md.Int8Tensor([-2]))
+        md.matmul(md.UInt8Tensor([15]), md.UInt8Tensor([17]))
+        md.matmul(md.UInt8Tensor([16]), md.UInt8Tensor([16]))
+    assert [entry.headroom.bits for entry in log if entry.headroom] == [0, 0, 0]
+    assert log.lost == {"wrapped": 1}
+
+
+def test_operands_that_a_rule_wraps() -> None:
+    u, i = md.UInt32Tensor([3_000_000_000, 1]), md.Int32Tensor([1, 1])
+    yes = md.asarray([True, True])
+    with md.promotion_rules("pypto"):  # int32 for both, because a sign wins
+        for compute in (
+            lambda: md.minimum(u, i),
+            lambda: md.maximum(u, i),
+            lambda: md.remainder(u, i),
+            lambda: md.floor_divide(u, i),
+            lambda: md.clip(i, min=u),
+            lambda: md.where(yes, u, i),
+            lambda: md.concat([u, i]),
+            lambda: md.stack([u, i]),
+        ):
+            with md.checked() as log:
+                found = compute()
+            assert (found.dtype, log.lost) == (md.int32, {"wrapped": 1})
