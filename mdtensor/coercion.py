@@ -215,12 +215,37 @@ def _kind(found: npt.NDArray[Any]) -> str:
 
 
 def _round(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    if found.dtype.kind == "O":
-        found = _each(lambda n: round_to_odd(fit_scalar(n, dtype), dtype), found)
+    is_foreign = dtype.storage.isbuiltin == 2
+    # float64, which `_off_ties` starts from, does not hold larger integers.
+    is_long = (
+        found.dtype.kind in "iu" and not -(2**53) <= found.min() <= found.max() <= 2**53
+    )
+    if found.dtype.kind == "O" or (is_foreign and is_long):
+        exact = found.astype(object)
+        found = _each(lambda n: round_to_odd(fit_scalar(n, dtype), dtype), exact)
     with np.errstate(all="ignore"):
         # ml_dtypes converts through float32, which would round twice.
-        near = _off_ties(found, dtype) if dtype.storage.isbuiltin == 2 else found
-        return near.astype(dtype.storage)
+        near = _off_ties(found, dtype) if is_foreign else found
+        rounded = near.astype(dtype.storage)
+    _refuse_overflow(found, rounded, dtype)
+    return rounded
+
+
+def _refuse_overflow(
+    found: npt.NDArray[Any], rounded: npt.NDArray[Any], dtype: DType
+) -> None:
+    """Raise if a finite number was rounded to something that is not finite."""
+    is_finite = np.isfinite(rounded)
+    if is_finite.all():
+        return
+    count = np.count_nonzero(np.isfinite(found.astype(np.complex128)) & ~is_finite)
+    if count:
+        raise CastError(
+            f"{count} of {found.size} values outside; {dtype} represents "
+            f"{dtype.minimum} to {dtype.maximum}",
+            f"Use a wider type, or astype(asarray(values, dtype=float64), {dtype}, "
+            'casting="saturate")',
+        )
 
 
 def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:

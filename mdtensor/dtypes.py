@@ -41,7 +41,8 @@ class DType:
             `complex floating`, or a kind of your own such as `quantized`.
         bits: the width of one element.
         storage: the NumPy dtype of the buffer. For integers it may be wider than
-            `bits`; for floats it has exactly `bits`.
+            `bits`, but then only a kind of your own has tensor types; for floats it has
+            exactly `bits`.
 
     `minimum` and `maximum` are the bounds of the finite numbers, and `digits` is their
     precision: the type represents every integer up to 2**digits. For complex numbers,

@@ -107,6 +107,15 @@ class Tensor(Interchange, Operators):
                 f"Give one of kind {' or '.join(cls._kinds)}, or derive from another "
                 "class",
             )
+        width = 8 * dtype.storage.itemsize
+        # Methods of integers compute in the storage, so they would leave the range.
+        if dtype.is_integer and dtype.bits != width:
+            raise RegistrationError(
+                f"the dtype of {cls.__name__} has {dtype.bits} bits, but its storage "
+                f"{dtype.storage} has {width}, in which integers are computed",
+                f"Make it of {width} bits; or of a kind of your own, and derive from "
+                "Tensor with methods that keep its range",
+            )
         # One type for each pair, because results are made by looking it up.
         known, cls._origin = (
             _LEAVES.get((dtype, device.name)),

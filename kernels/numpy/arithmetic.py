@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy import elementwise, quietly
-from mdtensor.kernels.numpy.conversion import element
+from mdtensor.kernels.numpy import elementwise, joint_shape, quietly
+from mdtensor.kernels.numpy.conversion import element, promote
 from mdtensor.kernels.numpy.float16 import is_narrow, widen
 from mdtensor.kernels.numpy.ufunc import binary, run_and_round, unary
 
@@ -42,6 +42,33 @@ def pow(x1: Array, x2: Array, dtype: DType) -> Array:
     # NaN.
     root = np.where(x1 == -np.inf, found.dtype.type(np.inf), abs(found))
     return np.where(half, root, found)
+
+
+def mixed(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
+    """Compute ufunc(x1, x2), one real and one complex, in the complex `dtype`.
+
+        (a + bj) ± c = (a ± c) + bj        c ± (a + bj) = (c ± a) ± bj
+        (a + bj) · c = a·c + (b·c)j        (a + bj) / c = a/c + (b/c)j
+
+    A real number is not given an imaginary part of 0, which would make NaN of
+    infinities and lose the sign of a zero. c / (a + bj) is a complex division.
+
+    Source: array API 2024.12, `add`, `subtract`, `multiply`, `divide`.
+    """
+    is_first = x1.dtype.kind == "c"
+    if ufunc is np.divide and not is_first:
+        return binary(ufunc, x1, x2, dtype)
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    z, c = (x1, x2) if is_first else (x2, x1)
+    found = np.empty(joint_shape(z.shape, c.shape), dtype)
+    a, b = (promote(x, part) for x in (z.real, z.imag))
+    c = promote(c, part)
+    found.real = quietly(ufunc, a, c) if is_first else quietly(ufunc, c, a)
+    if ufunc in (np.multiply, np.divide):
+        found.imag = quietly(ufunc, b, c)
+    else:
+        found.imag = -b if ufunc is np.subtract and not is_first else b
+    return found
 
 
 def reciprocal(z: Array) -> Array:

@@ -2,7 +2,9 @@
 
 A matrix is the last two axes. Elements are float32, float64 or complex, and keep their
 type; norms take narrow floats as well, computed in float32 and rounded once. If LAPACK
-fails, a kernel raises numpy.linalg.LinAlgError.
+fails, a kernel raises numpy.linalg.LinAlgError. Not every routine of LAPACK looks for
+NaN, so kernels set eigenvalues of Hermitian matrices, determinants and inverses of a
+matrix with NaN to NaN.
 """
 
 from __future__ import annotations
@@ -68,13 +70,14 @@ def eigvals(x: Array) -> Array:
 def eigh(x: Array) -> tuple[Array, Array]:
     """Compute ascending eigenvalues and eigenvectors, from the lower triangle only."""
     values, vectors = np.linalg.eigh(x)
-    return values, vectors
+    unknown = _has_nan(np.tril(x))
+    return _spoil(values, unknown), _spoil(vectors, unknown)
 
 
 @quiet
 def eigvalsh(x: Array) -> Array:
     """Compute the eigenvalues of `eigh`."""
-    return np.asarray(np.linalg.eigvalsh(x))
+    return _spoil(np.linalg.eigvalsh(x), _has_nan(np.tril(x)))
 
 
 @in_float32
@@ -108,18 +111,19 @@ def matrix_norm(x: Array, keepdims: bool, order: Any) -> Array:
 
 def det(x: Array) -> Array:
     """Compute the determinant of each matrix."""
-    return np.asarray(quietly(np.linalg.det, x))
+    return _spoil(quietly(np.linalg.det, x), _has_nan(x))
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:
     """Compute the sign and the logarithm of the magnitude of each determinant."""
     sign, logarithm = quietly(np.linalg.slogdet, x)
-    return np.asarray(sign), np.asarray(logarithm)
+    unknown = _has_nan(x)
+    return _spoil(sign, unknown), _spoil(logarithm, unknown)
 
 
 def inv(x: Array) -> Array:
     """Compute the inverse of each matrix."""
-    return np.asarray(quietly(np.linalg.inv, x))
+    return _spoil(quietly(np.linalg.inv, x), _has_nan(x))
 
 
 def solve(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
@@ -137,6 +141,20 @@ def matrix_rank(x: Array, rtol: Any) -> Array:
     values = svdvals(x)
     least = quietly(np.multiply, values.max(-1, initial=0), _tolerance(x, rtol))
     return np.asarray(np.count_nonzero(values > least[..., None], axis=-1))
+
+
+def _has_nan(x: Array) -> Array:
+    """Return which matrices hold NaN."""
+    return np.asarray(np.isnan(x).any(axis=(-2, -1)))
+
+
+def _spoil(found: Any, unknown: Array) -> Array:
+    """Return the results of matrices, NaN for those in `unknown`."""
+    result = np.asarray(found)
+    if not unknown.any():
+        return result
+    is_lost = unknown.reshape(unknown.shape + (1,) * (result.ndim - unknown.ndim))
+    return np.where(is_lost, result.dtype.type(np.nan), result)
 
 
 def _tolerance(x: Array, rtol: Any) -> Array:

@@ -85,9 +85,14 @@ def _points() -> tuple[Array, Array]:
 
 
 def expm1(z: Array) -> Array:
-    """Compute exp(z) - 1 of complex numbers, with infinities where NumPy gives NaN."""
+    """Compute exp(z) - 1 of complex numbers, with infinities where NumPy gives NaN.
+
+    The real part of the result is 0, not -0, where z is 0, as the array API demands.
+    """
     found = np.asarray(np.expm1(z))
-    return np.where(np.isfinite(found), found, np.exp(z) - 1)
+    found = np.asarray(np.where(np.isfinite(found), found, np.exp(z) - 1))
+    found.real = np.where(z == 0, 0, found.real)
+    return found
 
 
 def log1p(x: Array) -> Array:

@@ -29,7 +29,12 @@ from mdtensor.kernels.numpy import creation as kernel
 from mdtensor.ops.conversion import asarray
 from mdtensor.ops.manipulation import broadcast_arrays
 from mdtensor.ops.operands import Dense, allocate, deduced, on_host
-from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.promotion import (
+    DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
+    DEFAULT_INTEGER,
+    overflows,
+)
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
@@ -247,7 +252,8 @@ def arange(
     """Return the numbers start + i · step, for all i from 0, that are before `stop`.
 
     Args:
-        start, stop, step: numbers; a single number is `stop`, with `start` 0.
+        start, stop, step: numbers or 0-d tensors; a single one is `stop`, with `start`
+            0.
         dtype: element type; by default int64 for integers, else float32. Integers are
             exact over the whole range of `dtype`; floats are computed in float64 and
             rounded. The number of elements is always exact.
@@ -267,7 +273,7 @@ def arange(
     """
     given = (0, start) if stop is None else (start, stop)
     call = describe("arange", *given, step)
-    first, last, width = (_real(value, call) for value in (*given, step))
+    first, last, width = (_real(_scalar(value), call) for value in (*given, step))
     if width == 0:
         raise OptionError("step is 0", "Use another step", call)
     is_whole = all(isinstance(value, int) for value in (first, last, width))
@@ -280,8 +286,9 @@ def arange(
         made = partial(kernel.whole_range, first, width, count, found.storage)
     else:
         _check_fractions(call, found)
-        ends = _float(first, call), _float(width, call)
-        made = partial(kernel.float_range, *ends, count, found.storage)
+        begin, by = _float(first, call), _float(width, call)
+        _check_ends(begin, begin + max(count - 1, 0) * by, found, call)
+        made = partial(kernel.float_range, begin, by, count, found.storage)
     return make_on(made, found, device, "arange", *given, step)
 
 
@@ -299,7 +306,7 @@ def linspace(
     """Return `num` evenly spaced numbers from `start` to `stop`; both ends are exact.
 
     Args:
-        start, stop: numbers, real or complex.
+        start, stop: numbers or 0-d tensors, real or complex.
         num: the number of elements, from 0.
         dtype: by default float32, or complex64 for complex ends. Computed in float64
             and rounded; integers between integers are exact and rounded down.
@@ -318,6 +325,7 @@ def linspace(
     Source: array API 2024.12, `linspace`.
     """
     call = describe("linspace", start, stop, num)
+    start, stop = _scalar(start), _scalar(stop)
     first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
         raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
@@ -331,6 +339,7 @@ def linspace(
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
+    _check_ends(first, last, found, call)
     made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
     return make_on(made, found, device, "linspace", start, stop, num)
 
@@ -351,6 +360,12 @@ def _whole_between(
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
     return make_on(made, dtype, device, "linspace", start, stop, num)
+
+
+def _scalar(value: Any) -> Any:
+    """Return the number in a 0-d tensor or array; other values unchanged."""
+    is_scalar = hasattr(value, "item") and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def _real(value: object, call: str) -> Any:
@@ -386,8 +401,14 @@ def _check_fractions(call: str, dtype: DType) -> None:
         )
 
 
-def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
-    if min(first, last) < dtype.minimum or max(first, last) > dtype.maximum:
+def _check_ends(first: Any, last: Any, dtype: DType, call: str) -> None:
+    if dtype.is_integer:
+        is_outside = (
+            min(first, last) < dtype.minimum or max(first, last) > dtype.maximum
+        )
+    else:
+        is_outside = overflows(first, dtype) or overflows(last, dtype)
+    if is_outside:
         problem = f"{dtype} represents {dtype.minimum} to {dtype.maximum} only"
         raise CastError(problem, "Use a wider type", call)
 

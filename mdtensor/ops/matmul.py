@@ -16,7 +16,7 @@ from mdtensor.generics.matmul import (
     tensordot,
     vecdot,
 )
-from mdtensor.kernels.numpy import matmul as kernel, ufunc
+from mdtensor.kernels.numpy import arithmetic, matmul as kernel, ufunc
 from mdtensor.ops.decomposition import lapack_errors
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
@@ -58,7 +58,9 @@ def outer(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     result: type[Tensor] = deduced(outer, x1, x2).type
     # A product by broadcasting, because every element has exactly one term.
     a, b, storage = x1.buffer[:, None], x2.buffer, result.dtype.storage
-    return result.wrap(ufunc.binary(np.multiply, a, b, storage))
+    is_mixed = x1.dtype.is_complex != x2.dtype.is_complex
+    multiply = arithmetic.mixed if is_mixed else ufunc.binary
+    return result.wrap(multiply(np.multiply, a, b, storage))
 
 
 @method(cross)

@@ -22,7 +22,7 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.kernels.numpy import float16, runner, ufunc as kernel
+from mdtensor.kernels.numpy import arithmetic, float16, runner, ufunc as kernel
 from mdtensor.kernels.numpy.conversion import element
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
@@ -31,6 +31,7 @@ from mdtensor.promotion import (
     current,
     fit_scalar,
     is_weak,
+    overflows,
     result_type,
     round_to_odd,
     with_scalar,
@@ -74,6 +75,9 @@ PLAIN = frozenset(
 #: The largest number of cached inferences.
 CACHE_SIZE = 4096
 _INFERENCES: dict[Any, Any] = {}
+#: Bounds of the integers that NumPy converts to floats without rounding on the way: its
+#: own types through float64, the narrow types of ml_dtypes through float32.
+EXACT = (2**53, 2**24)
 ndarray, new = np.ndarray, object.__new__
 
 
@@ -207,6 +211,8 @@ def binary(
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
     a, b, kind = joint_numbers(operation, x1, x2)
+    if kind.dtype.is_complex and _is_real(x1) != _is_real(x2):
+        return kind.wrap(_mixed(ufunc, x1, x2, a, b, kind.dtype.storage))
     if not _is_short(kind, a, b):
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
         if kind not in PLAIN:
@@ -224,6 +230,22 @@ def binary(
     result: Tensor = new(kind)
     result.buffer = found if type(found) is ndarray else np.asarray(found)
     return result
+
+
+def _is_real(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return type(x) in (bool, int, float) if dtype is None else not dtype.is_complex
+
+
+def _mixed(
+    ufunc: np.ufunc, x1: object, x2: object, a: Any, b: Any, storage: Any
+) -> Any:
+    """Compute with a real and a complex operand; a Python number has been converted."""
+    x, y = (
+        c.real if _is_real(x) and c.dtype.kind == "c" else c
+        for x, c in ((x1, a), (x2, b))
+    )
+    return arithmetic.mixed(ufunc, x, y, storage)
 
 
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
@@ -332,12 +354,13 @@ def _fast_buffer(operand: Any, dtype: DType) -> Any:
         return operand.buffer
     if not dtype.minimum <= operand <= dtype.maximum:
         return None
+    is_foreign = dtype.storage.isbuiltin == 2
     if type(operand) is float:
         # NumPy rounds twice on the way to the narrow types of ml_dtypes.
-        if dtype.is_integer or dtype.storage.isbuiltin == 2:
+        if dtype.is_integer or is_foreign:
             return None
-    elif not -(2**53) <= operand <= 2**53:
-        # Larger integers would go through float64 and be rounded twice.
+    elif not -EXACT[is_foreign] <= operand <= EXACT[is_foreign]:
+        # Larger integers would go through a float and be rounded twice.
         return None
     return np.asarray(operand, dtype.storage)
 
@@ -407,7 +430,9 @@ def _comparison_operand(operand: object, other: Any) -> Any:
     wide = dtypes.complex128 if is_complex else dtypes.float64
     if is_weak(operand) and (other.dtype.is_floating or other.dtype.is_complex):
         # The default rules, because comparisons are the same under all rules.
-        wide = DEFAULT.weak(other.dtype, "complex" if is_complex else "float") or wide
+        weak = DEFAULT.weak(other.dtype, "complex" if is_complex else "float")
+        # A number beyond the type is larger than all its elements, but not infinite.
+        wide = weak if weak and not overflows(operand, weak) else wide
     return number(operand, wide)
 
 

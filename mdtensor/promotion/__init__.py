@@ -20,6 +20,7 @@ from mdtensor.promotion.promote import (
     current as current,
     fit_scalar as fit_scalar,
     is_weak as is_weak,
+    overflows as overflows,
     promote_types as promote_types,
     promotion_rules as promotion_rules,
     result_type as result_type,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from math import ldexp
+from math import frexp, isfinite, ldexp
 from numbers import Complex, Number, Real
 from types import MappingProxyType
 from typing import Any
@@ -33,24 +33,21 @@ from mdtensor.reloading import Origin, caller_origin, is_reload
 def fit_scalar(value: Any, target: DType) -> Any:
     """Return `value` if an element of type `target` can represent it, else raise.
 
-    Floats and complex numbers represent every number, rounded to nearest; a number that
-    is too large becomes infinity.
+    Floats and complex numbers represent every number in their range, rounded to
+    nearest, and infinities and NaN.
 
     Raises:
         OptionError: `value` is not a number.
-        CastError: `target` is an integer type and `value` is fractional or out of
-            range, or `target` is real and `value` is complex.
+        CastError: `value` is finite and rounds to nothing finite; or `target` is an
+            integer type and `value` is fractional, or `target` is real and `value` is
+            complex.
     """
     if not isinstance(value, Number):
         raise OptionError(f"{shown(value)} is not a number", "Give a Python number")
-    if target.is_complex:
-        return value if isinstance(value, complex) else _as_float(value)
-    if isinstance(value, Complex) and not isinstance(value, Real):
+    if not target.is_complex and _is_complex(value):
         raise CastError(f"{target} represents real numbers; cannot represent {value}")
-    if target.is_floating:
-        return value if isinstance(value, float) else _as_float(value)
     is_exact = target.is_integer or target.kind == "bool"
-    if is_exact and not _is_element(value, target):
+    if (is_exact and not _is_element(value, target)) or overflows(value, target):
         raise CastError(
             f"{target} represents {target.minimum} to {target.maximum}; "
             f"cannot represent {shown(value)}",
@@ -59,16 +56,34 @@ def fit_scalar(value: Any, target: DType) -> Any:
     return value
 
 
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, Complex) and not isinstance(value, Real)
+
+
 def _is_element(value: Any, target: DType) -> bool:
     return bool(target.minimum <= value <= target.maximum and value == int(value))
 
 
-def _as_float(value: Any) -> Any:
+def overflows(value: Any, target: DType) -> bool:
+    """Return whether a floating or complex type rounds a finite number to infinity."""
+    if not (target.is_floating or target.is_complex):
+        return False
+    if _is_complex(value):
+        return overflows(value.real, target) or overflows(value.imag, target)
     try:
-        float(value)
+        size = abs(float(value))
     except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return value
+        return True
+    # The usual number returns here.
+    if size <= target.maximum or not isfinite(size):
+        return False
+    # Halfway between the largest number and the next step, ties round to even.
+    step = ldexp(1.0, frexp(target.maximum)[1] - target.digits)
+    # Python integers, because float64 would round the difference of a long one.
+    most = int(target.maximum) if isinstance(value, int) else target.maximum
+    excess = abs(value) - most
+    is_odd = target.maximum / step % 2 == 1
+    return bool(excess > step / 2 or (is_odd and excess == step / 2))
 
 
 def round_to_odd(value: Any, target: DType) -> Any:

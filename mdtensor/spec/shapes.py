@@ -249,7 +249,8 @@ def reshape_shape(old: Shape, shape: object) -> Shape:
     in (M, 3, -1) may be 0 instead of 2.
 
     Raises:
-        ShapeError: the number of elements would change, for any unknown sizes.
+        ShapeError: the number of elements would change, for any unknown sizes; or a
+            size is 0, so that every size could be that of the -1.
 
     Example:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
@@ -262,8 +263,10 @@ def reshape_shape(old: Shape, shape: object) -> Shape:
         problem = f"shape {wanted} has more than one unknown size"
         raise ShapeError(problem, "Give all but one")
     known = prod(n for n in wanted if n != DYNAMIC)
-    # `known or 1` avoids a division by 0; then both shapes must have 0 elements.
-    size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
+    if at and known == 0:
+        problem = f"every size in place of -1 fills shape {wanted} with 0 elements"
+        raise ShapeError(problem, "Give that size")
+    size = _open_size(old, wanted, known) if is_open else prod(old) // known
     filled = tuple(size if i in at else n for i, n in enumerate(wanted))
     if is_open and DYNAMIC not in wanted:
         _check_multiple(prod(n for n in old if n != DYNAMIC), wanted)

@@ -1,5 +1,6 @@
 """The lattice, cell by cell and as a whole."""
 
+from functools import partial
 from itertools import combinations_with_replacement, permutations, product
 from typing import Any
 
@@ -164,9 +165,34 @@ def test_scalars_that_fit(value: float, target: str) -> None:
     assert fit_scalar(value, md.dtype(target)) is value
 
 
-def test_huge_integers_are_infinities_among_floats() -> None:
-    assert fit_scalar(10**400, md.float32) == float("inf")
-    assert fit_scalar(-(10**400), md.float64) == -float("inf")
+@pytest.mark.parametrize(
+    ("target", "largest", "beyond"),
+    [
+        ("float16", 65519.99, 65520.0),
+        ("bfloat16", 3.3961e38, 3.3962e38),
+        ("float32", 2**128 - 2**103 - 1, 2**128 - 2**103),
+        ("float64", 2**1024 - 2**970 - 1, 2**1024 - 2**970),
+        ("complex64", 3.4e38 - 3.4e38j, 1 - 3.5e38j),
+    ],
+)
+def test_a_finite_number_does_not_become_infinite(
+    target: str, largest: Any, beyond: Any
+) -> None:
+    dtype = md.dtype(target)
+    for value in (largest, -largest):
+        assert fit_scalar(value, dtype) == value
+        assert np.isfinite(md.full(1, value, dtype=dtype).buffer).all()
+    for value in (beyond, -beyond):
+        for refused in (
+            partial(fit_scalar, value, dtype),
+            partial(md.full, 1, value, dtype=dtype),
+            partial(md.asarray, [0, value], dtype=dtype),
+            partial(md.mul, md.ones(1, dtype=dtype), value),
+        ):
+            with pytest.raises(CastError, match=f"{target} represents"):
+                refused()
+    for value in (float("inf"), -float("inf"), float("nan")):
+        assert not np.isfinite(md.asarray([value], dtype=dtype).buffer).any()
 
 
 def test_errors_read_well() -> None:
