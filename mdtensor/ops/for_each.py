@@ -276,9 +276,18 @@ def translate_errors(function: FunctionType) -> Iterator[None]:
     Raises:
         CompileError: the function cannot be compiled.
         BoundsError: an index was outside of a view.
+        CastError: the function converts a float to an integer that int64 does not hold.
     """
     try:
         yield
+    except (OverflowError, ValueError) as error:
+        # Python itself refuses infinities and NaN, if the function is not compiled.
+        reason = str(error)
+        if reason != "outside" and not reason.startswith("cannot convert float"):
+            raise
+        problem = "makes an integer of a float that int64 does not hold"
+        fix = "Use np.floor, np.ceil, np.trunc or np.rint, which return floats"
+        raise CastError(f"{_place(function)} {problem}", fix) from None
     except FunctionError as error:
         reason, fix = explain(error.reason)
         problem = f"{_place(function, error.line)} cannot be compiled: {reason}"

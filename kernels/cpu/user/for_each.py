@@ -37,6 +37,7 @@ from mdtensor.kernels.cpu.user.views import (
     View,
     loss,
 )
+from mdtensor.kernels.cpu.user.whole import with_checks
 from mdtensor.kernels.numpy.layout import (
     FunctionError,
     Operand,
@@ -298,7 +299,7 @@ class _Same:
 
 def _compile(form, function, kinds):
     """Generate the text of a loop for these types, and return it compiled."""
-    body = _compiled(function)
+    body = _compiled(with_checks(function, _names(function.__code__)))
     _check_body(form, function, body, kinds)
     number = iter(range(1, len(kinds) + 1))
     parts = [_part(form, at, kind, number) for at, kind in enumerate(kinds)]
