@@ -111,3 +111,13 @@ def test_a_stranger_adds_one(registry: dict[str, Any]) -> None:
 def test_a_stranger_leaves_nothing_behind() -> None:
     with pytest.raises(OptionError):
         md.dtype("posit8")
+
+
+@pytest.mark.parametrize("bits", [1, 4, 24, 31])
+def test_tensors_of_integers_have_the_bits_of_their_storage(
+    registry: dict[str, Any], bits: int
+) -> None:
+    short = md.DType("short", "signed integer", bits, "int32")
+    with pytest.raises(RegistrationError) as caught:
+        type(md.Int8Tensor)("Short", (md.SignedTensor,), {}, dtype=short)
+    assert f"has {bits} bits, but its storage int32 has 32" in str(caught.value)

@@ -69,15 +69,16 @@ def eigvals(x: Array) -> Array:
 @quiet
 def eigh(x: Array) -> tuple[Array, Array]:
     """Compute ascending eigenvalues and eigenvectors, from the lower triangle only."""
-    values, vectors = np.linalg.eigh(x)
     unknown = _has_nan(np.tril(x))
+    values, vectors = np.linalg.eigh(_blank(x, unknown))
     return _spoil(values, unknown), _spoil(vectors, unknown)
 
 
 @quiet
 def eigvalsh(x: Array) -> Array:
     """Compute the eigenvalues of `eigh`."""
-    return _spoil(np.linalg.eigvalsh(x), _has_nan(np.tril(x)))
+    unknown = _has_nan(np.tril(x))
+    return _spoil(np.linalg.eigvalsh(_blank(x, unknown)), unknown)
 
 
 @in_float32
@@ -146,6 +147,14 @@ def matrix_rank(x: Array, rtol: Any) -> Array:
 def _has_nan(x: Array) -> Array:
     """Return which matrices hold NaN."""
     return np.asarray(np.isnan(x).any(axis=(-2, -1)))
+
+
+def _blank(x: Array, unknown: Array) -> Array:
+    """Return the matrices, zeros in place of those in `unknown`."""
+    # The iteration may not converge for NaN, and would fail for the whole stack.
+    return (
+        np.where(unknown[..., None, None], x.dtype.type(0), x) if unknown.any() else x
+    )
 
 
 def _spoil(found: Any, unknown: Array) -> Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.spec.elementwise import arithmetic, clip_spec, component, fractional, same
+from mdtensor.spec.elementwise import arithmetic, clip_spec, component, quotient, same
 
 
 @generic(deduce=arithmetic)
@@ -84,24 +84,30 @@ def mul(
     """
 
 
-@generic(deduce=fractional)
+@generic(deduce=quotient)
 def div(
     x1: object, x2: object, /, *, out: object = None, rounding: str | None = None
 ) -> Any:
     """Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754).
 
+    Integers are converted to float64 first, as in NumPy and Julia. Under the promotion
+    rules "jax" and "torch" their quotients have the types of those libraries.
+
     Args:
         x1: any shape.
-        x2: broadcasts against `x1`; one of the two is floating or complex.
+        x2: broadcasts against `x1`.
         out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        PromotionError: no operand is floating; integers do not divide exactly.
+        PromotionError: no operand is floating, and both are bools or the promotion
+            rules ("strict", "array_api", "pypto") do not divide integers.
 
     Example:
         >>> import mdtensor as md
         >>> md.div(md.asarray([1.0, 3.0]), 2).tolist()
         [0.5, 1.5]
+        >>> md.div(md.asarray([1, 3]), 2)
+        Float64Tensor[2]([0.5, 1.5])
 
     Source: array API 2024.12, `divide`.
     """

@@ -11,7 +11,8 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
-from mdtensor.promotion import result_type
+from mdtensor.promotion import current, result_type
+from mdtensor.spec.elementwise import check_fractions, quotient_type
 from mdtensor.spec.options import DTypeName, flag, number
 from mdtensor.spec.shapes import (
     Axes,
@@ -42,6 +43,18 @@ def reduction(
 ) -> TensorSpec:
     """Infer the type of the argument and the reduced shape."""
     return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
+
+
+def infer_mean(
+    x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Infer the reduced shape, in the type of quotients for integers."""
+    result = reduction(x, axis=axis, keepdims=keepdims)
+    if not x.dtype.is_integer:
+        return result
+    if not current().averages:
+        check_fractions(x.dtype)
+    return result.with_dtype(quotient_type(x.dtype))
 
 
 def infer_sum(
@@ -194,7 +207,7 @@ def prod(
     """
 
 
-@generic(deduce=reduction)
+@generic(deduce=infer_mean)
 def mean(
     x: object,
     /,
@@ -207,19 +220,26 @@ def mean(
     """Return Σ x / N over `axis`, where N is the number of elements.
 
     Args:
-        x: any shape; floating, complex or quantized.
+        x: any shape; numbers or quantized.
         axis: one axis, several, or None for all.
         keepdims: keep the averaged axes with size 1.
         out, rounding: grid and rounding rule of a quantized result. The sum of codes
             is exact, and the quotient rounds once.
 
     Returns:
-        The type of `x`. The mean of no elements is NaN.
+        The type of `x`; for integers float64, or the type that the promotion rules give
+        quotients of `div`. The mean of no elements is NaN.
+
+    Raises:
+        PromotionError: `x` has integers, and the promotion rules do not average them
+            ("strict", "array_api", "torch", "pypto").
 
     Example:
         >>> import mdtensor as md
         >>> md.mean(md.asarray([1.0, 2.0])).tolist()
         1.5
+        >>> md.mean(md.asarray([1, 2]))
+        Float64Tensor[](1.5)
 
     Source: array API 2024.12, `mean`.
     """

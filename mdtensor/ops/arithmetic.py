@@ -1,5 +1,6 @@
 """Arithmetic methods for dense tensors on the host, with rounding to integers."""
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,16 @@ from mdtensor.ops.operands import (
     Operand,
     Real,
     binary,
-    binary_inexact,
     deduced,
     fast_path,
     joint_numbers,
     number,
     on_host,
+    quotient,
     spec,
     unary,
 )
+from mdtensor.promotion import overflows
 from mdtensor.tensor import Tensor
 from mdtensor.types import (
     ComplexTensor,
@@ -77,10 +79,10 @@ def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
 
-# Quotients of integers are fractions, so the common type must be floating or complex.
+# Quotients of integers are fractions, so the promotion rules choose a floating type.
 @method(div)
 def div(x1: Operand, x2: Operand, /) -> Tensor:
-    return binary_inexact(div, np.divide, x1, x2)
+    return quotient(div, x1, x2)
 
 
 @method(floor_divide)
@@ -206,6 +208,8 @@ def _limit(bound: Any, x: Tensor) -> Any:
         type(bound) in (int, float) and x.dtype.is_floating and -EXACT < bound < EXACT
     ):
         return bound
+    if isinstance(bound, (int, float)) and overflows(bound, x.dtype):
+        bound = inf if bound > 0 else -inf
     return number(bound, x.dtype)
 
 

@@ -76,6 +76,11 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     refuse, convert = POLICIES[casting]
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
+        unknown = np.count_nonzero(values != values) if dtype.is_integer else 0
+        if unknown:
+            problem = f"{unknown} of {x.size} values are NaN, which {dtype} lacks"
+            fix = 'Replace them first, or use casting="saturate", which makes them 0'
+            raise CastError(problem, fix, _call(x, dtype))
         problem, fix = _cast_error(casting, dtype)
         head = f"{count} of {x.size} values {problem}"
         raise CastError(head, fix, _call(x, dtype))

@@ -41,6 +41,7 @@ from mdtensor.spec.elementwise import (
     check_fractions,
     check_number,
     one_tensor,
+    quotient_type,
 )
 from mdtensor.spec.shapes import Dim, broadcast_shapes
 from mdtensor.spec.spec import TensorSpec
@@ -49,6 +50,7 @@ from mdtensor.types import (
     BoolTensor,
     ComplexTensor,
     FloatingTensor,
+    IntegerTensor,
     LogicalTensor,
     NumericTensor,
     RealTensor,
@@ -263,6 +265,18 @@ def binary_inexact(
     if result is None or not issubclass(result, (FloatingTensor, ComplexTensor)):
         joint_inexact(operation, x1, x2)
     return binary(operation, ufunc, x1, x2)
+
+
+def quotient(operation: Callable[..., Any], x1: object, x2: object) -> Tensor:
+    """Compute x1 / x2 as `binary_inexact` does; also of integers."""
+    # mypy thinks that the classes, as their instances, do not have a hash.
+    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
+    if result is None or not issubclass(result, IntegerTensor):
+        return binary_inexact(operation, np.divide, x1, x2)
+    a, b, kind = joint(operation, x1, x2)
+    rule = partial(quotient_type, kind.dtype)
+    found = kind.with_dtype(checked(operation.__name__, (x1, x2), rule))
+    return found.wrap(kernel.binary(np.divide, a, b, found.dtype.storage))
 
 
 def joint_numbers(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dispatch.operation import method
-from mdtensor.dtypes import DType
+from mdtensor.dtypes import DType, float64
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.reduction import (
     all,
@@ -23,12 +23,12 @@ from mdtensor.generics.reduction import (
     sum,
     var,
 )
-from mdtensor.kernels.numpy import reduction as kernel
+from mdtensor.kernels.numpy import conversion, reduction as kernel
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor
-from mdtensor.types import FloatingTensor, NumericTensor, RealTensor
+from mdtensor.types import FloatingTensor, IntegerTensor, NumericTensor, RealTensor
 
 
 @method(sum)
@@ -71,12 +71,22 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
     return astype(x, dtype).buffer if loses_fractions else x.buffer
 
 
-# The mean of integers is a fraction, so a caller must choose a type with fractions.
 @method(mean)
 def mean(
     x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
     return _reduce(mean, kernel.mean, x, axis, keepdims)
+
+
+# float64 holds the sums of narrow integers, whatever type the rules give the mean.
+@method(mean)
+def mean(
+    x: IntegerTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Tensor:
+    result: type[Tensor] = deduced(mean, x, axis=axis, keepdims=keepdims).type
+    wide = conversion.nearest(x.buffer, float64.storage)
+    found = kernel.mean(wide, normalize_axes(axis, x.ndim), keepdims)
+    return result.wrap(conversion.nearest(found, result.dtype.storage))
 
 
 # Complex numbers are not ordered, so `max` and `min` take real ones.

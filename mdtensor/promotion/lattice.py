@@ -32,6 +32,13 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError
 
+Quotients = Mapping[int, DType]
+_WIDTHS = (8, 16, 32, 64)
+#: Quotients of integers as in NumPy and Julia, as in PyTorch, and as in JAX.
+FLOAT64_QUOTIENTS: Quotients = dict.fromkeys(_WIDTHS, dtypes.float64)
+FLOAT32_QUOTIENTS: Quotients = dict.fromkeys(_WIDTHS, dtypes.float32)
+WIDE_QUOTIENTS: Quotients = {**FLOAT32_QUOTIENTS, 64: dtypes.float64}
+
 
 # A rule set is one object, so that its identity can be part of the key of every cache
 # (decision 0008).
@@ -39,10 +46,22 @@ class RuleSet(ABC):
     """A set of promotion rules.
 
     Each rule set is one object, hashed by identity, so that it can key a cache.
+
+    Args:
+        name: the name of the rule set.
+        quotients: for the width of an integer type, the floating type of quotients and
+            means. Without one, integers do not divide.
+        averages: whether integers have a mean.
     """
 
-    def __init__(self, name: str) -> None:
+    # NumPy, Julia, JAX and PyTorch divide integers, the array API does not (decision
+    # 0050).
+    def __init__(
+        self, name: str, quotients: Quotients | None = None, *, averages: bool = True
+    ) -> None:
         self.name = name
+        self.quotients: Quotients = quotients or {}
+        self.averages = averages
 
     def __repr__(self) -> str:
         return f"<promotion rules {self.name!r}>"
@@ -122,6 +141,7 @@ class Lattice(RuleSet):
         weak: for each Python scalar, the kinds of tensors that keep their type.
         starts: the type of each scalar with all other tensors. Without one, the
             combination raises.
+        quotients: as in `RuleSet`.
     """
 
     def __init__(
@@ -130,8 +150,9 @@ class Lattice(RuleSet):
         arrows: Arrows,
         weak: Mapping[str, Names],
         starts: Mapping[str, DType],
+        quotients: Quotients | None = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, quotients)
         self.arrows = arrows
         self._weak, self._starts = weak, starts
         self._uppers: dict[str, frozenset[str]] = {}
@@ -199,6 +220,7 @@ DEFAULT = Lattice(
     DEFAULT_ARROWS,
     WEAK,
     {"int": DEFAULT_INTEGER, "float": DEFAULT_FLOAT, "complex": DEFAULT_COMPLEX},
+    FLOAT64_QUOTIENTS,
 )
 STRICT = Lattice("strict", STRICT_ARROWS, STANDARD_WEAK, {})
 ARRAY_API = Lattice(

@@ -11,7 +11,13 @@ from functools import reduce
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.promotion.lattice import RuleSet
+from mdtensor.promotion.lattice import (
+    FLOAT32_QUOTIENTS,
+    FLOAT64_QUOTIENTS,
+    WIDE_QUOTIENTS,
+    Quotients,
+    RuleSet,
+)
 
 #: The short names of types in the tables.
 SHORT = {
@@ -57,10 +63,13 @@ class Table(RuleSet):
         matrix: a header of types; then one row for each type, and for each kind of
             Python scalar except bool: its name, and the common type with each type of
             the header. A dot is undefined. With a bool, any tensor keeps its type.
+        quotients, averages: as in `RuleSet`.
     """
 
-    def __init__(self, name: str, matrix: str) -> None:
-        super().__init__(name)
+    def __init__(
+        self, name: str, matrix: str, quotients: Quotients, *, averages: bool = True
+    ) -> None:
+        super().__init__(name, quotients, averages=averages)
         self.cells = cells(matrix)
 
     # Types are folded from the highest down, so that the order of operands never
@@ -127,6 +136,7 @@ int     i64  i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  c64  c1
 float   f64  f64  f64  f64  f64  f64  f64  f64  f64  f16  f64  f32  f64  c64  c128
 complex c128 c128 c128 c128 c128 c128 c128 c128 c128 c64  c64  c64  c128 c64  c128
     """,
+    FLOAT64_QUOTIENTS,
 )
 
 #: jax 0.10.2 with 64 bits enabled: `jnp.promote_types`, and `jnp.result_type` with a
@@ -154,11 +164,12 @@ int     i64  i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  c64  c1
 float   f64  f64  f64  f64  f64  f64  f64  f64  f64  f16  bf16 f32  f64  c64  c128
 complex c128 c128 c128 c128 c128 c128 c128 c128 c128 c64  c64  c64  c128 c64  c128
     """,
+    WIDE_QUOTIENTS,
 )
 
 #: torch 2.13.0: `torch.promote_types`, and `torch.result_type` with a scalar
 #: (`python tests/promotion/generate.py torch`). It would make a complex32 of
-#: float16 and a complex number, a type that is not here.
+#: float16 and a complex number, a type that is not here. Its mean refuses integers.
 TORCH = Table(
     "torch",
     """
@@ -182,6 +193,8 @@ int     i64  i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  c64  c1
 float   f32  f32  f32  f32  f32  f32  f32  f32  f32  f16  bf16 f32  f64  c64  c128
 complex c64  c64  c64  c64  c64  c64  c64  c64  c64  .    c64  c64  c128 c64  c128
     """,
+    FLOAT32_QUOTIENTS,
+    averages=False,
 )
 
 

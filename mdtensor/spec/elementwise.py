@@ -8,7 +8,14 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError
-from mdtensor.promotion import can_cast, fit_scalar, is_weak, result_type
+from mdtensor.promotion import (
+    can_cast,
+    current,
+    fit_scalar,
+    is_weak,
+    overflows,
+    result_type,
+)
 from mdtensor.spec.shapes import broadcast_shapes, normalize_axis
 from mdtensor.spec.spec import TensorSpec, is_tensor
 
@@ -75,6 +82,24 @@ def fractional(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     result = broadcast(x1, x2)
     check_fractions(result.dtype)
     return result
+
+
+def quotient(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
+    """Infer as `fractional`, for integers the type that the rules give quotients."""
+    result = broadcast(x1, x2)
+    return result.with_dtype(quotient_type(result.dtype))
+
+
+def quotient_type(dtype: DType) -> DType:
+    """Return the type of quotients in `dtype`: itself, if it holds fractions.
+
+    Raises:
+        PromotionError: `dtype` is bool, or the rules do not divide integers.
+    """
+    found = current().quotients.get(dtype.bits) if dtype.is_integer else None
+    if found is None:
+        check_fractions(dtype)
+    return found or dtype
 
 
 def bitwise(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
@@ -145,7 +170,9 @@ def clip_spec(
 def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
     # A bound must not change the type of the result, so the type must represent it.
     if isinstance(bound, Number):
-        fit_scalar(bound, x.dtype)
+        # A bound beyond the range of a float clips nothing, like an infinity.
+        if not overflows(bound, x.dtype):
+            fit_scalar(bound, x.dtype)
     elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):
         raise PromotionError(
             f"{name} is {bound.dtype}, which {x.dtype} does not hold",

@@ -263,10 +263,11 @@ def reshape_shape(old: Shape, shape: object) -> Shape:
         problem = f"shape {wanted} has more than one unknown size"
         raise ShapeError(problem, "Give all but one")
     known = prod(n for n in wanted if n != DYNAMIC)
-    if at and known == 0:
+    if at and known == 0 and not is_open:
         problem = f"every size in place of -1 fills shape {wanted} with 0 elements"
         raise ShapeError(problem, "Give that size")
-    size = _open_size(old, wanted, known) if is_open else prod(old) // known
+    # `known or 1` avoids a division by 0; then both shapes must have 0 elements.
+    size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
     filled = tuple(size if i in at else n for i, n in enumerate(wanted))
     if is_open and DYNAMIC not in wanted:
         _check_multiple(prod(n for n in old if n != DYNAMIC), wanted)

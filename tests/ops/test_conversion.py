@@ -355,3 +355,10 @@ def test_to_a_device_without_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text(DeviceError, lambda: md.to(x, "far")) == (
         "to(Float32Tensor[1], str): float32 has no tensor type on far."
     )
+
+
+@pytest.mark.parametrize("casting", ["check", "exact"])
+def test_nan_is_called_nan(casting: str) -> None:
+    x = md.asarray([1.0, float("nan"), 300.0])
+    with pytest.raises(CastError, match="1 of 3 values are NaN, which int8 lacks"):
+        md.astype(x, md.int8, casting=casting)

@@ -409,3 +409,20 @@ def test_constants() -> None:
     assert (md.e, md.pi, md.inf, md.newaxis) == (math.e, math.pi, math.inf, None)
     assert math.isnan(md.nan)
     assert md.asarray([1, 2])[md.newaxis].shape == (1, 2)
+
+
+def test_bounds_may_be_0_d() -> None:
+    zero, one, three = md.asarray(0.0), np.asarray(1.0), md.asarray(3)
+    assert md.linspace(zero, one, 3).tolist() == [0, 0.5, 1]
+    assert md.arange(three).tolist() == md.arange(np.int8(0), three).tolist()
+    assert md.linspace(0, three, 4, dtype=md.int8).tolist() == [0, 1, 2, 3]
+
+
+def test_ends_do_not_become_infinite() -> None:
+    for call in (
+        lambda: md.linspace(0, 1e39, 3),
+        lambda: md.arange(0, 1e39, 3e38),
+        lambda: md.linspace(0, 7e4, 3, dtype=md.float16),
+    ):
+        with pytest.raises(CastError, match="represents"):
+            call()

@@ -1,5 +1,6 @@
 """Matrices: factors multiply back, norms and sums against NumPy in 64 bits."""
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -574,3 +575,18 @@ def test_options_of_any_size() -> None:
     assert md.isnan(md.std(x, correction=10**400)).item()
     with pytest.raises(OptionError, match="ord is ndarray"):
         linalg.matrix_norm(x, ord=np.array([1, 2]))
+
+
+@pytest.mark.parametrize("dtype", [md.float32, md.float64, md.complex64])
+def test_matrices_with_nan_have_nan_everywhere(dtype: md.DType) -> None:
+    fine = [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 1.0]]
+    for row, column in itertools.product(range(3), repeat=2):
+        bad = [[*line] for line in fine]
+        bad[row][column] = float("nan")
+        x = md.asarray([fine, bad, fine], dtype=dtype)
+        results = [linalg.det(x), *linalg.slogdet(x), linalg.inv(x)]
+        if row >= column:  # the upper triangle is not read
+            results += [linalg.eigvalsh(x), *linalg.eigh(x)]
+        for found in results:
+            assert np.isnan(found.buffer[1]).all()
+            assert np.isfinite(found.buffer[::2]).all()

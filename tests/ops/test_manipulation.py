@@ -169,7 +169,7 @@ def test_squeeze_and_expand_are_views() -> None:
         (lambda x: md.reshape(x, (-1, 4)), ShapeError),
         (lambda x: md.reshape(x, (-2, 3)), ShapeError),
         (lambda x: md.reshape(x, (2.0, 3)), OptionError),
-        (lambda x: md.reshape(md.zeros((0,)), (-1, 0)), None),
+        (lambda x: md.reshape(md.zeros((0,)), (-1, 0)), ShapeError),
         (lambda x: md.permute_dims(x, (0, 0)), ShapeError),
         (lambda x: md.permute_dims(x, (0,)), ShapeError),
         (lambda x: md.permute_dims(x, (0, 2)), ShapeError),
@@ -433,3 +433,13 @@ def test_a_time_span_is_no_size() -> None:
         md.moveaxis(md.ones((2, 3)), 0, np.array([1], "m8[s]"))
     with pytest.raises(MdtensorError):
         md.reshape(md.ones((2, 3)), (np.timedelta64(6, "s"),))
+
+
+@pytest.mark.parametrize("shape", [(0, -1), (-1, 0), (2, 0, -1)])
+def test_a_size_that_every_number_fits_is_refused(shape: tuple[int, ...]) -> None:
+    for old in ((0, 3), (0,), (4, 0)):
+        for call in (md.reshape, lambda x, new: md.infer(md.reshape, x, new)):
+            with pytest.raises(ShapeError, match="every size in place of -1"):
+                call(md.zeros(old), shape)
+    assert md.reshape(md.zeros((0, 3)), (-1, 3)).shape == (0, 3)
+    assert md.reshape(md.zeros((0, 3)), (0, 7)).shape == (0, 7)

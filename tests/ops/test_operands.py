@@ -1,9 +1,11 @@
 """What is checked before a kernel runs, and whose name the error bears."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import MdtensorError, OptionError, PromotionError, ShapeError
@@ -151,3 +153,20 @@ def test_numbers_of_numpy_are_tensors_and_numbers_of_python_are_not(
     assert isinstance(operation(np.float64(1.5), 2), md.Tensor)
     with pytest.raises((PromotionError, md.DispatchError)):
         operation(1.5, 2)
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_python_integers_are_rounded_once(value: int) -> None:
+    for dtype in (md.bfloat16, md.float32, md.float64):
+        # The two neighbours in the type decide, so twice rounded is seen.
+        near = md.full(1, value, dtype=dtype)
+        gap = abs(Fraction(near.tolist()[0]) - value)
+        for side in (float("inf"), -float("inf")):
+            other = md.nextafter(near, md.full(1, side, dtype=dtype)).tolist()[0]
+            assert gap <= abs(Fraction(other) - value)
+        for found in (
+            md.zeros(1, dtype=dtype) + value,
+            md.ones(1, dtype=dtype) * value,
+            md.asarray([value], dtype=dtype),
+        ):
+            assert found.tolist() == near.tolist()
