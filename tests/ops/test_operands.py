@@ -114,7 +114,6 @@ TIE = 1 + 2**-8  # halfway between two bfloat16
         (md.zeros(2, dtype=md.bfloat16), TIE, 1.0),
         (md.zeros(2, dtype=md.bfloat16), 2**63, 2.0**63),
         (md.zeros(2, dtype=md.bfloat16), -(2**64) - 1, -(2.0**64)),
-        (md.zeros(2, dtype=md.bfloat16), 10**400, np.inf),
         (md.zeros(2), 2**60 + 2**36 + 1, 2.0**60 + 2**37),
         (md.zeros(2), 2**90 + 2**66 + 1, 2.0**90 + 2**67),
         (md.zeros(2), 2**60 + 2**36, 2.0**60),
