@@ -152,25 +152,3 @@ def test_extremes_of_16_bits_do_not_depend_on_the_size(leaf: Any) -> None:
     zeros = leaf([0.0, -0.0]), leaf([-0.0, 0.0])
     assert not np.signbit(md.maximum(*zeros).buffer).any()
     assert np.signbit(md.minimum(*zeros).buffer).all()
-
-
-@pytest.mark.parametrize(
-    "convert", [int, round, math.floor, math.ceil, math.trunc], ids=lambda f: f.__name__
-)
-@pytest.mark.parametrize(
-    "value", [2.0**63, 1e19, -1e300, math.inf, -math.inf, math.nan]
-)
-def test_a_float_that_int64_does_not_hold_is_refused(
-    convert: Any, value: float
-) -> None:
-    @md.elementwise(dtype=md.int64)
-    def whole(x: Any) -> Any:
-        return convert(x)
-
-    for dtype in (md.float32, md.float64):
-        ends = md.asarray([2.5, -3.5, -(2.0**63)], dtype=dtype)
-        assert whole(ends).tolist() == [convert(x) for x in ends.tolist()]
-        if abs(value) > 1e38 and dtype is md.float32 and math.isfinite(value):
-            continue
-        with pytest.raises(md.CastError, match="int64 does not hold"):
-            whole(md.asarray([1.0, value], dtype=dtype))

@@ -493,3 +493,25 @@ def test_narrow_integers_wrap_when_written() -> None:
     x = md.asarray([100, -128], dtype=md.int8)
     assert halved_sum(x, x).tolist() == [100, -128]
     assert shifted(md.asarray([127], dtype=md.int8)).tolist() == [-128]
+
+
+@pytest.mark.parametrize(
+    "convert", [int, round, math.floor, math.ceil, math.trunc], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize(
+    "value", [2.0**63, 1e19, -1e300, math.inf, -math.inf, math.nan]
+)
+def test_a_float_that_int64_does_not_hold_is_refused(
+    convert: Any, value: float
+) -> None:
+    @md.elementwise(dtype=md.int64)
+    def whole(x: Any) -> Any:
+        return convert(x)
+
+    for dtype in (md.float32, md.float64):
+        ends = md.asarray([2.5, -3.5, -(2.0**63)], dtype=dtype)
+        assert whole(ends).tolist() == [convert(x) for x in ends.tolist()]
+        if abs(value) > 1e38 and dtype is md.float32 and math.isfinite(value):
+            continue
+        with pytest.raises(md.CastError, match="int64 does not hold"):
+            whole(md.asarray([1.0, value], dtype=dtype))
