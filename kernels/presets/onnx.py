@@ -5,18 +5,20 @@
 
 A sum of products is exact; its product with the scales is a float64, which is rounded
 to float32. Functions are rounded once to float32. Softmax is the function by which the
-standard defines it: powers, their sum and quotients, each in float32. Runtimes add in
-orders of their own, and differ where the order decides.
+standard defines it: powers, their sum and quotients, each in float32. Means add float32
+numbers, each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add
+products in orders of their own, and differ where the order decides.
 
-Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
+Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`, `AveragePool`; ONNX
+Runtime 1.31.1, `core/mlas/lib/pooling.cpp`.
 """
 
 import numpy as np
 
 from mdtensor.kernels.presets import exp_f32
-from mdtensor.kernels.presets.ort import curve, quantize, requantize
+from mdtensor.kernels.presets.ort import add_in_turn, curve, quantize, requantize
 
-__all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
+__all__ = ["add", "avg_pool", "curve", "div", "image_mean", "maximum", "minimum"]
 __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
 
 
@@ -49,19 +51,26 @@ def products(acc, x, w, out):
 
 
 def avg_pool(taps, inside, counts, x, out):
-    """Compute the float32 quotient of an exact sum, and quantize it."""
-    return _mean(np.where(inside, x.steps(taps), 0).sum(axis=0), counts, x, out)
-
-
-def global_avg_pool(sums, count, x, out):
-    """Compute `avg_pool` with one window, the whole image."""
-    return _mean(sums, np.asarray(count), x, out)
-
-
-def _mean(sums, counts, x, out):
-    """Compute sums · scale / counts in float32, and quantize it."""
-    total = (sums * np.float64(x.scale)).astype(np.float32)
+    """Compute the float32 mean of numbers added one after another, and quantize it."""
+    total = add_in_turn(taps, inside, x)
     return quantize(total / counts.astype(np.float32), out)
+
+
+def image_mean(pixels, x, out):
+    """Compute the float32 mean of codes along the last axis, and quantize it.
+
+    Four sums of every fourth number are added first; the last one to three numbers
+    follow one after another.
+    """
+    real = dequantize(pixels, x)
+    count = real.shape[-1]
+    lanes = np.zeros((*real.shape[:-1], 4), np.float32)
+    for start in range(0, count - 3, 4):
+        lanes = lanes + real[..., start : start + 4]
+    total = (lanes[..., 0] + lanes[..., 2]) + (lanes[..., 1] + lanes[..., 3])
+    for last in range(count // 4 * 4, count):
+        total = total + real[..., last]
+    return quantize(total / np.float32(count), out)
 
 
 def softmax(codes, x, out):

@@ -78,12 +78,12 @@ def avg_pool(taps, inside, counts, x, out):
 
     The numbers of a window are added one after another.
     """
-    total = _in_turn(taps, inside, x)
+    total = add_in_turn(taps, inside, x)
     mean = total / counts.astype(np.float32)
     return out.saturate(np.rint(mean / out.scale + np.float32(out.zero)))
 
 
-def _in_turn(taps, inside, x):
+def add_in_turn(taps, inside, x):
     """Add the dequantized taps one after another in float32."""
     real = np.where(inside, x.steps(taps), 0).astype(np.float32) * x.scale
     total = real[0]

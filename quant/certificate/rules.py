@@ -53,12 +53,12 @@ _LITERT = _functions_of(
 )
 _XNNPACK = _functions_of(xnnpack, "quantize", "requantize", "add", "sub", "mul")
 _XNNPACK |= _functions_of(xnnpack, "products", "curve")
-_BOTH = ("quantize", "requantize", "products", "curve", "softmax", "global_avg_pool")
+_BOTH = ("quantize", "requantize", "products", "curve", "softmax", "avg_pool")
 #: The oracle of one element, by rule, then by operation or family of operations.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _functions_of(onnx, *_BOTH, *PAIRS),
+    "onnx": _functions_of(onnx, *_BOTH, *PAIRS, "image_mean"),
     "ort_cpu": _functions_of(onnx, *PAIRS)
-    | _functions_of(ort, *_BOTH, "add", "mul", "avg_pool"),
+    | _functions_of(ort, *_BOTH, "add", "mul", "global_avg_pool"),
     "tflite_ref": _LITERT
     | {
         "quantize": tflite.quantize_ref,
@@ -330,7 +330,7 @@ class Rule:
     def average(self, name: str, codes: list[int], out: QParams) -> Any:
         """Compute the average of the codes in one window or image."""
         grids, count = (plain(self.x), plain(out)), len(codes)
-        in_turn = self.oracle("avg_pool") if name == "avg_pool2d" else None
+        in_turn = self.oracle("avg_pool" if name == "avg_pool2d" else "image_mean")
         if in_turn:
             return in_turn(codes, *grids)
         moving = self.oracle("mean") if out is self.out else None

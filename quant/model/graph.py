@@ -110,7 +110,8 @@ class Graph:
         nodes: each reads inputs, constants and results of nodes before it.
         constants: tensors by name.
         outputs: names of the results.
-        notes: by the name of a node, the reason why it stays float; for reports only.
+        notes: by the name of a node, the reason why it stays float: `fold_grids` leaves
+            it between dequantize and quantize.
         rounding: the rounding rule that the grids of all nodes carry; see
             `passes.rounding.apply_rule`.
 

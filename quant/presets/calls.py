@@ -400,6 +400,16 @@ class ImageMeanCall(Call):
         )
 
 
+class PixelMeanCall(Call):
+    """Global average pooling by a kernel that adds pixels in its own order."""
+
+    def __call__(self, x: QuantizedTensor, out: QParams) -> QuantizedTensor:
+        self.admit(x, out)
+        pixels = x.buffer.reshape(*x.shape[:2], -1)
+        codes = self.kernel(pixels, kernel_grid(x.qparams), kernel_grid(out))
+        return self.tensor(codes[..., None, None], out)
+
+
 class CurveCall(Call):
     """A function of one code, as a table of the float32 function."""
 

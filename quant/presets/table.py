@@ -23,6 +23,7 @@ from mdtensor.quant.presets.calls import (
     IntegerCurveCall,
     Kernel,
     PairCall,
+    PixelMeanCall,
     PoolCall,
     Preset,
     ProductCall,
@@ -216,14 +217,14 @@ def _onnx(rule: str = "onnx") -> Row:
     row |= {n: CurveCall(rule, n, onnx.curve, _check_8bit) for n in CURVES}
     row |= _products(rule, onnx.products, _check_8bit, matmul, linear, conv2d)
     moved = (rule, "requantize", onnx.requantize, _check_8bit, onnx.products)
-    pooled = (rule, "global_avg_pool2d", onnx.global_avg_pool, _check_8bit, False)
+    pooled = (rule, "global_avg_pool2d", onnx.image_mean, _check_8bit)
     return row | {
         "quantize": QuantizeCall(rule, "quantize", onnx.quantize, _check_integers),
         "requantize": RequantizeCall(*moved),
         "softmax": SoftmaxCall(rule, "softmax", onnx.softmax, _check_8bit),
         "concat": ConcatCall(rule, "concat", onnx.requantize, _check_8bit),
         "avg_pool2d": PoolCall(rule, "avg_pool2d", onnx.avg_pool, _check_8bit),
-        "global_avg_pool2d": ImageMeanCall(*pooled),
+        "global_avg_pool2d": PixelMeanCall(*pooled),
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from mdtensor.kernels.reference.presets import exp_f32
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
 
-__all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
+__all__ = ["add", "avg_pool", "curve", "div", "image_mean", "maximum", "minimum"]
 __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
 
 
@@ -34,15 +34,27 @@ def products(acc, x, w, out):
     return quantize(np.float32(float(acc * unit)), out)
 
 
-def global_avg_pool(total, count, x, out):
-    """Compute the float32 quotient of an exact sum, and quantize it."""
-    exact = float(total * Fraction(float(x.scale)))
-    return quantize(np.float32(exact) / np.float32(count), out)
-
-
 def avg_pool(codes, x, out):
-    """Compute `global_avg_pool` of the codes in one window."""
-    return global_avg_pool(sum(codes) - x.zero * len(codes), len(codes), x, out)
+    """Compute the float32 mean of numbers added one after another, and quantize it."""
+    total = _add(np.float32(0), codes, x)
+    return quantize(total / np.float32(len(codes)), out)
+
+
+def image_mean(codes, x, out):
+    """Compute the float32 mean of four sums and the last numbers, and quantize it."""
+    whole = len(codes) // 4 * 4
+    first, second, third, fourth = (
+        _add(np.float32(0), codes[lane:whole:4], x) for lane in range(4)
+    )
+    total = _add((first + third) + (second + fourth), codes[whole:], x)
+    return quantize(total / np.float32(len(codes)), out)
+
+
+def _add(total, codes, x):
+    """Add the dequantized codes to `total`, one after another in float32."""
+    for code in codes:
+        total = total + np.float32(code - x.zero) * np.float32(x.scale)
+    return total
 
 
 def softmax(row, x, out):

@@ -176,7 +176,7 @@ def fold_grids(graph: Graph) -> Graph:
 
     The grid of the quantize becomes `out=` of the operation. A relu in between is
     dropped if the range of the grid clips in the same way. An operation without a
-    quantized method stays in float.
+    quantized method stays in float, and so does a node with a note.
     """
     ends = [node for node in graph.nodes if node.operation is quantize]
     if not ends:
@@ -196,13 +196,15 @@ def _fold(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
         return _fold_requantize(last, node.inputs[0], specs)
     if node is None or graph.only_consumer(value) is not last:
         return {}
+    if node.name in graph.notes:
+        return {}
     found = _quantized_node(graph, node, grid, specs)
     if found:
         return {last.output: found.rewired(output=last.output)}
     # Round before the relu instead: the two commute, and the operation before it may
     # have a quantized method.
     before = graph.producers.get(node.values[0]) if node.values else None
-    if node.operation not in CUTS or before is None:
+    if node.operation not in CUTS or before is None or before.name in graph.notes:
         return {}
     found = _quantized_node(graph, before, grid, specs)
     if found is None or graph.only_consumer(before.output) is not node:

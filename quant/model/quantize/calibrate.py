@@ -18,6 +18,12 @@ from mdtensor.extend import file_path
 from mdtensor.quant.model.graph import Graph, Node, Observe
 from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
+from mdtensor.quant.model.quantize.masks import (
+    bears_infinity,
+    is_masked,
+    softmax_axes,
+    without_masks,
+)
 from mdtensor.quant.model.run.inputs import each, fed
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
@@ -34,10 +40,12 @@ class Calibration:
     Args:
         observers: by the name of the value.
         samples: the number of samples that they observed.
+        infinite: the values that were -inf somewhere, as masks are.
     """
 
     observers: Mapping[str, MinMaxObserver]
     samples: int
+    infinite: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         kinds = sorted({type(x).__name__ for x in self.observers.values()})
@@ -84,7 +92,8 @@ class Calibration:
         for name, observer in self.observers.items():
             joint[name] = copy_observer(observer)
             joint[name].merge(other.observers[name])
-        return Calibration(joint, self.samples + other.samples)
+        infinite = self.infinite | other.infinite
+        return Calibration(joint, self.samples + other.samples, infinite)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file.
@@ -92,13 +101,15 @@ class Calibration:
         Raises:
             ModelError: the path is not writable.
         """
-        content = {
+        content: dict[str, Any] = {
             "samples": self.samples,
             "observers": {
                 name: {"kind": type(observer).__name__, **asdict(observer)}
                 for name, observer in self.observers.items()
             },
         }
+        if self.infinite:
+            content["infinite"] = sorted(self.infinite)
         write_file(path, json.dumps(content).encode())
 
     @staticmethod
@@ -114,7 +125,8 @@ class Calibration:
             observers = {
                 name: _observer(state) for name, state in content["observers"].items()
             }
-            return Calibration(observers, int(content["samples"]))
+            infinite = frozenset(map(str, content.get("infinite", ())))
+            return Calibration(observers, int(content["samples"]), infinite)
         except OSError as error:
             reason = error.strerror or "it cannot be read"
             raise ModelError(f"{path}: {reason}", "Check the path") from None
@@ -161,7 +173,10 @@ def calibrate(
 ) -> Calibration:
     """Run a float graph on samples and observe every float value.
 
-    The samples are not stored.
+    The samples are not stored. A softmax is flat far below its maximum, so of values
+    that only a softmax reads the observer gets no numbers more than 16.6 below the
+    maximum of their row. -inf may occur where a mask does, but not in an output or in
+    the input of a layer.
 
     Args:
         graph: a graph that computes in float, before quantization.
@@ -176,15 +191,16 @@ def calibrate(
             one with settings, `functools.partial(PercentileObserver, percentile=99.9)`.
 
     Raises:
-        DataError: `samples` is empty; or a sample has a wrong shape or type, or
-            contains a NaN or an infinity.
+        DataError: `samples` is empty; a sample has a wrong shape or type; or a value
+            becomes NaN or infinite, except for -inf in masks.
         OptionError: `observer` is not callable.
     """
     if not callable(observer):
         problem = f"observer is {shown(observer)}, which cannot be called"
         raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
     observers: dict[str, MinMaxObserver] = {}
-    count = 0
+    infinite: set[str] = set()
+    axes, count = softmax_axes(graph), 0
 
     def observe(name: str, tensor: Any) -> None:
         # Indices and masks are never quantized.
@@ -192,17 +208,28 @@ def calibrate(
             return
         values = np.asarray(tensor)
         if not np.isfinite(values).all():
-            raise DataError(
-                f"sample {count}: {name!r} becomes NaN or infinite",
-                "Clean the samples first",
-            )
-        observers.setdefault(name, observer()).observe(values)
+            _check_mask(graph, name, values, f"sample {count}")
+            infinite.add(name)
+        seen = without_masks(values, axes.get(name))
+        observers.setdefault(name, observer()).observe(seen)
 
     for count, sample in enumerate(each(samples, graph.inputs), start=1):
         graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
-    return Calibration(observers, count)
+    return Calibration(observers, count, frozenset(infinite))
+
+
+def _check_mask(graph: Graph, name: str, values: npt.NDArray[Any], where: str) -> None:
+    """Raise DataError unless a value that is not finite can be a mask of -inf."""
+    if bears_infinity(graph, name) and is_masked(values):
+        return
+    node = graph.producers.get(name)
+    by = f" in node {node.name!r}, {node.operation.__name__}" if node else ""
+    raise DataError(
+        f"{where}: {name!r} becomes NaN or infinite{by}",
+        "Give samples for which the float model is finite",
+    )
 
 
 def sample_feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
@@ -214,11 +241,17 @@ def sample_feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
         where: names the sample in errors.
 
     Raises:
-        DataError: the sample does not fit the inputs, or contains a NaN or an infinity.
+        DataError: the sample does not fit the inputs, or contains a NaN or an infinity
+            other than -inf in a mask.
     """
     feeds = _feeds(graph, sample, where)
     for name, tensor in feeds.items():
-        if tensor.dtype.is_floating and not np.isfinite(np.asarray(tensor)).all():
+        if not tensor.dtype.is_floating:
+            continue
+        values = np.asarray(tensor)
+        if np.isfinite(values).all():
+            continue
+        if not (bears_infinity(graph, name) and is_masked(values)):
             raise DataError(
                 f"{where}: input {name!r} holds a NaN or an infinity",
                 "Clean the samples first",

@@ -29,6 +29,7 @@ from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
+from mdtensor.quant.model.quantize.fine_nodes import fine_nodes, infinite_nodes
 from mdtensor.quant.model.quantize.float_nodes import (
     check_float,
     data_inputs,
@@ -36,6 +37,7 @@ from mdtensor.quant.model.quantize.float_nodes import (
     keeps_grid,
     other_type,
 )
+from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
 from mdtensor.quant.model.quantize.weights import (
     SMALLEST,
     fits_float32,
@@ -87,7 +89,7 @@ def quantize_graph(
     # A layer without a valid bias scale stays float, which changes the grids around it,
     # so choose all grids again until every layer has one.
     while True:
-        notes = float_nodes(graph, kept)
+        notes = _notes(graph, kept, calibration)
         placed = _values_on_grids(graph, notes)
         grids = _grids(graph, placed, notes, calibration, rule)
         unfit = _layers_without_bias_scale(graph, grids, notes, weights.format.high)
@@ -95,7 +97,21 @@ def quantize_graph(
             break
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
-    return replace(fold_grids(explicit), notes=notes)
+    return fold_grids(replace(explicit, notes=notes))
+
+
+def _notes(
+    graph: Graph, kept: Mapping[str, str], calibration: Calibration
+) -> dict[str, str]:
+    """Return the reason for each node that stays float, by the name of the node."""
+    known = {**infinite_nodes(graph, calibration), **kept}
+    # A node that stays float can be the last integer one before another that moves.
+    while True:
+        notes = float_nodes(graph, known)
+        more = fine_nodes(graph, notes, calibration)
+        if not more:
+            return notes
+        known |= more
 
 
 def _layers_without_bias_scale(
@@ -237,29 +253,56 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
     """Choose the grid of a group of values from what the calibration observed."""
     constants = [graph.constants[name] for name in group if name in graph.constants]
     seen = [calibration.observer(x) for x in group if x not in graph.constants]
+    least = _mask_limit(graph, group, calibration)
     if not seen:
-        return _grid_with_constants(constants)
+        return _grid_with_constants(constants, least=least)
     joint = copy_observer(seen[0])
     for other in seen[1:]:
         joint.join(other)
     if constants:
-        return _grid_with_constants(constants, joint.qparams(quint8).range)
+        if is_flat_below(graph, group):
+            least = joint.low
+        return _grid_with_constants(constants, joint.qparams(quint8).range, least)
     # Limits of the only reader do not hold for the other values of the group.
     if len(group) > 1:
         return joint.qparams(quint8)
     if _is_full_gate(graph, group[0], joint):
         return grid_of(0.0, 255 / 254, dtype=quint8)
+    if least > -np.inf:
+        return joint.qparams(quint8, low=least)
     return joint.qparams(quint8, **_limits(graph, group[0]))
 
 
+def _mask_limit(graph: Graph, group: list[str], calibration: Calibration) -> float:
+    """Return the number below which a mask that is alone in its group needs no codes.
+
+    -inf for everything else.
+    """
+
+    def ends(value: str) -> tuple[float, float]:
+        if value in graph.constants:
+            numbers = np.asarray(graph.constants[value])
+            return float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
+        return calibration.range(value)
+
+    return mask_limit(graph, group[0], ends) if len(group) == 1 else -np.inf
+
+
 def _grid_with_constants(
-    constants: list[Any], seen: tuple[float, float] = (0.0, 0.0)
+    constants: list[Any],
+    seen: tuple[float, float] = (0.0, 0.0),
+    least: float = -np.inf,
 ) -> QParams:
-    """Return the grid that covers the observed range and all constants."""
+    """Return the grid that covers the observed range and all constants.
+
+    Args:
+        least: numbers below it need no codes of their own.
+    """
     # A constant is known exactly, so unlike activations it never saturates.
     ends = [*seen]
     for values in map(np.asarray, constants):
-        ends += [float(values.min(initial=0.0)), float(values.max(initial=0.0))]
+        lowest = max(float(values.min(initial=0.0)), min(least, 0.0))
+        ends += [lowest, float(values.max(initial=0.0))]
     return grid_of(min(ends), max(ends), dtype=quint8)
 
 
@@ -364,9 +407,8 @@ class _Explicit:
             return self._constant(f"{node.name}.b", self._bias(node))
         if not isinstance(value, str):
             return value
-        # A float node reads the rounded value too, as it would from an ONNX file.
         if node.name in self.notes:
-            return self._back(value) if value in self.grids else value
+            return self._float_source(value)
         if node.operation in WEIGHTED and at == 1:
             return self._constant(f"{node.name}.w", self._weights(node))
         if node.operation in WEIGHTED and at == 2:
@@ -375,6 +417,15 @@ class _Explicit:
             codes = quantize(self.graph.constants[value], self.grids[value])
             return self._constant(f"{node.name}.{at}", codes)
         return self._back(value) if value in self.grids else value
+
+    def _float_source(self, value: str) -> str:
+        """Return the name of what a float node reads: numbers without a grid if any."""
+        writer = self.graph.producers.get(value)
+        # Only an integer node writes codes; constants and inputs are floats.
+        is_exact = writer is None or writer.name in self.notes
+        if value not in self.grids or value in self.graph.constants:
+            return value
+        return self._real(value) if is_exact else self._back(value)
 
     def _constant(self, name: str, codes: Any) -> str:
         if f"{name}.dq" not in self.constants:

@@ -132,6 +132,15 @@ def test_means(fast, slow, x, out, count, seed):
     assert fast(sums, count, x, out).tolist() == wanted
 
 
+@kernels("image_mean")
+@few
+@given(x=GRIDS, out=GRIDS, count=st.integers(1, 70), seed=SEEDS)
+def test_means_of_pixels(fast, slow, x, out, count, seed):
+    pixels = codes(x, seed, (16, count))
+    wanted = [slow(row, x, out) for row in pixels.tolist()]
+    assert fast(pixels, x, out).tolist() == wanted
+
+
 @kernels("mean", "mean_ref", "mean_opt")
 @few
 @given(x=GRIDS, out=GRIDS, count=st.integers(1, 500), seed=SEEDS)

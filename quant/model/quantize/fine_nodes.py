@@ -1,0 +1,182 @@
+"""Nodes that stay float because a grid does not have the numbers that they need.
+
+A divisor, or the argument of a logarithm, may come close to 0: x / sqrt(x² + eps). On a
+grid it would be rounded to 0, or past it. So what computes it stays float, back to the
+layer whose result it is computed from. And a mask of -inf does not have a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.onnx.qdq import CUTS, PRODUCTS
+from mdtensor.quant.model.quantize.calibrate import Calibration
+
+#: How many codes a value must stay away from numbers for which a function is undefined.
+CODES = 8
+#: Where a function is undefined, or where its domain ends, by its first argument.
+EDGES = {
+    **dict.fromkeys((md.reciprocal, md.log, md.log2, md.log10), (0.0,)),
+    md.log1p: (-1.0,),
+    md.acosh: (1.0,),
+    **dict.fromkeys((md.asin, md.acos, md.atanh), (-1.0, 1.0)),
+}
+#: Operations whose second argument must not be 0.
+DIVISIONS = (md.div, md.remainder, md.floor_divide)
+#: Operations that pass an error on as it is; the result needs the digits of its inputs.
+PASSING = (
+    *(md.add, md.sub, md.maximum, md.minimum, md.clip, md.relu, md.relu6, md.abs),
+    *(md.mean, md.sum, md.max, md.min, md.global_avg_pool2d, md.avg_pool2d),
+    *(md.reshape, md.squeeze, md.expand_dims, md.permute_dims, md.broadcast_to),
+    *(md.concat, md.where, md.astype),
+)
+#: Operations whose result is close to 0 where their argument is.
+ROOTS = (md.sqrt, md.square, md.reciprocal, md.pow)
+
+
+def fine_nodes(
+    graph: Graph, notes: Mapping[str, str], calibration: Calibration
+) -> dict[str, str]:
+    """Return the reason for each further node that must stay float, by its name.
+
+    Args:
+        graph: float.
+        notes: the nodes that stay float already.
+        calibration: the ranges of the values.
+    """
+    search = _Search(graph, notes, calibration)
+    for node in graph.nodes:
+        if node.name in notes:
+            search.look_at(node)
+    return search.found
+
+
+def infinite_nodes(graph: Graph, calibration: Calibration) -> dict[str, str]:
+    """Return the reason for each node that reads or writes -inf, by its name."""
+    known = graph.constants.items()
+    masks = {name for name, x in known if x.dtype.is_floating and _has_infinity(x)}
+    masks |= calibration.infinite
+    why = "it reads or writes -inf, which does not have a code"
+    return {n.name: why for n in graph.nodes if masks & {*n.values, n.output}}
+
+
+def _has_infinity(x: object) -> bool:
+    return bool(np.isinf(np.asarray(x)).any())
+
+
+class _Search:
+    """The search for nodes behind the arguments of functions that stay float."""
+
+    def __init__(
+        self, graph: Graph, notes: Mapping[str, str], calibration: Calibration
+    ) -> None:
+        self.graph, self.notes, self.calibration = graph, notes, calibration
+        self.found: dict[str, str] = {}
+        self._seen: set[str] = set()
+
+    def look_at(self, node: Node) -> None:
+        """Find the nodes that compute an argument with which `node` is undefined."""
+        place, edges = _edges(self.graph, node)
+        if place is None:
+            return
+        value = node.inputs[place]
+        # Integers are never on a grid, so they have no observer.
+        if value not in self.calibration.observers:
+            return
+        gap = self._gap(value, edges)
+        # The largest distance of codes at which the argument keeps some digits.
+        step = gap / CODES
+        if self._step(value) > step:
+            self._seen.clear()
+            why = f"its result comes too close to where {_name(node)} is undefined"
+            self._keep(value, step, f"{why}, in node {node.name!r}", is_argument=True)
+
+    def _keep(self, value: str, step: float, why: str, is_argument: bool) -> None:
+        """Keep the writer of `value` float, unless a grid has codes close enough.
+
+        Args:
+            step: the largest distance of codes.
+            is_argument: whether `value` is the argument of the function itself.
+        """
+        node = self.graph.producers.get(value)
+        if node is None or value in self._seen:
+            return
+        self._seen.add(value)
+        if node.name not in self.notes:
+            if self._step(value) <= step:
+                return
+            # A grid has 0 and no code below the least number, so a layer may end in it.
+            is_signed = self._ends(value)[0] < 0 < self._ends(value)[1]
+            if _is_layer(self.graph, node) and not (is_argument or is_signed):
+                return
+            self.found[node.name] = why
+        self._keep_inputs(node, value, step, why)
+
+    def _keep_inputs(self, node: Node, value: str, step: float, why: str) -> None:
+        """Go on to the inputs of a node whose own result needs more digits."""
+        low, high = self._ends(value)
+        # Next to 0 of a value of both signs no relative digits are lost.
+        if low < 0 < high or _is_layer(self.graph, node):
+            return
+        is_passing = node.operation in PASSING
+        if not (is_passing or node.operation in ROOTS or _scales(self.graph, node)):
+            return
+        for name in node.values:
+            if name in self.calibration.observers:
+                own = step if is_passing else self._gap(name, (0.0,)) / CODES
+                self._keep(name, own, why, is_argument=False)
+
+    def _ends(self, value: str) -> tuple[float, float]:
+        observer = self.calibration.observer(value)
+        return observer.low, observer.high
+
+    def _step(self, value: str) -> float:
+        """Return the distance of codes of a grid that covers `value` and 0."""
+        low, high = self._ends(value)
+        return (max(high, 0.0) - min(low, 0.0)) / 255
+
+    def _gap(self, value: str, edges: tuple[float, ...]) -> float:
+        """Return how far the observed range stays away from all edges."""
+        low, high = self._ends(value)
+        return min(max(low - edge, edge - high, 0.0) for edge in edges)
+
+
+def _edges(graph: Graph, node: Node) -> tuple[int | None, tuple[float, ...]]:
+    """Return which argument has edges, and these; None if none has."""
+    if node.operation in EDGES:
+        return 0, EDGES[node.operation]
+    is_float = node.operation in DIVISIONS and isinstance(node.inputs[1], str)
+    if is_float and node.inputs[1] not in graph.constants:
+        return 1, (0.0,)
+    if node.operation is md.pow and isinstance(node.inputs[0], str):
+        return (0, (0.0,)) if _is_negative(graph, node.inputs[1]) else (None, ())
+    return None, ()
+
+
+def _is_negative(graph: Graph, exponent: object) -> bool:
+    """Return whether an exponent is negative, or not known."""
+    if isinstance(exponent, int | float):
+        return exponent < 0
+    known = graph.constants.get(exponent) if isinstance(exponent, str) else None
+    return known is None or bool((np.asarray(known) < 0).any())
+
+
+def _is_layer(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a product, with the relu that may be a part of it."""
+    if node.operation in CUTS:
+        before = graph.producers.get(node.values[0])
+        node = before if before is not None else node
+    return node.operation in PRODUCTS
+
+
+def _scales(graph: Graph, node: Node) -> bool:
+    """Return whether a node multiplies by a constant."""
+    return node.operation is md.mul and any(x in graph.constants for x in node.values)
+
+
+def _name(node: Node) -> str:
+    return str(node.operation.__name__)
