@@ -200,6 +200,7 @@ class Graph:
 
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
+            MdtensorError: an operation raises it; it names the node.
         """
         given = checked_feeds(self.inputs, feeds)
         known = {**self.constants, **given}
@@ -209,8 +210,11 @@ class Graph:
         for node, dead in zip(self.nodes, self._dead_after, strict=True):
             # EXACT applies to nodes whose grid does not name a rule; the context of
             # the caller must not change the results of a model.
-            with rounding(EXACT):
-                known[node.output] = node(*node.arguments(known))
+            try:
+                with rounding(EXACT):
+                    known[node.output] = node(*node.arguments(known))
+            except MdtensorError as error:
+                raise name_node(error, node) from None
             if observe:
                 observe(node.output, known[node.output])
             # Release intermediate tensors early: a network has hundreds of them.
@@ -294,6 +298,12 @@ def prune(
         outputs=outputs,
         notes={n: text for n, text in graph.notes.items() if n in names},
     )
+
+
+def name_node(error: MdtensorError, node: Node) -> MdtensorError:
+    """Return the error of a call with the name of the node that made the call."""
+    problem = f"{error.problem}, in node {node.name!r}"
+    return type(error)(problem, *error.args[1:])
 
 
 def spec_of(tensor: Any) -> TensorSpec:

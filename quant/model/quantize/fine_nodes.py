@@ -29,13 +29,13 @@ EDGES = {
 DIVISIONS = (md.div, md.remainder, md.floor_divide)
 #: Operations that pass an error on as it is; the result needs the digits of its inputs.
 PASSING = (
-    *(md.add, md.sub, md.maximum, md.minimum, md.clip, md.relu, md.relu6, md.abs),
+    *(md.add, md.sub, md.maximum, md.minimum, md.clip, md.relu, md.relu6),
     *(md.mean, md.sum, md.max, md.min, md.global_avg_pool2d, md.avg_pool2d),
     *(md.reshape, md.squeeze, md.expand_dims, md.permute_dims, md.broadcast_to),
     *(md.concat, md.where, md.astype),
 )
 #: Operations whose result is close to 0 where their argument is.
-ROOTS = (md.sqrt, md.square, md.reciprocal, md.pow)
+ROOTS = (md.sqrt, md.square, md.abs, md.pow)
 
 
 def fine_nodes(
@@ -52,6 +52,8 @@ def fine_nodes(
     for node in graph.nodes:
         if node.name in notes:
             search.look_at(node)
+        elif node.operation is md.mul:
+            search.look_at_product(node)
     return search.found
 
 
@@ -93,14 +95,14 @@ class _Search:
         if self._step(value) > step:
             self._seen.clear()
             why = f"its result comes too close to where {_name(node)} is undefined"
-            self._keep(value, step, f"{why}, in node {node.name!r}", is_argument=True)
+            self._keep(value, step, f"{why}, in node {node.name!r}", may_end=False)
 
-    def _keep(self, value: str, step: float, why: str, is_argument: bool) -> None:
+    def _keep(self, value: str, step: float, why: str, may_end: bool) -> None:
         """Keep the writer of `value` float, unless a grid has codes close enough.
 
         Args:
             step: the largest distance of codes.
-            is_argument: whether `value` is the argument of the function itself.
+            may_end: whether a layer that writes `value` may be on a grid.
         """
         node = self.graph.producers.get(value)
         if node is None or value in self._seen:
@@ -109,18 +111,15 @@ class _Search:
         if node.name not in self.notes:
             if self._step(value) <= step:
                 return
-            # A grid has 0 and no code below the least number, so a layer may end in it.
-            is_signed = self._ends(value)[0] < 0 < self._ends(value)[1]
-            if _is_layer(self.graph, node) and not (is_argument or is_signed):
+            if may_end and _is_layer(self.graph, node):
                 return
             self.found[node.name] = why
         self._keep_inputs(node, value, step, why)
 
     def _keep_inputs(self, node: Node, value: str, step: float, why: str) -> None:
         """Go on to the inputs of a node whose own result needs more digits."""
-        low, high = self._ends(value)
-        # Next to 0 of a value of both signs no relative digits are lost.
-        if low < 0 < high or _is_layer(self.graph, node):
+        # A value of both signs goes through 0, so it has no digits to lose there.
+        if self._is_signed(value) or _is_layer(self.graph, node):
             return
         is_passing = node.operation in PASSING
         if not (is_passing or node.operation in ROOTS or _scales(self.graph, node)):
@@ -128,7 +127,24 @@ class _Search:
         for name in node.values:
             if name in self.calibration.observers:
                 own = step if is_passing else self._gap(name, (0.0,)) / CODES
-                self._keep(name, own, why, is_argument=False)
+                # A grid has 0 and no code past it for numbers of one sign, so a sum
+                # with them does not pass the edge.
+                may_end = not (is_passing and self._is_signed(name))
+                self._keep(name, own, why, may_end)
+
+    def look_at_product(self, node: Node) -> None:
+        """Find a product by a reciprocal that needs more digits than codes have."""
+        for value in node.values:
+            writer = self.graph.producers.get(value)
+            if writer is None or not _is_reciprocal(self.graph, writer):
+                continue
+            if self._step(value) > self._gap(value, (0.0,)) / CODES:
+                why = f"the range of {value!r}, a reciprocal, is too wide for codes"
+                self.found[node.name] = why
+
+    def _is_signed(self, value: str) -> bool:
+        low, high = self._ends(value)
+        return low < 0 < high
 
     def _ends(self, value: str) -> tuple[float, float]:
         observer = self.calibration.observer(value)
@@ -155,6 +171,12 @@ def _edges(graph: Graph, node: Node) -> tuple[int | None, tuple[float, ...]]:
     if node.operation is md.pow and isinstance(node.inputs[0], str):
         return (0, (0.0,)) if _is_negative(graph, node.inputs[1]) else (None, ())
     return None, ()
+
+
+def _is_reciprocal(graph: Graph, node: Node) -> bool:
+    if node.operation is md.pow:
+        return _is_negative(graph, node.inputs[1])
+    return node.operation is md.reciprocal
 
 
 def _is_negative(graph: Graph, exponent: object) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Float32Tensor, Tensor, TensorSpec
-from mdtensor.errors import CastError
+from mdtensor.errors import CastError, MdtensorError
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
 from mdtensor.quant import contexts
 from mdtensor.quant.codes import (
@@ -29,7 +29,7 @@ from mdtensor.quant.codes import (
     unsigned,
 )
 from mdtensor.quant.contexts import THREADS, VARIABLE
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.graph import Graph, Node, name_node
 from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.rules import CURRENT, EXACT
 from mdtensor.quant.tensor import NarrowTensor
@@ -134,8 +134,14 @@ class Compiled:
         try:
             return act(*arrays, **options)
         except HasNaN:
-            problem = "cannot quantize NaN", "Replace NaNs first", "quantize"
-            raise CastError(*problem) from None
+            problem = f"cannot quantize NaN, in node {self._quantizes_nan(values)!r}"
+            raise CastError(problem, "Replace NaNs first", "quantize") from None
+
+    def _quantizes_nan(self, values: Values) -> str:
+        """Return the name of the first node that reads NaN from outside."""
+        numbers = (name for name, spec in self.reads.items() if spec.qparams is None)
+        names = {x for x in numbers if np.isnan(np.asarray(values[x])).any()}
+        return next(n.name for n in self.nodes if names & set(n.values))
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
@@ -184,6 +190,8 @@ class Called:
         outer = CURRENT.set(EXACT)
         try:
             found = self.selection.function(*arguments, **self.options)
+        except MdtensorError as error:
+            raise name_node(error, self.node) from None
         finally:
             CURRENT.reset(outer)
         values[self.node.output] = found
@@ -208,7 +216,10 @@ class FloatLayer:
 
     def run(self, values: Values) -> None:
         """Add what the node writes to `values`."""
-        values[self.node.output] = self.layer(values[self.node.values[0]])
+        try:
+            values[self.node.output] = self.layer(values[self.node.values[0]])
+        except MdtensorError as error:
+            raise name_node(error, self.node) from None
 
 
 Part = Compiled | Called | FloatLayer

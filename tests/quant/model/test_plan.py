@@ -377,7 +377,9 @@ def test_nan_is_refused_as_quantize_refuses_it(small_classifier, crops):
     pixels[0, 1, 2, 3] = np.nan
     with pytest.raises(md.CastError) as raised:
         small_classifier(pixels)
-    assert str(raised.value) == "quantize: cannot quantize NaN. Replace NaNs first."
+    assert str(raised.value) == (
+        "quantize: cannot quantize NaN, in node 'image.q'. Replace NaNs first."
+    )
     pixels[0, 1, 2, 3] = np.inf
     assert np.isfinite(np.asarray(small_classifier(pixels))).all()
 
