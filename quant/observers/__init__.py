@@ -14,14 +14,14 @@ samples, but not on batches; merging two of them raises.
 The docstring of each class says when it is worse than the others.
 """
 
-from mdtensor.quant.observers.histogram import (
-    EntropyObserver as EntropyObserver,
-    MSEObserver as MSEObserver,
-    PercentileObserver as PercentileObserver,
-)
+from mdtensor.quant.observers.histogram import MSEObserver as MSEObserver
 from mdtensor.quant.observers.minmax import (
     MinMaxObserver as MinMaxObserver,
     MovingAverageObserver as MovingAverageObserver,
+)
+from mdtensor.quant.observers.relative import (
+    EntropyObserver as EntropyObserver,
+    PercentileObserver as PercentileObserver,
 )
 
 #: The observers by the short names of the command line.

@@ -1,4 +1,4 @@
-"""Observers with a histogram: they choose a range that is smaller than min to max."""
+"""Histograms with cells of equal width, and the observer of the least squared error."""
 
 from copy import copy
 from dataclasses import dataclass, field
@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DType, OptionError
-from mdtensor.errors import shown
+from mdtensor import DType
 from mdtensor.quant.dtypes import quint8
-from mdtensor.quant.observers.minmax import MinMaxObserver, is_number
+from mdtensor.quant.observers.minmax import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
 
 #: Cells of a histogram, a power of two so that doubling its range only merges cells.
@@ -19,7 +18,7 @@ CELLS = 2048
 
 @dataclass
 class HistogramObserver(MinMaxObserver):
-    """Counts of values in cells of equal width; the base of the observers below.
+    """Counts of values in cells of equal width; the base of `MSEObserver`.
 
     Cells start at 0 and are 2**k wide. If a value does not fit, k grows and cells merge
     exactly, so the counts do not depend on the split into batches. There are at most
@@ -119,129 +118,3 @@ def _rounding_error(
     scale, zero = float(grid.scale), grid.zero
     codes = np.clip(np.rint(values / scale) + zero, grid.minimum, grid.maximum)
     return float(counts @ (values - (codes - zero) * scale) ** 2)
-
-
-FloatArray = npt.NDArray[np.float64]
-#: The widest type for which the divergence is computed: it counts every code.
-MOST_BITS = 16
-
-
-@dataclass
-class EntropyObserver(HistogramObserver):
-    """Observer of the range with the least Kullback-Leibler divergence.
-
-    argmin over t in (0, 1] of  sum p · log(p / q)
-
-    p: the distribution of the values over cells, values outside the range in the end
-    cells; q: the same, but the values of each code are spread evenly over the cells of
-    this code. The cell at 0 is omitted: a relu makes many zeros, and 0 always has a
-    code.
-
-    The divergence measures how often values are wrong, not by how much: saturating a
-    few large values costs almost nothing. So this observer is worse than min-max if
-    these matter (outliers, heavy tails at 8 bits), and better if the scale is large
-    (4 bits). If the scale is smaller than a cell, the divergence does not include
-    rounding.
-
-    Example:
-        >>> observer = EntropyObserver()
-        >>> normal = np.random.default_rng(0).standard_normal(9999)
-        >>> observer.observe(np.r_[normal, 9.0])
-        >>> observer.qparams().range[1] < 8
-        True
-
-    Source: Migacz, "8-bit Inference with TensorRT", GTC 2017, for any grid.
-    """
-
-    def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        low, high = self._range_within(**limits)
-        centres, counts = self._histogram(low, high)
-        # The cell that starts at 0 has its centre half a cell from 0.
-        beyond = centres != np.ldexp(0.5, self.exponent)
-        centres, counts = centres[beyond], counts[beyond]
-        grids = candidates(low, high, dtype)
-        if grids[0].dtype.bits > MOST_BITS:
-            problem = f"{dtype} has too many codes to count for the divergence"
-            raise OptionError(problem, "Use MinMaxObserver or MSEObserver")
-        found = [_divergence(centres, counts, grid) for grid in grids]
-        return grids[int(np.argmin(found))]
-
-
-def _divergence(values: FloatArray, counts: FloatArray, grid: QParams) -> float:
-    """Return sum p · log(p / q) over the cells within the grid."""
-    codes = np.rint(values / float(grid.scale)).astype(np.int64) + grid.zero
-    inside = (codes >= grid.minimum) & (codes <= grid.maximum)
-    if not inside.any():
-        return np.inf
-    covered = counts[inside]
-    joint = _spread(codes[inside] - grid.minimum, covered)
-    real = covered.copy()
-    # Saturated values count for p at the ends but not for q: that is their cost.
-    real[0] += counts[codes < grid.minimum].sum()
-    real[-1] += counts[codes > grid.maximum].sum()
-    real, joint = real / real.sum(), joint / joint.sum()
-    return float(real @ np.log(real / joint))
-
-
-def _spread(codes: npt.NDArray[np.int64], counts: FloatArray) -> FloatArray:
-    """Spread the counts of each code evenly over its cells, so that none is empty."""
-    means: FloatArray = np.bincount(codes, counts) / np.bincount(codes).clip(1)
-    return means[codes]
-
-
-@dataclass
-class PercentileObserver(HistogramObserver):
-    """Observer of the range of `percentile` % of the values.
-
-    On each side (100 - percentile) / 2 % of the values saturate.
-
-    Args:
-        percentile: above 0, at most 100; 100 is min-max.
-
-    Raises:
-        OptionError: the percentile is out of range.
-
-    Within a cell the ends are interpolated linearly; the largest magnitude is more than
-    1024 cells from 0. It is worse than min-max if the few values that saturate have the
-    energy: with outliers 60 times as large as the rest, one in ten thousand, by 5 dB of
-    SQNR at 8 bits. At 4 bits, where the scale is large, cutting more of the tail helps.
-
-    Example:
-        >>> observer = PercentileObserver(percentile=98)
-        >>> observer.observe(np.arange(100.0))
-        >>> observer.qparams().range[1] < 99
-        True
-
-    Source: NVIDIA, "Integer Quantization for Deep Learning Inference", arXiv
-    2004.09602, section 3.2.
-    """
-
-    percentile: float = 99.99
-
-    def __post_init__(self) -> None:
-        if not is_number(self.percentile) or not 0 < self.percentile <= 100:
-            raise OptionError(
-                f"percentile is {shown(self.percentile)}",
-                "Use a number above 0, at most 100",
-            )
-
-    @property
-    def settings(self) -> tuple[Any, ...]:
-        return (self.percentile,)
-
-    def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        low, high = self._range_within(**limits)
-        cut = (100 - self.percentile) / 200
-        bottom, top = self._quantile(cut), self._quantile(1 - cut)
-        ends = np.clip([bottom, top], low, high)
-        return grid_of(*map(float, ends), dtype=dtype)
-
-    def _quantile(self, share: float) -> float:
-        """Return the number below which a share of the values lies."""
-        cells = np.array(sorted(self.counts), np.float64)
-        counts = np.array([self.counts[int(c)] for c in cells], np.float64)
-        below = np.cumsum(counts)
-        wanted = share * below[-1]
-        at = min(int(np.searchsorted(below, wanted)), len(cells) - 1)
-        inside = 1 - (below[at] - wanted) / counts[at]
-        return float(np.ldexp(cells[at] + inside, self.exponent))

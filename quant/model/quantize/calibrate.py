@@ -27,6 +27,7 @@ from mdtensor.quant.model.quantize.masks import (
 from mdtensor.quant.model.run.inputs import each, fed
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
+from mdtensor.quant.observers.relative import RelativeHistogramObserver
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments, patches
 
 #: Observers by the class name that a calibration file stores.
@@ -161,7 +162,7 @@ def copy_observer(observer: MinMaxObserver) -> MinMaxObserver:
     """Return a copy that can observe more without changing the original."""
     new = copy(observer)
     # `copy` shares the dict of a histogram, which observing changes in place.
-    if isinstance(new, HistogramObserver):
+    if isinstance(new, HistogramObserver | RelativeHistogramObserver):
         new.counts = dict(new.counts)
     return new
 
