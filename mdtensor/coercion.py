@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, MdtensorError, ShapeError
+from mdtensor.foreign import require_plain
 from mdtensor.promotion import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
@@ -38,7 +39,7 @@ def host_array(values: object, dtype: DType) -> npt.NDArray[Any]:
         ShapeError: sequences are ragged.
     """
     if isinstance(values, (np.ndarray, np.generic)):
-        require_unmasked(values)
+        require_plain(values)
         if values.dtype != dtype.storage:
             raise CastError(
                 f"the array holds {values.dtype}, not {dtype}",
@@ -118,6 +119,7 @@ def _element_types(values: object, depth: int) -> set[Any]:
     if hasattr(values, "dtype"):
         return {_dtype_of(values)}
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        require_plain(values)
         return {type(values)}
     # A list of plain numbers, the usual case, needs no call for each element.
     found: set[Any] = set(map(type, values))
@@ -127,7 +129,7 @@ def _element_types(values: object, depth: int) -> set[Any]:
 
 
 def _dtype_of(value: Any) -> DType:
-    require_unmasked(value)
+    require_plain(value)
     own = value.dtype
     return own if isinstance(own, DType) else dtypes.dtype(np.asarray(value).dtype)
 
@@ -261,14 +263,3 @@ def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     side = np.where(real > near, np.inf, -np.inf).astype(np.float32)
     moved = np.where(is_halfway & (real != near), np.nextafter(near, side), near)
     return np.asarray(moved, np.float32)
-
-
-# NumPy reads the memory behind a mask, which may hold anything.
-def require_unmasked(array: object) -> None:
-    """Raise `CastError` if `array` is a masked array with masked elements."""
-    if not isinstance(array, np.ndarray) or type(array) is np.ndarray:
-        return
-    if np.ma.is_masked(array):
-        count = np.count_nonzero(np.ma.getmaskarray(array))
-        problem = f"{count} of {array.size} elements are masked and have no value"
-        raise CastError(problem, "Use a.filled(number)")

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.errors import OptionError, RegistrationError, shown
+from mdtensor.errors import OptionError, ProtocolError, RegistrationError, shown
 from mdtensor.reloading import Origin, caller_origin, is_reload
 
 _REGISTRY: dict[str, DType] = {}
@@ -54,9 +54,9 @@ class DType:
 
     A module that runs again, by `importlib.reload`, gets the same object again.
 
-    Each element type is one object that equals only itself, as in PyTorch: a NumPy
-    dtype does not have a hash that a `DType` could share with all its names. `dtype(x)`
-    returns the object: `dtype(np.int8) is int8`.
+    Each element type is one object, as in PyTorch; `dtype(x)` returns it:
+    `dtype(np.int8) is int8`. NumPy reads an element type wherever it takes a dtype, so
+    `np.dtype(int8)` equals it. Their hashes differ, so use one of both as keys.
 
     Raises:
         RegistrationError: another element type has this name, the kind is a misspelled
@@ -110,6 +110,37 @@ class DType:
     @property
     def is_complex(self) -> bool:
         return self.kind == "complex floating"
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """Return the NumPy dtype with the same elements; NumPy 2.4 reads this.
+
+        Raises:
+            OptionError: NumPy does not have these elements: they need a grid, or have
+                fewer bits than their storage.
+        """
+        if not self._is_in_numpy:
+            problem = f"NumPy has no dtype with the elements of {self.name}"
+            raise OptionError(problem, f"Use {self.name}.storage for the buffer")
+        return self.storage
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the NumPy dtype with the same elements; NumPy before 2.4 reads this.
+
+        Raises:
+            ProtocolError: as `__numpy_dtype__`; an AttributeError, as `hasattr` needs.
+        """
+        if not self._is_in_numpy:
+            problem = f"NumPy has no dtype with the elements of {self.name}"
+            raise ProtocolError(problem, f"Use {self.name}.storage for the buffer")
+        return self.storage
+
+    @property
+    def _is_in_numpy(self) -> bool:
+        """Return whether each value of the storage is the element of the same value."""
+        is_whole = self.storage.kind == "b" or self.bits == 8 * self.storage.itemsize
+        return self.kind in STORED and is_whole
 
     def __repr__(self) -> str:
         return f"mdtensor.{self.name}"

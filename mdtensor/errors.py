@@ -40,6 +40,7 @@ __all__ = [
     "RegistrationError",
     "ShapeError",
     "StorageError",
+    "TransposeError",
     "WriteError",
 ]
 
@@ -195,6 +196,13 @@ class ShapeError(MdtensorError, ValueError):
 
 class BoundsError(ShapeError, IndexError):
     """An axis or an index that does not exist."""
+
+
+class TransposeError(ShapeError, AttributeError):
+    """A transpose as an attribute, `x.T` or `x.mT`, of a tensor with other axes.
+
+    An AttributeError as well, so that `hasattr(x, "T")` is False.
+    """
 
 
 class PromotionError(MdtensorError, TypeError):

@@ -1,6 +1,6 @@
 """Export of tensors as Python numbers, NumPy arrays, DLPack capsules and copies.
 
-An export never changes the element type, and changes the device only on request.
+An export changes the element type and the device only on request.
 NumPy reads and writes the DLPack structure. It does not know bfloat16, so bfloat16 goes
 through NumPy as uint16, and the type code in the structure is changed.
 
@@ -10,6 +10,8 @@ Source: `dlpack.h` of DLPack 1.1 (layout of `DLTensor` and of the structures aro
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -189,20 +191,40 @@ class Interchange:
         return bool(self._scalar("bool"))
 
     def __int__(self) -> int:
-        found = self._real_scalar("int")
-        try:
-            return int(found)
-        except (ValueError, OverflowError):
-            call = describe("int", self)
-            raise CastError(
-                f"{found} is not an integer", "Mask it first", call
-            ) from None
+        return self._whole(int)
 
     def __float__(self) -> float:
         return float(self._real_scalar("float"))
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
+
+    # `math.trunc(x)` and its kin; through a float, large integers would be rounded.
+    def __trunc__(self) -> int:
+        return int(self)
+
+    def __floor__(self) -> int:
+        return self._whole(math.floor)
+
+    def __ceil__(self) -> int:
+        return self._whole(math.ceil)
+
+    def _whole(self, rounded: Callable[[Any], int]) -> int:
+        """Return the only element as an integer, rounded by a function of `math`."""
+        name = rounded.__name__
+        found = self._real_scalar(name)
+        try:
+            return rounded(found)
+        except (ValueError, OverflowError):
+            call = describe(name, self)
+            raise CastError(
+                f"{found} is not an integer", "Mask it first", call
+            ) from None
+
+    # Without this, Python would make one byte of each element.
+    def __bytes__(self) -> bytes:
+        """Return the memory of the elements in row-major order."""
+        return self.__array__().tobytes()
 
     def __index__(self) -> int:
         # Lists and NumPy try this first, and would accept one element with axes.
@@ -214,17 +236,16 @@ class Interchange:
     def __array__(
         self, dtype: object = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """Return the elements as a NumPy array; shared unless `copy` is True."""
+        """Return the elements as a NumPy array; shared unless `copy` is True.
+
+        Another `dtype` is the caller's cast: NumPy's, as `astype` of an array casts.
+        """
         call = describe("__array__", self)
         if self.device is not cpu:
             problem = f"NumPy reads the host, the elements are on {self.device}"
             raise DeviceError(problem, "Move them with to(cpu)", call)
         own = self.buffer.dtype
         wanted = own if dtype is None else _numpy_dtype(dtype, call)
-        # NumPy would lose digits silently.
-        if not np.can_cast(own, wanted, "safe"):
-            problem = f"NumPy requested {wanted}, the elements are {self.dtype}"
-            raise CastError(problem, f"Use astype(x, {wanted}) first", call)
         if copy is not None and not isinstance(copy, (bool, np.bool_)):
             problem = f"copy is a {type(copy).__name__}"
             raise OptionError(problem, "Use None, True or False", call)

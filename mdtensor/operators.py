@@ -7,7 +7,7 @@ NumPy arrays and scalars become tensors of their own element type, on either sid
 operator and in NumPy's ufuncs, so that a tensor never becomes an array by accident.
 For operands of other classes, Python's protocol decides: if the reflected method of
 the right operand is missing or returns NotImplemented, the error is ours. Equality with
-such operands is identity.
+such operands is identity, unless they are arrays of another library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor import ufuncs
 from mdtensor.dispatch.call import NUMPY
+from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import (
     DispatchError,
     GridError,
@@ -27,46 +29,13 @@ from mdtensor.errors import (
     PromotionError,
     ShapeError,
     describe,
+    shown,
     type_and_shape,
 )
-from mdtensor.generics import arithmetic, comparison, indexing, math
+from mdtensor.foreign import is_array_like
+from mdtensor.generics import arithmetic, comparison, indexing
 from mdtensor.generics.matmul import matmul
 
-#: NumPy's ufuncs under our names, where those differ.
-_RENAMED = {
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "negative": "neg",
-    "absolute": "abs",
-    "power": "pow",
-    "conjugate": "conj",
-    "rint": "round",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "arctan2": "atan2",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-}
-#: Ufuncs whose `reduce` has a counterpart here: `numpy.add.reduce` is `sum`.
-_REDUCED = {
-    "add": "sum",
-    "multiply": "prod",
-    "maximum": "max",
-    "minimum": "min",
-    "logical_and": "all",
-    "logical_or": "any",
-}
-#: The modules that declare the counterparts of ufuncs.
-_FAMILIES = (
-    *(arithmetic, comparison, math, math),
-    *(comparison, arithmetic, arithmetic, math),
-)
 #: The method of the right operand that Python calls if the left one cannot compute.
 _REFLECTED = {
     "add": "__radd__",
@@ -86,7 +55,10 @@ _REFLECTED = {
     "less_equal": "__ge__",
     "greater": "__lt__",
     "greater_equal": "__le__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
 }
+_EQUALITY = frozenset({"equal", "not_equal"})
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -149,6 +121,12 @@ class Operators:
 
     def __imod__(self, other: object) -> Any:
         return _in_place(arithmetic.remainder, self, other)
+
+    def __divmod__(self, other: object) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: object) -> tuple[Any, Any]:
+        return other // self, other % self  # type: ignore[operator]
 
     def __pow__(self, other: object) -> Any:
         return _binary(arithmetic.pow, self, other)
@@ -222,6 +200,14 @@ class Operators:
     def __abs__(self) -> Any:
         return arithmetic.abs(self)
 
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """Return whole numbers, halves to even; the tensor's type stays."""
+        if ndigits is not None and ndigits != 0:
+            problem = f"ndigits is {shown(ndigits)}, and tensors round to whole numbers"
+            fix = "Use round(x * 10**ndigits) / 10**ndigits"
+            raise OptionError(problem, fix, describe("round", self))
+        return arithmetic.round(self)
+
     def __invert__(self) -> Any:
         return comparison.bitwise_invert(self)
 
@@ -247,30 +233,7 @@ class Operators:
         self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any
     ) -> Any:
         """Run our operation for NumPy's `ufunc(...)` with a tensor as an operand."""
-        name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
-        is_product = ufunc is np.matmul
-        operation = matmul if is_product else _counterpart(name)
-        # Options such as `where=` and `casting=` do not have a counterpart here.
-        if how == "__call__" and not options and hasattr(operation, "select"):
-            return operation(*operands)
-        method = "" if how == "__call__" else f".{how}"
-        ours = _REDUCED.get(ufunc.__name__) if how == "reduce" else None
-        name = f"numpy.{ufunc.__name__}{method}{_out_in_words(options)}"
-        raise DispatchError(
-            f"{name} has no counterpart here",
-            f"Use mdtensor.{ours}(x), or numpy.asarray(x) to leave mdtensor"
-            if ours
-            else "Use numpy.asarray(x) to leave mdtensor",
-            f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
-        )
-
-
-def _out_in_words(options: dict[str, Any]) -> str:
-    return f" with {', '.join(sorted(options))}" if "out" in options else ""
-
-
-def _counterpart(name: str) -> Any:
-    return next((vars(f)[name] for f in _FAMILIES if name in vars(f)), None)
+        return ufuncs.run(ufunc, how, operands, options)
 
 
 def _is_ours(value: object) -> bool:
@@ -288,8 +251,9 @@ def _binary(operation: object, x1: object, x2: object) -> Any | NotImplementedTy
     is_list = list in types or tuple in types
     if is_list or any(m.accepts(types) for m in operation.operation.methods):
         return operation(x1, x2)
-    name = _REFLECTED.get(operation.__name__)
-    if name is None:
+    name = _REFLECTED[operation.__name__]
+    # Equality with anything else is identity, but an array has elements to compare.
+    if operation.__name__ in _EQUALITY and not is_array_like(x2):
         return NotImplemented
     result = _call_reflected(x2, name, x1) if _is_ours(x1) else NotImplemented
     # Python's TypeError would name only the types; the operation's error names a fix.
@@ -318,21 +282,41 @@ def _in_place(operation: object, x1: object, x2: object) -> Any | NotImplemented
     # Another package's class, or NotImplemented, which Python handles.
     if not isinstance(result, Operators):
         return result
-    name, wanted = operation.__name__, type_and_shape(x1)
+    return write_into(x1, result, operation.__name__, (x1, x2))
+
+
+def write_into(target: Any, result: Any, name: str, operands: tuple[Any, ...]) -> Any:
+    """Write the result of a call into the buffer of `target`, and return `target`.
+
+    Args:
+        target: a tensor of the type, shape and grid of the result.
+        result: a tensor.
+        name, operands: the call, for errors.
+
+    Raises:
+        PromotionError, ShapeError, GridError: the result has another type, shape or
+            grid than the target.
+        WriteError: the buffer is read-only.
+    """
+    wanted = type_and_shape(target)
     # Type before shape, as in the errors of operations: a cast may change both.
-    if type(result) is not type(x1):
+    if type(result) is not type(target):
         kind, problem = PromotionError, f"the result is {type_and_shape(result)}"
-    elif result.shape != x1.shape:
+    elif result.shape != target.shape:
         kind, problem = ShapeError, f"the result is {type_and_shape(result)}"
-    elif _grid(result) != _grid(x1):
+    elif _grid(result) != _grid(target):
         kind, problem = GridError, f"the result is on ({_grid(result).describe()})"
     else:
-        return indexing.setitem(x1, ..., result)
+        return indexing.setitem(target, ..., result)
     raise kind(
         f"{problem}, which {wanted} cannot take in place",
         f"Use x = {name}(x, ...) for a new tensor",
-        describe(name, x1, x2),
+        describe(name, *operands),
     )
+
+
+# Operations with `out=` are below this module, and write through the class.
+Operation.write = staticmethod(write_into)
 
 
 def _grid(x: object) -> Any:

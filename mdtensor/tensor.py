@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.coercion import host_array, require_unmasked
+from mdtensor.coercion import host_array
 from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dispatch.classes import keep
 from mdtensor.dispatch.operation import Operation
@@ -30,10 +30,12 @@ from mdtensor.errors import (
     RegistrationError,
     ShapeError,
     StorageError,
+    TransposeError,
     describe,
     shown,
     type_and_shape,
 )
+from mdtensor.foreign import require_operand, require_plain
 from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
@@ -230,7 +232,7 @@ class Tensor(Interchange, Operators):
     def T(self) -> Self:
         """Return the transpose of a matrix."""
         if self.ndim != 2:
-            raise ShapeError(
+            raise TransposeError(
                 "the transpose is for 2 dimensions",
                 "Use permute_dims",
                 f"T({type_and_shape(self)})",
@@ -240,6 +242,12 @@ class Tensor(Interchange, Operators):
     @property
     def mT(self) -> Self:
         """Return the transpose of each matrix in a stack."""
+        if self.ndim < 2:
+            raise TransposeError(
+                f"a matrix has at least 2 axes, this has {self.ndim}",
+                "Give the shape [..., m, n]",
+                f"mT({type_and_shape(self)})",
+            )
         return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
     def transpose(self, *order: Any, axes: Any = None) -> Self:
@@ -402,7 +410,7 @@ def from_numpy(array: Any) -> Tensor:
 
     Raises:
         OptionError: there is no element type for the array's dtype.
-        CastError: the array is a masked array with masked elements.
+        CastError: elements of the array are masked, or have a unit.
 
     Example:
         >>> from_numpy(np.float32(1.0))
@@ -410,7 +418,7 @@ def from_numpy(array: Any) -> Tensor:
     """
     # Most arrays are not of a subclass, and then nothing is called.
     if type(array) is not np.ndarray:
-        require_unmasked(array)
+        require_plain(array)
     try:
         found = np.asarray(array)
     except (TypeError, ValueError) as error:
@@ -420,11 +428,21 @@ def from_numpy(array: Any) -> Tensor:
     return leaf(dtype).wrap(np.asarray(found, dtype.storage))
 
 
-Operation.from_numpy = staticmethod(from_numpy)
+def _operand(array: Any) -> Tensor:
+    """Return the tensor of an array that is an operand; its class must not compute."""
+    require_operand(array)
+    return from_numpy(array)
+
+
+Operation.from_numpy = staticmethod(_operand)
 
 
 def _unknown(x: Tensor, name: str) -> Any:
     """Raise the error of a missing attribute; the `__getattr__` of tensors."""
+    declared = vars(Tensor).get(name)
+    if isinstance(declared, property) and declared.fget:
+        # Python comes here after an AttributeError of the property, and drops it.
+        return declared.fget(x)
     fix = "" if name.startswith("_") else _advice(name, len(_package()))
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import dtypes
+from mdtensor import dtypes, quant
 from mdtensor.errors import OptionError, RegistrationError
 
 PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
@@ -64,11 +64,37 @@ def test_one_of_each(dtype: md.DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", PLAIN, ids=str)
-def test_equals_itself_only(dtype: md.DType) -> None:
-    strangers = (dtype.name, dtype.storage, dtype.storage.type, *PLAIN)
+def test_equals_itself_and_numpys_dtype(dtype: md.DType) -> None:
+    strangers = (dtype.name, dtype.storage.type, *PLAIN)
     assert [other for other in strangers if other == dtype] == [dtype]
-    assert dtype.storage != dtype
+    numpys = {other.storage for other in PLAIN if other.storage == dtype}
+    assert numpys == {other.storage for other in PLAIN if dtype == other.storage}
+    assert numpys == {dtype.storage}
     assert {dtype: 1}[md.dtype(dtype.storage)] == 1
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_numpy_reads_element_types(dtype: md.DType) -> None:
+    assert np.dtype(dtype) == np.zeros(2, dtype).dtype == dtype.storage
+    assert np.arange(2).astype(dtype).dtype == dtype.storage
+    kinds = {"signed integer": np.signedinteger, "unsigned integer": np.unsignedinteger}
+    kinds |= {"bool": np.bool_, "complex floating": np.complexfloating}
+    if dtype is not md.bfloat16:  # NumPy has no class of it below `floating`
+        assert np.issubdtype(dtype, kinds.get(dtype.kind, np.floating))
+    assert md.zeros(2, dtype=np.dtype(dtype)).dtype is dtype
+
+
+def test_numpy_reads_element_types_before_its_protocol() -> None:
+    # NumPy 2.2 and 2.3 do not know `__numpy_dtype__`, they read `dtype`.
+    assert md.float32.dtype == md.float32.__numpy_dtype__ == np.float32
+
+
+def test_numpy_has_no_dtype_for_codes() -> None:
+    for dtype in (quant.qint8, quant.quint4, quant.qfloat8_e4m3):
+        with pytest.raises(OptionError, match=f"the elements of {dtype}. Use {dtype}."):
+            np.dtype(dtype)
+        assert not hasattr(dtype, "dtype")
+        assert dtype != dtype.storage
 
 
 def test_unknown_names() -> None:

@@ -35,6 +35,7 @@ BUILTIN = {
     "GridError": ValueError,
     "ModelError": ValueError,
     "StorageError": ValueError,
+    "TransposeError": AttributeError,
     "DataError": ValueError,
     "WriteError": ValueError,
 }
@@ -215,8 +216,8 @@ FILTERS = md.ones((2, 2, 1, 1))
         (
             lambda: md.arange("a"),
             (
-                "arange(int, str, int): a bound is not a finite number. "
-                "Give numbers that float64 holds."
+                "arange(int, str, int): a bound is a str. "
+                "Give a number, or a 0-d tensor."
             ),
         ),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor import quant
 from mdtensor.errors import (
     DispatchError,
     OptionError,
@@ -110,9 +111,31 @@ def test_matrices_of_a_stack_are_transposed() -> None:
     assert x.mT.tolist() == [[[1, 4], [2, 5], [3, 6]]]
     assert np.shares_memory(x.mT.buffer, x.buffer)
     assert text(ShapeError, lambda: x[0, 0].mT) == (
-        "matrix_transpose(Int64Tensor[3]): a matrix has at least 2 axes, this has 1. "
+        "mT(Int64Tensor[3]): a matrix has at least 2 axes, this has 1. "
         "Give the shape [..., m, n]."
     )
+
+
+@pytest.mark.parametrize("kind", [*md.leaves()[:15], quant.QInt8Tensor], ids=repr)
+@pytest.mark.parametrize("ndim", range(4))
+def test_hasattr_answers_for_every_attribute(kind: type[md.Tensor], ndim: int) -> None:
+    x: Any = md.ones((1,) * ndim)
+    if kind is quant.QInt8Tensor:
+        x = quant.quantize(x, quant.QParams(0.5))
+    else:
+        x = md.astype(x, kind.dtype)
+    for name in dir(type(x)):
+        exists = {"T": ndim == 2, "mT": ndim >= 2}.get(name, True)
+        assert hasattr(x, name) is exists
+
+
+def test_a_missing_transpose_is_a_missing_attribute() -> None:
+    x = md.asarray([1.0])
+    assert (hasattr(x, "T"), getattr(x, "mT", None)) == (False, None)
+    with pytest.raises(md.TransposeError, match=r"^T\(Float32Tensor\[1\]\): the tran"):
+        getattr(x, "T")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"^mT\(Float32Tensor\[1\]\): a matrix"):
+        getattr(x, "mT")  # noqa: B009
 
 
 def test_not_hashable() -> None:

@@ -102,6 +102,12 @@ def nearest(x: Array, dtype: DType) -> Array:
     return cast(_avoid_ties(x, dtype) if _is_foreign(dtype) and is_wide else x, dtype)
 
 
+@quiet
+def whole(x: Array) -> Array:
+    """Return floats rounded to the nearest integers, halves to even; integers as is."""
+    return np.asarray(np.rint(x)) if is_floating(x.dtype) else x
+
+
 def element(value: Any, dtype: DType) -> Array:
     """Convert a Python number that `dtype` holds to a 0-d array; rounded once."""
     if _is_foreign(dtype):  # ml_dtypes rejects integers from 2**63 on

@@ -201,8 +201,18 @@ def target(out: object, rounding: object) -> Any:
             f"rounding={shown(rounding)} needs a grid to round to",
             "Pass out= as well, or omit rounding=",
         )
+    if is_tensor(out):
+        raise OptionError(
+            f"rounding={shown(rounding)} rounds to a grid, and out is a tensor",
+            "Pass a grid, or omit rounding=",
+        )
     rounded = getattr(out, "rounded", None)
     return out if rounded is None else rounded(rounding)
+
+
+def is_tensor(value: object) -> bool:
+    """Return whether `value` is a tensor, whose class is above this module."""
+    return hasattr(type(value), "with_dtype")
 
 
 def _takes_names(operation: Any) -> bool:

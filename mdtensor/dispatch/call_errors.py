@@ -35,6 +35,7 @@ from mdtensor.errors import (
     describe,
     grids,
 )
+from mdtensor.foreign import number_attribute
 
 #: The number of methods, and of argument types, that an error shows.
 SHOWN = 3
@@ -109,7 +110,7 @@ def no_rounding_error(arguments: Iterable[Any]) -> OptionError:
     return OptionError(
         "out= and rounding= set the grid of a quantized result, and this method does "
         f"not return one{grids(arguments)}",
-        "Omit them, or quantize the arguments first",
+        "Omit them, quantize the arguments first, or pass the tensor to write into",
     )
 
 
@@ -221,11 +222,19 @@ def _remedy(given: type | None, name: str) -> str:
         return "Use astype(x, dtype) for another element type"
     if given.__module__.startswith("numpy") or given in _VALUES:
         return f"Use asarray({x}) to make it a tensor"
+    if hasattr(given, "__array__") and not hasattr(given, "with_dtype"):
+        return _remedy_of_array(given, x)
     if hasattr(given, "__dlpack__") and not hasattr(given, "with_dtype"):
         return f"Use from_dlpack({x}) to make it a tensor"
     if issubclass(given, Number):
         return f"Use float({x})"
     return _cut(str(getattr(given, "remedy", "")))
+
+
+def _remedy_of_array(given: type, x: str) -> str:
+    """Return the advice for an array of another library."""
+    numbers = number_attribute(given)
+    return f"Use asarray({x}{numbers and '.'}{numbers}) to make it a tensor"
 
 
 def _casts(

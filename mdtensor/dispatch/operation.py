@@ -31,7 +31,13 @@ from warnings import warn
 
 from mdtensor.dispatch import call_errors
 from mdtensor.dispatch.annotations import settle
-from mdtensor.dispatch.call import callable_of, converter, need_tensors, target
+from mdtensor.dispatch.call import (
+    callable_of,
+    converter,
+    is_tensor,
+    need_tensors,
+    target,
+)
 from mdtensor.dispatch.call_errors import refuse
 from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.classes import WeakMethods, fits, lives_on
@@ -80,6 +86,8 @@ class Operation(Described):
     observe: ClassVar[Callable[..., Implementation] | None] = None
     #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which imports us.
     from_numpy: ClassVar[Callable[[Any], Any]]
+    #: Writes the result of a call into a tensor; set by `operators`, which imports us.
+    write: ClassVar[Callable[[Any, Any, str, tuple[Any, ...]], Any]]
 
     def __init__(
         self,
@@ -342,14 +350,27 @@ class Operation(Described):
             if need_tensors(self, types):
                 return converter(self, Operation.from_numpy)
             selection = self._select(types)
-            if not selection.method.rounds:
-                return partial(call_errors.refuse_out, self)
-            found = selection.method.implementation
+            if selection.method.rounds:
+                found = selection.method.implementation
+            else:
+                found = self._writing(selection.function)
             if Operation.observe is not None:
                 return Operation.observe(selection, found)
             if self._is_settled(types):
                 self._enter(self.rounded, types, found)
         return found
+
+    def _writing(self, function: Implementation) -> Implementation:
+        """Return `function`, whose result goes into the tensor `out=`."""
+
+        def call(*arguments: Any, out: Any, **options: Any) -> Any:
+            if not is_tensor(out):
+                call_errors.refuse_out(self, *arguments)
+            return Operation.write(
+                out, function(*arguments, **options), self.name, arguments
+            )
+
+        return call
 
 
 def generic(

@@ -61,6 +61,7 @@ def astype(
             `check`: fractions are rounded, to integers toward zero, to floats once, to
             nearest even. A value outside the range raises, and so does a NaN that is
             cast to an integer.
+            `round`: like `check`, but to integers it rounds to nearest, halves to even.
             `saturate`: like `check`, but a value outside the range becomes the nearest
             bound, and a NaN that is cast to an integer becomes 0. Between floats,
             infinities and NaN stay as they are.
@@ -70,8 +71,8 @@ def astype(
 
     True becomes 1. Every non-zero number becomes True, NaN included; `exact` demands 0
     or 1. Real and imaginary parts are cast separately. Complex to real raises for an
-    imaginary part other than 0 under `exact` and `check`, and always under `saturate`
-    and `wrap`.
+    imaginary part other than 0 under `exact`, `check` and `round`, and always under
+    `saturate` and `wrap`.
 
     Returns:
         A tensor with the type `dtype` and the shape of `x`; a copy unless `copy` is
@@ -87,6 +88,8 @@ def astype(
         >>> x = md.asarray([1.5, 300.0])
         >>> md.astype(x, md.uint8, casting="saturate").tolist()
         [1, 255]
+        >>> md.astype(md.asarray([2.6, -0.4]), md.uint8, casting="round").tolist()
+        [3, 0]
         >>> md.astype(x, md.uint8)
         Traceback (most recent call last):
         mdtensor.errors.CastError: ...

@@ -16,6 +16,7 @@ from mdtensor.dispatch.operation import generic
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.promotion import fit_scalar, is_weak
 from mdtensor.spec.options import DTypeName
+from mdtensor.spec.shapes import is_size
 from mdtensor.spec.spec import TensorSpec
 
 # Shape rules of operations that make tensors like others.
@@ -68,9 +69,9 @@ def infer_triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
 
 def check_diagonal(k: object) -> None:
     """Raise unless `k` is an integer; it may lie outside of the matrix."""
-    # Not `is_size`: a diagonal of any distance is fine, it only leaves everything or
-    # nothing.
-    if not isinstance(k, Integral) or isinstance(k, bool):
+    # A diagonal of any distance is fine, it only leaves everything or nothing.
+    is_integer = isinstance(k, Integral) and not isinstance(k, bool)
+    if not (is_integer or is_size(k)):
         raise OptionError(f"k is {shown(k)}", "Use an integer")
 
 

@@ -198,7 +198,7 @@ def _full(size: int) -> int:
 
 
 def _with_size(x: TensorSpec, axis: int, size: int) -> TensorSpec:
-    return _with_sizes(x, (size,), (axis % x.ndim,))
+    return _with_sizes(x, (size,), (int(axis) % x.ndim,))
 
 
 def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:

@@ -104,7 +104,8 @@ def infer_diagonal(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     if DYNAMIC in (m, n):
         return x.with_shape((*stack, DYNAMIC))
     # A diagonal outside of the matrix is empty, not an error.
-    return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
+    at = int(offset)
+    return x.with_shape((*stack, max(0, min(m, n, m + at, n - at))))
 
 
 def infer_trace(

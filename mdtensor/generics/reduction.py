@@ -444,7 +444,7 @@ def infer_diff(
     dtype = result_type(*(part.dtype for part in parts))
     # Each of the n differences takes one element; none are left once n reaches the
     # size.
-    return x.with_dtype(dtype).with_shape(_change_size(shape, at, -n))
+    return x.with_dtype(dtype).with_shape(_change_size(shape, at, -int(n)))
 
 
 def _check_tensor(given: Any, name: str) -> None:

@@ -52,7 +52,7 @@ def infer_interpolate(
     if size is not None:
         return x.with_shape((*x.shape[:2], *pair(size, "size", 1)))
     pairs = zip(x.shape[2:], scales(scale_factor), strict=True)
-    new = [DYNAMIC if n == DYNAMIC else floor(n * scale) for n, scale in pairs]
+    new = [DYNAMIC if n == DYNAMIC else _scaled(n, scale) for n, scale in pairs]
     if 0 in new or max(new) >= 2**31:
         raise ShapeError(
             f"the new size would be {new[0]} by {new[1]}",
@@ -61,11 +61,21 @@ def infer_interpolate(
     return x.with_shape((*x.shape[:2], *new))
 
 
+def _scaled(size: int, scale: Fraction) -> int:
+    """Return floor(size · scale), with the product of float64 that PyTorch computes.
+
+    The float 0.3 is a little below 3/10, and 10 · 0.3 is 3 all the same.
+    """
+    return floor(min(size * float(scale), 2.0**62))
+
+
 def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
     """Return height and width of `scale_factor`, exactly."""
     given: tuple[object, ...] = (scale_factor,) * 2
-    # A text is iterable as well, but the error must name it whole.
-    if isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str):
+    # A text is iterable as well, but the error must name it whole; a 0-d tensor claims
+    # to be.
+    is_one = isinstance(scale_factor, str) or getattr(scale_factor, "shape", None) == ()
+    if isinstance(scale_factor, Iterable) and not is_one:
         given = tuple(scale_factor)
     found = [number(value, "scale_factor") for value in given]
     if len(found) != 2 or not all(value > 0 and isfinite(value) for value in found):
@@ -133,7 +143,7 @@ def interpolate(
         x: [n, c, h, w], floating.
         size: the new size, one integer or (height, width); or None.
         scale_factor: instead of `size`, one number above 0 or (height, width); the new
-            size is floor(h · scale_factor).
+            size is floor(h · scale_factor), computed in float64.
         mode: "nearest", "nearest-exact" (the nearest, where "nearest" is the one
             before), "bilinear" or "bicubic" (with -0.75, and no clipping).
         align_corners: True or False for "bilinear" and "bicubic"; None is False.

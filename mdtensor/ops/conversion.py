@@ -7,7 +7,7 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor import dtypes, interop
-from mdtensor.coercion import require_unmasked, typed_array
+from mdtensor.coercion import typed_array
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
@@ -21,6 +21,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
+from mdtensor.foreign import read_array, require_plain
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
@@ -30,6 +31,7 @@ from mdtensor.tensor import Tensor, element, from_numpy, leaf
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
     "exact": (kernel.inexact, kernel.nearest),
     "check": (kernel.outside, kernel.nearest),
+    "round": (kernel.outside, kernel.nearest),
     "saturate": (None, kernel.saturating),
     "wrap": (None, kernel.wrapping),
 }
@@ -73,6 +75,8 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
         if dtype.storage.kind == "b" and casting != "exact":
             return kernel.nearest(values, storage)
         values = _real(x, dtype, casting)
+    if casting == "round" and dtype.is_integer:
+        values = kernel.whole(values)
     refuse, convert = POLICIES[casting]
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
@@ -89,7 +93,10 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
 
 def _cast_error(casting: str, dtype: DType) -> tuple[str, str]:
     if casting == "exact":
-        return f"are not exactly {dtype}", 'Use casting="check" to round them'
+        fix = 'Use casting="round" to round them'
+        if dtype.is_integer:
+            fix += ', or casting="check" to cut fractions off'
+        return f"are not exactly {dtype}", fix
     return (
         f"outside; {dtype} represents {dtype.minimum} to {dtype.maximum}",
         'Use casting="saturate" or "wrap", or a wider type',
@@ -154,8 +161,8 @@ def asarray(
             False never copies.
 
     Raises:
-        CastError: a value does not fit `dtype`; nothing is rounded silently except
-            Python floats to the nearest element.
+        CastError: a value does not fit `dtype`, an array has masked elements or a unit;
+            nothing is rounded silently except Python floats to the nearest element.
         ShapeError: a sequence is ragged.
         PromotionError: the types in a sequence do not have a common type.
         OptionError: `copy` is False, but the memory cannot be shared.
@@ -204,10 +211,11 @@ def _share(obj: Any) -> Tensor | None:
     if isinstance(obj, (np.ndarray, np.generic)):
         # Element types are in native byte order, so another order must be converted.
         return from_numpy(obj) if obj.dtype.isnative else None
+    require_plain(obj)
     if hasattr(obj, "__dlpack__"):
         return _import_dlpack(obj)
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
-        return _share(np.asarray(obj))
+        return _share(read_array(obj))
     try:
         # Other objects may still have a buffer, such as bytes and array.array.
         return from_numpy(memoryview(obj))
@@ -252,7 +260,7 @@ def _import_dlpack(x: object) -> Tensor:
         raise ProtocolError(
             f"expected an array, got the class {x.__name__}", "Pass an instance", call
         )
-    checked("from_dlpack", (x,), lambda: require_unmasked(x))
+    checked("from_dlpack", (x,), lambda: require_plain(x))
     kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
     if kind != HOST:
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"

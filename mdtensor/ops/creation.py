@@ -252,8 +252,8 @@ def arange(
     """Return the numbers start + i · step, for all i from 0, that are before `stop`.
 
     Args:
-        start, stop, step: numbers or 0-d tensors; a single one is `stop`, with `start`
-            0.
+        start, stop, step: numbers or 0-d tensors; a single one is `stop`, with
+            `start` 0.
         dtype: element type; by default int64 for integers, else float32. Integers are
             exact over the whole range of `dtype`; floats are computed in float64 and
             rounded. The number of elements is always exact.
@@ -271,9 +271,10 @@ def arange(
 
     Source: array API 2024.12, `arange`.
     """
+    start, stop, step = map(_scalar, (start, stop, step))
     given = (0, start) if stop is None else (start, stop)
     call = describe("arange", *given, step)
-    first, last, width = (_real(_scalar(value), call) for value in (*given, step))
+    first, last, width = (_real(value, call) for value in (*given, step))
     if width == 0:
         raise OptionError("step is 0", "Use another step", call)
     is_whole = all(isinstance(value, int) for value in (first, last, width))
@@ -324,8 +325,8 @@ def linspace(
 
     Source: array API 2024.12, `linspace`.
     """
-    call = describe("linspace", start, stop, num)
     start, stop = _scalar(start), _scalar(stop)
+    call = describe("linspace", start, stop, num)
     first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
         raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
@@ -362,10 +363,11 @@ def _whole_between(
     return make_on(made, dtype, device, "linspace", start, stop, num)
 
 
-def _scalar(value: Any) -> Any:
-    """Return the number in a 0-d tensor or array; other values unchanged."""
-    is_scalar = hasattr(value, "item") and getattr(value, "shape", None) == ()
-    return value.item() if is_scalar else value
+def _scalar(value: object) -> object:
+    """Return a 0-d tensor or array as its Python number, and all else unchanged."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.shape == ():
+        return value.item()
+    return value
 
 
 def _real(value: object, call: str) -> Any:
@@ -388,6 +390,9 @@ def _float(value: object, call: str) -> float:
         found = float(value) if isinstance(value, Real) else nan
     except OverflowError:
         found = nan
+    if not isinstance(value, Real):
+        fix = "Give a number, or a 0-d tensor"
+        raise OptionError(f"a bound is a {type(value).__name__}", fix, call)
     if not isfinite(found):
         fix = "Give numbers that float64 holds"
         raise OptionError("a bound is not a finite number", fix, call)

@@ -1,6 +1,7 @@
 """Methods of Fourier transforms for dense tensors on the host, and frequencies."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mdtensor import dtypes
@@ -24,10 +25,10 @@ from mdtensor.generics.fft import (
     rfftn,
 )
 from mdtensor.kernels.numpy import fft as kernel
-from mdtensor.ops.operands import Dense, deduced
+from mdtensor.ops.operands import Dense, allocate, deduced
 from mdtensor.promotion import DEFAULT_FLOAT
 from mdtensor.spec.options import number
-from mdtensor.spec.shapes import normalize_axes
+from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor, leaf
 from mdtensor.types import ComplexTensor, FloatingTensor
 
@@ -86,7 +87,9 @@ def _along_axis(
     operation: Callable[..., Any], x: Tensor, n: int | None, axis: int, norm: str
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, n=n, axis=axis, norm=norm).type
-    return result.wrap(kernel.along_axis(operation.__name__, x.buffer, n, axis, norm))
+    # NumPy would not take 0-d tensors.
+    size, at = n if n is None else int(n), normalize_axis(axis, x.ndim)
+    return result.wrap(kernel.along_axis(operation.__name__, x.buffer, size, at, norm))
 
 
 def _along_axes(
@@ -183,5 +186,6 @@ def _frequencies(
 
     result = checked(name, (n,), check)
     # Kernels run on the host; a device gets the finished result.
-    found = result.wrap(frequencies(n, d, result.dtype.storage))
+    made = partial(frequencies, int(n), d, result.dtype.storage)  # type: ignore[call-overload]
+    found = result.wrap(allocate(made, name, n))
     return found if device is None else to(found, device)

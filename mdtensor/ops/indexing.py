@@ -8,6 +8,7 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
+from mdtensor.foreign import is_array_like, read_array
 from mdtensor.generics.indexing import (
     check_value,
     getitem,
@@ -136,9 +137,18 @@ def take_along_axis(x: Dense, indices: IntegerTensor, /, *, axis: int) -> Tensor
 def _indices(name: str, x: Tensor, key: object) -> tuple[Any, ...]:
     """Return the indices of a key, with NumPy's arrays converted to tensors."""
     keys = key if isinstance(key, tuple) else (key,)
-    indices = tuple(from_numpy(k) if _is_index_array(k) else k for k in keys)
+    indices = tuple(_index(k) for k in keys)
     on_host(name, x, *indices)
     return indices
+
+
+def _index(index: object) -> Any:
+    """Return an index with arrays, also of other libraries, as tensors."""
+    if isinstance(index, Tensor) or not is_array_like(index):
+        return index
+    given = index if _is_numpy(index) else read_array(index)
+    # Any other array is an error, which names the class that the caller passed.
+    return from_numpy(given) if _is_index_array(given) else index
 
 
 def _is_index_array(index: object) -> bool:

@@ -43,14 +43,21 @@ def matrix_transpose(x: Dense, /) -> Tensor:
 @method(diagonal)
 def diagonal(x: Dense, /, *, offset: int) -> Tensor:
     deduced(diagonal, x, offset=offset)
-    return x.wrap(x.buffer.diagonal(offset, -2, -1))
+    return x.wrap(x.buffer.diagonal(_diagonal_at(offset, x), -2, -1))
+
+
+def _diagonal_at(offset: object, x: Tensor) -> int:
+    """Return the offset for NumPy, which takes 32 bits; an empty diagonal stays so."""
+    rows, columns = x.shape[-2:]
+    return max(-rows, min(int(offset), columns))  # type: ignore[call-overload]
 
 
 @method(trace)
 def trace(x: NumericTensor, /, *, offset: int, dtype: object) -> Tensor:
     result: type[Tensor] = deduced(trace, x, offset=offset, dtype=dtype).type
     # Cast first, so that trace equals the sum of the diagonal.
-    numbers = cast_first(x, result.dtype).diagonal(offset, -2, -1)
+    at = _diagonal_at(offset, x)
+    numbers = cast_first(x, result.dtype).diagonal(at, -2, -1)
     axes, storage = (numbers.ndim - 1,), result.dtype.storage
     return result.wrap(reduction.sum_(numbers, axes, False, storage))
 

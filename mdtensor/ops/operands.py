@@ -126,10 +126,11 @@ def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
     """
     try:
         given = (*arguments, *options.values())
-        key = operation, current(), *options, *map(type, given), *map(_cache_key, given)
+        values = *map(_cache_key, arguments), *map(_option_key, options.values())
+        key = operation, current(), *options, *map(type, given), *values
         found = _INFERENCES.get(key)
     except (TypeError, RecursionError):
-        # A tensor inside a tuple does not have a hash.
+        # An option does not have a hash: a list inside a tuple, a 0-d tensor.
         return _deduce(operation, arguments, options)
     if found is None:
         if len(_INFERENCES) >= CACHE_SIZE:
@@ -176,6 +177,18 @@ def _cache_key(value: object) -> Any:
         return value.buffer.shape
     if isinstance(value, (tuple, list)):
         return *map(type, value), *map(_cache_key, value)
+    return value
+
+
+def _option_key(value: object) -> Any:
+    """Return the key of an option, whose value counts, not only its shape.
+
+    Raises:
+        TypeError: the option is or contains a tensor, which does not have a hash.
+    """
+    if isinstance(value, (tuple, list)):
+        return *map(type, value), *map(_option_key, value)
+    hash(value)
     return value
 
 

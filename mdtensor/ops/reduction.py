@@ -207,4 +207,4 @@ def diff(
     result: type[Tensor] = deduced(diff, x, axis=axis, n=n, **ends).type
     at = normalize_axis(axis, x.ndim)
     buffers = [part.buffer for part in parts]
-    return result.wrap(kernel.diff(buffers, at, n, result.dtype.storage))
+    return result.wrap(kernel.diff(buffers, at, int(n), result.dtype.storage))

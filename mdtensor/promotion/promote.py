@@ -264,7 +264,10 @@ def is_weak(operand: object) -> bool:
 
 
 def _dtype_of(operand: object) -> DType:
-    found = getattr(operand, "dtype", operand)
+    # A `DType` has an attribute `dtype` for NumPy, so it comes first.
+    found = (
+        operand if isinstance(operand, DType) else getattr(operand, "dtype", operand)
+    )
     if isinstance(found, DType):
         return found
     return dtypes.dtype(found if isinstance(found, np.dtype) else operand)

@@ -29,6 +29,9 @@ def number(value: object, name: str, least: float | None = None) -> float:
     """
     bound = "" if least is None else f" of at least {least}"
     problem = f"{name} must be a real number{bound}, but is {shown(value)}"
+    # Tensors of one number, but not of one bool, are numbers as well.
+    if getattr(value, "shape", None) == () and not isinstance(value, np.generic):
+        value = value.item()  # type: ignore[attr-defined]
     # A bool is an int to Python, but `eps=True` is a mistake.
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OptionError(problem, "Give a number, not a text or bool")

@@ -5,6 +5,7 @@ A size of -1 is dynamic: known only when the operation runs; see `dims`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from math import prod
 from numbers import Integral
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
+from mdtensor.errors import BoundsError, MdtensorError, OptionError, ShapeError, shown
 from mdtensor.spec.dims import (
     DYNAMIC as DYNAMIC,
     Dim as Dim,
@@ -28,6 +29,8 @@ Axes = int | tuple[int, ...] | list[int]
 Integers = int | Collection[int]
 #: NumPy's limit.
 MOST_AXES = 64
+#: Beyond every address space; NumPy would compute sizes that wrap around.
+MOST_SIZE = 2**48
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -232,14 +235,29 @@ def _check_sizes(sizes: Sequence[int], least: int, fix: str) -> None:
 
 
 def is_size(value: Any) -> bool:
-    """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
+    """Return whether `value` is an integer that a size, an axis or a count can be.
+
+    It may be a 0-d tensor or array of integers, but not a bool and not a `Dim`.
+    """
     if type(value) is int:
-        return -(2**31) < value < 2**31
+        return -MOST_SIZE < value < MOST_SIZE
     # NumPy integers are sizes too; their ABC check is slow, so it comes last.
     # NumPy counts a time span as an integer, whose `int` raises.
     others = bool, Dim, np.timedelta64
     is_integer = isinstance(value, Integral) and not isinstance(value, others)
-    return is_integer and abs(int(value)) < 2**31
+    is_integer = is_integer or _is_0d_integer(value)
+    return is_integer and abs(int(value)) < MOST_SIZE
+
+
+def _is_0d_integer(value: Any) -> bool:
+    """Return whether `value` is a 0-d tensor or array of integers."""
+    if getattr(value, "shape", None) != ():
+        return False
+    try:
+        operator.index(value)
+    except (TypeError, MdtensorError):
+        return False
+    return True
 
 
 def reshape_shape(old: Shape, shape: object) -> Shape:

@@ -12,6 +12,21 @@ from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import DYNAMIC, Shape, are_like, check_bias, integers, is_size
 
+#: Windows are smaller; kernels compute with positions of 64 bits.
+_MOST = 2**31
+
+
+def _integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
+    """Return the integers of an option of windows, each of 32 bits.
+
+    Raises:
+        OptionError: they are not integers, or too large.
+    """
+    found = integers(value, name, fix, count)
+    if any(abs(n) >= _MOST for n in found):
+        raise OptionError(f"{name} is {shown(value)}", fix)
+    return found
+
 
 def pair(value: object, name: str, least: int) -> tuple[int, int]:
     """Return `value` for height and width.
@@ -20,7 +35,7 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
         OptionError: not one or two integers, or below `least`.
     """
     fix = f"Use one or two integers from {least} on"
-    both = integers(value, name, fix, 2)
+    both = _integers(value, name, fix, 2)
     if len(both) != 2 or min(both) < least:
         raise OptionError(f"{name} is {shown(value)}", fix)
     return both
@@ -29,7 +44,7 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
 def padding4(value: object) -> tuple[int, int, int, int]:
     """Return (top, left, bottom, right) from one, two (h, w) or four integers."""
     fix = "Use one, two or four sizes from 0"
-    sizes = integers(value, "padding", fix, 4)
+    sizes = _integers(value, "padding", fix, 4)
     if len(sizes) == 2:
         sizes *= 2
     if len(sizes) != 4 or min(sizes) < 0:
@@ -203,7 +218,7 @@ def single(value: object, name: str, least: int) -> int:
         OptionError: not one integer, or below `least`.
     """
     fix = f"Use one integer from {least} on"
-    one = integers(value, name, fix)
+    one = _integers(value, name, fix)
     if len(one) != 1 or one[0] < least:
         raise OptionError(f"{name} is {shown(value)}", fix)
     return one[0]
@@ -212,7 +227,7 @@ def single(value: object, name: str, least: int) -> int:
 def padding2(value: object) -> tuple[int, int]:
     """Return (before, after) from one or two integers."""
     fix = "Use one or two sizes from 0"
-    sizes = integers(value, "padding", fix, 2)
+    sizes = _integers(value, "padding", fix, 2)
     if len(sizes) == 1:
         sizes *= 2
     if len(sizes) != 2 or min(sizes) < 0:

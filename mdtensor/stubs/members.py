@@ -58,6 +58,11 @@ _SAMPLES: dict[str, list[tuple[dict[str, str], dict[str, Any]]]] = {
     "rfftfreq": [({}, {"n": 2})],
 }
 NAMES = frozenset(_SAMPLES)
+#: Python's buffers, and the tensors of their elements; some have any element type.
+_BUFFERS = {
+    "bytes | bytearray": type(md.asarray(b"")).__name__,
+    "memoryview[Any] | array[Any]": "Any",
+}
 #: NumPy's element types, by the names in NumPy's own stubs.
 _ARRAYS = ("bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)))
 _ARRAYS += ("float16", "float32", "float64", "complex64", "complex128")
@@ -82,6 +87,9 @@ def overloads(name: str, function: Callable[..., Any]) -> Iterator[str]:
 
 def _arrays(parameters: Any) -> Iterator[str]:
     yield _signature(parameters, {"obj": "_T", "dtype": "None"}, "_T")
+    # To a checker they are sequences of integers; here they are buffers.
+    for buffers, result in _BUFFERS.items():
+        yield _signature(parameters, {"obj": buffers, "dtype": "None"}, result)
     for name in _ARRAYS:
         result = type(md.asarray(np.zeros(1, name))).__name__
         yield _signature(parameters, {"obj": _array(name), "dtype": "None"}, result)

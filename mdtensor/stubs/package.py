@@ -47,6 +47,7 @@ from mdtensor import _calls
 from mdtensor.dtypes import {dtype}
 """
 TYPING = """
+from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, overload
 

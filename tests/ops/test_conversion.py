@@ -305,15 +305,15 @@ def test_errors_say_what_and_where() -> None:
     )
     assert text(CastError, lambda: md.astype(x, md.int64, casting="exact")) == (
         "astype(Float32Tensor[2], int64): 1 of 2 values are not exactly int64. "
-        'Use casting="check" to round them.'
+        'Use casting="round" to round them, or casting="check" to cut fractions off.'
     )
     assert text(OptionError, lambda: md.astype(x, md.uint8, casting="safe")) == (
         "astype(Float32Tensor[2], uint8): casting is 'safe'. "
-        "Use exact, check, saturate, wrap."
+        "Use exact, check, round, saturate, wrap."
     )
     assert text(OptionError, lambda: md.astype(x, md.uint8, casting=["wrap"])) == (
         "astype(Float32Tensor[2], uint8): casting is ['wrap']. "
-        "Use exact, check, saturate, wrap."
+        "Use exact, check, round, saturate, wrap."
     )
     z = md.asarray([1 + 0j, 2j])
     assert text(CastError, lambda: md.astype(z, md.float32)) == (

@@ -1,0 +1,106 @@
+"""Arrays of other libraries, and the parts of them that a tensor cannot hold.
+
+NumPy reads the memory behind a mask, and the numbers before a unit, without a word.
+Every conversion of a foreign array passes one of the checks here, so that a mask or a
+unit is never lost. The checks know attributes, not libraries: nothing is imported.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdtensor.errors import CastError, DispatchError, shown
+
+#: Names of the attribute that holds a unit: astropy and pandas; pint and unyt.
+_UNITS = ("unit", "units")
+#: Names of the attribute that holds the numbers without their unit.
+_NUMBERS = ("value", "magnitude")
+
+
+def require_plain(array: object) -> None:
+    """Check that NumPy drops no mask and no unit when it reads `array`.
+
+    Raises:
+        CastError: elements are masked, or the numbers have a unit.
+    """
+    # Almost every array takes this way out.
+    if type(array) is np.ndarray or isinstance(array, np.generic):
+        return
+    if isinstance(array, np.ndarray) and np.ma.is_masked(array):
+        count = np.count_nonzero(np.ma.getmaskarray(array))
+        problem = f"{count} of {array.size} elements are masked and have no value"
+        raise CastError(problem, "Use a.filled(number)")
+    if _has_unit(array):
+        kind = type(array)
+        raise CastError(
+            f"a {kind.__name__} has a unit, which a tensor does not keep",
+            f"Use the numbers alone, a.{number_attribute(kind) or 'value'}",
+        )
+
+
+def require_operand(array: object) -> None:
+    """Check as `require_plain` does, and that `array` has no arithmetic of its own.
+
+    Raises:
+        CastError: elements are masked, or the numbers have a unit.
+        DispatchError: the class of the array defines what NumPy's functions do.
+    """
+    require_plain(array)
+    if not isinstance(array, np.ndarray):
+        return
+    # A class that computes by itself has more in its arrays than their elements.
+    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        name = type(array).__name__
+        problem = f"{name} has arithmetic of its own, which a tensor would bypass"
+        raise DispatchError(problem, "Use asarray(a) for its elements alone")
+
+
+def number_attribute(kind: type) -> str:
+    """Return the attribute with the numbers of a class with units; empty for others."""
+    if not any(hasattr(kind, name) for name in _UNITS):
+        return ""
+    return next((name for name in _NUMBERS if hasattr(kind, name)), "")
+
+
+def is_array_like(value: object) -> bool:
+    """Return whether NumPy makes an array of `value`, which is not a sequence.
+
+    Example:
+        >>> is_array_like(memoryview(b"ab")), is_array_like([1, 2]), is_array_like(1)
+        (False, False, False)
+    """
+    # A class has the attributes of its instances, but is not an array.
+    return not isinstance(value, type) and hasattr(type(value), "__array__")
+
+
+def read_array(value: object) -> np.ndarray:  # type: ignore[type-arg]
+    """Return the elements of an array of another library as a NumPy array.
+
+    Raises:
+        CastError: elements are masked, have a unit, or NumPy cannot read them.
+    """
+    require_plain(value)
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        problem = f"NumPy cannot read a {type(value).__name__}: {shown(str(error))}"
+        raise CastError(problem, "Give an array of numbers") from error
+
+
+def _has_unit(array: object) -> bool:
+    """Return whether the class of `array` has units, and this array one of them."""
+    for name in _UNITS:
+        # A table has attributes for its columns, so its class counts. An array does
+        # not, and may keep its unit outside of the class.
+        is_known = isinstance(array, np.ndarray) or hasattr(type(array), name)
+        if is_known and _has_value(array, name):
+            return True
+    return False
+
+
+def _has_value(array: object, name: str) -> bool:
+    """Return whether an attribute of `array` exists and is not None."""
+    try:
+        return getattr(array, name, None) is not None
+    except Exception:  # a property may raise anything
+        return False

@@ -1,0 +1,204 @@
+"""Arrays of other libraries: what NumPy would drop from them, as operands and masks.
+
+The classes here have the attributes of the libraries' classes, so that nothing has to
+be installed; tests/interop has the libraries themselves.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import quant
+
+X = md.asarray([1.0, 2.0, 3.0], dtype=md.float64)
+
+
+class Quantity(np.ndarray):
+    """An array with a unit, as astropy's: NumPy's functions are its own."""
+
+    unit: Any = None
+
+    @property
+    def value(self) -> Any:
+        return self.view(np.ndarray)
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.unit = getattr(obj, "unit", "m")
+
+    def __array_ufunc__(
+        self, ufunc: Any, how: str, *inputs: Any, **options: Any
+    ) -> Any:
+        plain = [x.value if isinstance(x, Quantity) else x for x in inputs]
+        return super().__array_ufunc__(ufunc, how, *plain, **options)
+
+
+class Wrapped:
+    """An object with a unit around an array, as pint's."""
+
+    units = "m"
+
+    def __init__(self, magnitude: Any) -> None:
+        self.magnitude = magnitude
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.magnitude, dtype)
+
+
+class Column(np.ndarray):
+    """An array whose unit may be missing, as a column of a table."""
+
+    unit = None
+
+
+class Labelled(np.ndarray):
+    """An array with arithmetic of its own, and without a unit."""
+
+    def __array_ufunc__(
+        self, ufunc: Any, how: str, *inputs: Any, **options: Any
+    ) -> Any:
+        plain = [np.asarray(x) if isinstance(x, Labelled) else x for x in inputs]
+        return super().__array_ufunc__(ufunc, how, *plain, **options)
+
+
+class Lazy:
+    """An array without arithmetic that NumPy can read, as zarr's."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self.shape, self.dtype = self.values.shape, self.values.dtype
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.values, dtype)
+
+
+VALUES = np.array([1.0, 2.0, 3.0])
+QUANTITY = VALUES.view(Quantity)
+MASKED: Any = np.ma.array(VALUES, mask=[False, True, False])  # type: ignore[no-untyped-call]
+ARITHMETIC = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv),
+    *(operator.mod, operator.pow, operator.matmul, divmod),
+]
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge]
+EQUALITY = [operator.eq, operator.ne]
+IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv]
+
+
+@pytest.mark.parametrize("symbol", [*ARITHMETIC, *COMPARISONS, *EQUALITY, *IN_PLACE])
+def test_no_operator_drops_a_unit(symbol: Callable[..., Any]) -> None:
+    x = md.asarray(X, copy=True)
+    for a, b in ((x, QUANTITY), (QUANTITY.copy(), x), (x, QUANTITY[:1].reshape(()))):
+        with pytest.raises(md.CastError, match="Quantity has a unit, which a tensor"):
+            symbol(a, b)
+    assert x.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("symbol", [*ARITHMETIC, *COMPARISONS, *EQUALITY, *IN_PLACE])
+def test_no_operator_drops_a_mask(symbol: Callable[..., Any]) -> None:
+    x = md.asarray(X, copy=True)
+    with pytest.raises(md.CastError, match="1 of 3 elements are masked"):
+        symbol(x, MASKED)
+    # A masked array on the left computes, with its own class and mask.
+    try:
+        found = symbol(MASKED.copy(), X)
+    except md.CastError as error:
+        assert "1 of 3 elements are masked" in str(error)
+    else:
+        for part in found if isinstance(found, tuple) else (found,):
+            assert np.ma.getmaskarray(part).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("array", [QUANTITY, Wrapped(VALUES), Wrapped(3.0), MASKED])
+@pytest.mark.parametrize(
+    "convert",
+    [
+        md.asarray,
+        md.from_numpy,
+        md.Float64Tensor,
+        lambda a: md.asarray([a, a]),
+        lambda a: md.full((2,), a),
+        lambda a: md.asarray(a, dtype=md.float32, copy=True),
+    ],
+)
+def test_no_conversion_drops_a_mask_or_a_unit(array: Any, convert: Any) -> None:
+    with pytest.raises(md.CastError, match=r"has a unit|are masked"):
+        convert(array)
+
+
+def test_no_function_drops_a_unit() -> None:
+    for call in (
+        lambda: md.add(X, QUANTITY),
+        lambda: md.sin(QUANTITY),
+        lambda: md.concat([X, QUANTITY]),
+        lambda: md.where(X > 1, X, QUANTITY),
+        lambda: np.add(X, QUANTITY),
+        lambda: np.cbrt(QUANTITY[0] * 0, out=QUANTITY) and np.fmod(X, QUANTITY),
+        lambda: np.add(X, X, out=QUANTITY.copy()),
+        lambda: X.__setitem__(slice(None), QUANTITY),
+        lambda: md.from_dlpack(QUANTITY),
+        lambda: quant.quantize(QUANTITY, quant.QParams(0.5)),
+    ):
+        with pytest.raises(md.CastError, match=r"a Quantity has .* a.value"):
+            call()
+
+
+def test_advice_names_the_attribute_with_the_numbers() -> None:
+    with pytest.raises(md.CastError, match=r"Use the numbers alone, a.magnitude."):
+        md.asarray(Wrapped(VALUES))
+    with pytest.raises(md.NoMethodError, match=r"Use asarray\(x2.magnitude\)"):
+        md.add(X, Wrapped(VALUES))
+
+
+def test_a_column_without_a_unit_is_an_array() -> None:
+    column = VALUES.view(Column)
+    assert (X + column).tolist() == (column + X).tolist() == [2.0, 4.0, 6.0]
+    column.unit = "kg"
+    with pytest.raises(md.CastError, match="Column has a unit"):
+        X + column
+
+
+def test_an_array_with_its_own_arithmetic_is_no_operand() -> None:
+    labelled = VALUES.view(Labelled)
+    for call in (lambda: X + labelled, lambda: labelled + X, lambda: md.sin(labelled)):
+        with pytest.raises(md.DispatchError, match="has arithmetic of its own"):
+            call()
+    assert md.asarray(labelled).tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize("mask", [[True, False, True], [2, 0], [[0, 1], [1, 2]]])
+def test_arrays_of_others_are_masks_and_indices(mask: Any) -> None:
+    lazy, x = Lazy(mask), md.asarray(X, copy=True)
+    assert x[lazy].tolist() == VALUES[np.asarray(mask)].tolist()
+    assert x[None][:, lazy].tolist() == VALUES[None][:, np.asarray(mask)].tolist()
+    x[lazy] = 0
+    assert np.count_nonzero(np.asarray(x)) < 3
+
+
+def test_other_arrays_are_no_indices() -> None:
+    for index in (Lazy([1.0]), Lazy(["a"]), Lazy([None, True])):
+        with pytest.raises(md.BoundsError, match="cannot index with Lazy"):
+            X[index]
+    hidden = np.ma.array([True, False, True], mask=[0, 1, 0])  # type: ignore[no-untyped-call]
+    with pytest.raises(md.CastError, match="1 of 3 elements are masked"):
+        X[hidden]
+
+
+def test_equality_with_an_array_is_never_one_bool() -> None:
+    lazy = Lazy(VALUES)
+    for symbol in EQUALITY:
+        for a, b in ((lazy, X), (X, lazy)):
+            with pytest.raises(md.NoMethodError, match=r"Use asarray\(x2\) to make it"):
+                symbol(a, b)
+    assert (X == None) is False  # noqa: E711
+
+
+def test_an_array_that_cannot_be_read_is_named() -> None:
+    class Broken:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise TypeError("a table has no array")
+
+    with pytest.raises(md.CastError, match="NumPy cannot read a Broken: 'a table has"):
+        md.asarray(Broken())
