@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint stubs types docs site bench wheel
+.PHONY: help demo test interop lint stubs types docs site bench wheel
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,10 @@ test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilatio
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels \
 		-m "not slow and not compiled" $(SPREAD) $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
+# These libraries are large, and mdtensor needs none of them, so `make test` does not.
+interop: $(VENV)/.interop  ## scikit-learn, pandas, xarray, dask, zarr, units: the slow tests
+	$(BIN)/python -m pytest -m slow tests/interop $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -76,7 +80,7 @@ $(VENV)/.python:
 	@touch $@
 
 # One stamp an extra; pip finds what is already there and adds the rest.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.interop $(VENV)/.docs $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
 	@echo "setup: installing mdtensor[$*] (the first time takes some minutes)"
 	$(PIP) install -e ".[$*]"
 	@touch $@

@@ -8,6 +8,7 @@ promotion rules. `mdtensor stubs --check` tells what has changed since.
 # mypy: disable-error-code="override"
 
 
+from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, overload
 
@@ -172,6 +173,10 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DType[_T], 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeName, device: Device | str | None = None) -> Any: ...
 @overload
 def asarray(obj: _T, /, *, dtype: None = None, device: Any = None, copy: bool | None = None) -> _T: ...
+@overload
+def asarray(obj: bytes | bytearray, /, *, dtype: None = None, device: Any = None, copy: bool | None = None) -> UInt8Tensor: ...
+@overload
+def asarray(obj: memoryview[Any] | array[Any], /, *, dtype: None = None, device: Any = None, copy: bool | None = None) -> Any: ...
 @overload
 def asarray(obj: _BoolArrayT, /, *, dtype: None = None, device: Any = None, copy: bool | None = None) -> BoolTensor: ...
 @overload

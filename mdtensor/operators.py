@@ -371,6 +371,8 @@ def _with_manners(name: str, operation: object) -> Any:
         return _sizes_one_by_one(operation)
     if name == "squeeze":
         return _all_axes_at_once(operation)
+    if name == "astype":
+        return _dtype_by_name(operation)
     if name in _CALLED_BY_NUMPY or name in BY_AXIS:
         return _for_numpy(operation)
     return operation
@@ -443,6 +445,24 @@ def _all_axes_at_once(operation: object) -> Callable[..., Any]:
             axis = (tuple(at for at, size in enumerate(x.shape) if size == 1),)
             options = {}
         return operation(x, *axis, **options)
+
+    return call
+
+
+def _dtype_by_name(operation: object) -> Callable[..., Any]:
+    """Return `astype` that takes NumPy's `dtype=`, and `order=` if it changes nothing.
+
+    zarr calls it so. The result has memory of its own, which no other order describes.
+    """
+
+    @functools.wraps(operation)
+    def call(x: object, /, *dtype: Any, **options: Any) -> Any:
+        _refuse_twice("dtype", x, operation, dtype, options)
+        if "dtype" in options:
+            dtype = (options.pop("dtype"),)
+        if options.get("order") in ("A", "C", "K"):
+            del options["order"]
+        return operation(x, *dtype, **options)
 
     return call
 

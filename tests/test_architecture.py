@@ -131,7 +131,8 @@ BY_KIND = {"float8", "refusals", "scalars", "weight_only"}
 #: Families without a file of their own in quant/ops, and the file that has them.
 WITHIN = {"linalg": "manipulation", "resize": "manipulation"}
 #: Test folders for what is not one folder of the source.
-ACROSS = {"bench", "extension", "requirements", "standard", "support", "typing"}
+ACROSS = {"bench", "extension", "interop", "requirements", "standard", "support"}
+ACROSS |= {"typing"}
 FILE_LINES = 600
 FUNCTION_LINES = 40
 KERNEL_LINES = 60

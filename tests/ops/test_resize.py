@@ -75,9 +75,20 @@ def test_by_size(old: Any, new: Any, mode: str, data: st.DataObject) -> None:
     assert np.allclose(found.buffer.astype(np.float64), want, rtol=room, atol=room)
 
 
+@pytest.mark.parametrize("scale", [0.1, 0.3, 0.7, 1.1, 2.3, 1 / 3])
+def test_sizes_are_those_of_pytorch(scale: float) -> None:
+    # torch.nn.functional.interpolate: math.floor(float(size) * scale)
+    for size in range(10, 61):
+        x = md.zeros((1, 1, size, 10))
+        shape = md.interpolate(x, scale_factor=scale).shape
+        assert shape == (1, 1, floor(float(size) * scale), floor(10.0 * scale))
+    with pytest.raises(md.ShapeError, match="the new size would be"):
+        md.interpolate(md.zeros((1, 1, 10, 10)), scale_factor=1e300)
+
+
 @given(SIZES, st.sampled_from([0.5, 1.7, 2, 0.3, 3.0]), st.sampled_from(MODES))
 def test_by_scale(old: int, scale: float, mode: str) -> None:
-    new = floor(old * Fraction(scale))
+    new = floor(old * float(scale))
     x = md.from_numpy(np.random.default_rng(old).standard_normal((1, 2, old, 3)))
     if new == 0:
         with pytest.raises(MdtensorError, match="the new size would be 0 by 3"):
