@@ -347,3 +347,13 @@ def test_a_metaclass_may_compare() -> None:
 
     x = md.asarray(1.0)
     assert (x < Kind) == (Kind, x)
+
+
+def test_round_gives_whole_numbers_of_the_same_type() -> None:
+    x = md.asarray([0.5, 1.5, -2.5, 2.6])
+    for found in (round(x), round(x, 0), round(x, None)):
+        assert type(found) is md.Float32Tensor
+        assert found.tolist() == [0.0, 2.0, -2.0, 3.0]
+    assert round(md.asarray([1, 2])).tolist() == [1, 2]
+    with pytest.raises(md.OptionError, match=r"ndigits is 2.*Use round\(x \* 10"):
+        round(x, 2)

@@ -36,7 +36,7 @@ from mdtensor.promotion import (
     overflows,
 )
 from mdtensor.spec.options import flag
-from mdtensor.spec.shapes import is_size, shape_sizes
+from mdtensor.spec.shapes import MOST_SIZE, is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
 
@@ -281,6 +281,10 @@ def arange(
     found = element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
     # Fractions, because rounding could add or lose the last element.
     count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
+    if count >= MOST_SIZE:
+        raise ShapeError(
+            f"{count} numbers do not fit into memory", "Ask for fewer", call
+        )
     if is_whole and found.is_integer:
         # If both ends fit the type, all elements between them do.
         _check_ends(first, first + max(count - 1, 0) * width, found, call)

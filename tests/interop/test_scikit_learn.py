@@ -65,7 +65,7 @@ REGRESSORS = [
     ensemble.HistGradientBoostingRegressor(max_iter=5, random_state=0),
     tree.DecisionTreeRegressor(random_state=0),
     svm.SVR(),
-    svm.LinearSVR(random_state=0, max_iter=10_000),
+    svm.LinearSVR(random_state=0, max_iter=100_000, tol=1e-2),
     linear_model.LinearRegression(),
     linear_model.Ridge(),
     linear_model.Lasso(0.01),
@@ -75,7 +75,9 @@ REGRESSORS = [
     linear_model.SGDRegressor(random_state=0),
     neighbors.KNeighborsRegressor(),
     gaussian_process.GaussianProcessRegressor(random_state=0),
-    neural_network.MLPRegressor((8,), max_iter=500, tol=1e-2, random_state=0),
+    neural_network.MLPRegressor(
+        hidden_layer_sizes=(8,), max_iter=500, tol=1e-2, random_state=0
+    ),
 ]
 ALONE = [
     ensemble.IsolationForest(n_estimators=10, random_state=0),

@@ -362,3 +362,49 @@ def test_nan_is_called_nan(casting: str) -> None:
     x = md.asarray([1.0, float("nan"), 300.0])
     with pytest.raises(CastError, match="1 of 3 values are NaN, which int8 lacks"):
         md.astype(x, md.int8, casting=casting)
+
+
+@pytest.mark.parametrize("source", [md.float16, md.bfloat16, md.float32, md.float64])
+@pytest.mark.parametrize("target", [md.int8, md.uint8, md.int64, md.uint64])
+def test_casts_round_to_the_nearest_integer(source: md.DType, target: md.DType) -> None:
+    halves = np.arange(0 if target.minimum == 0 else -126, 126, 0.25)
+    x = md.astype(md.asarray(halves), source)
+    found = md.astype(x, target, casting="round")
+    # Python rounds halves to even, too.
+    assert found.tolist() == [round(n) for n in x.tolist()]
+    with pytest.raises(CastError, match="1 of 1 values outside"):
+        md.astype(md.asarray([target.maximum + 1.0]), target, casting="round")
+
+
+def test_rounding_casts_of_other_types_are_checked_casts() -> None:
+    x = md.asarray([1.5, 2.5 + 2**-20])
+    for target in (md.float16, md.bool, md.complex64):
+        want = md.astype(x, target).tolist()
+        assert md.astype(x, target, casting="round").tolist() == want
+    assert md.astype(md.asarray([2.5 + 0j]), md.int8, casting="round").tolist() == [2]
+    with pytest.raises(CastError, match="1 of 1 values have an imaginary part"):
+        md.astype(md.asarray([2.5 + 1j]), md.int8, casting="round")
+    with pytest.raises(CastError, match="1 of 1 values outside"):
+        md.astype(md.asarray([-0.51]), md.uint8, casting="round")
+    assert md.astype(md.asarray([-0.5]), md.uint8, casting="round").tolist() == [0]
+
+
+def test_exact_casts_name_the_casts_that_round() -> None:
+    x = md.asarray([1.5])
+    with pytest.raises(CastError) as caught:
+        md.astype(x, md.int8, casting="exact")
+    assert caught.value.fix == (
+        'Use casting="round" to round them, or casting="check" to cut fractions off'
+    )
+    with pytest.raises(CastError) as caught:
+        md.astype(x + 2**-20, md.float16, casting="exact")
+    assert caught.value.fix == 'Use casting="round" to round them'
+
+
+def test_methods_take_numpys_names() -> None:
+    x = md.asarray([1.5])
+    assert x.astype(dtype=md.int8, order="A").tolist() == [1]
+    with pytest.raises(
+        md.DispatchError, match="dtype is given by position and by name"
+    ):
+        x.astype(md.int8, dtype=md.int8)

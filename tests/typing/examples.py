@@ -28,6 +28,8 @@ q32 = quant.QInt32Tensor([1, 2], scale=0.25)
 # Creation: Python's numbers, NumPy's arrays, an element type.
 reveal_type(md.asarray([[1, 2], [3, 4]]))  # Int64Tensor
 reveal_type(md.asarray(np.ones((2, 3), np.float32)))  # Float32Tensor
+reveal_type(md.asarray(b"ab"))  # UInt8Tensor
+reveal_type(md.asarray(bytearray(b"ab")))  # UInt8Tensor
 reveal_type(md.asarray(f16))  # Float16Tensor
 reveal_type(md.zeros((2, 3)))  # Float32Tensor
 reveal_type(md.full(3, True))  # BoolTensor
