@@ -378,7 +378,7 @@ def test_nan_is_refused_as_quantize_refuses_it(small_classifier, crops):
     with pytest.raises(md.CastError) as raised:
         small_classifier(pixels)
     assert str(raised.value) == (
-        "quantize: cannot quantize NaN, in node 'image.q'. Replace NaNs first."
+        "quantize: cannot quantize NaN, in node 'x.q'. Replace NaNs first."
     )
     pixels[0, 1, 2, 3] = np.inf
     assert np.isfinite(np.asarray(small_classifier(pixels))).all()
