@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import RegistrationError, shown
 from mdtensor.generics.arithmetic import (
     abs,
     add,
@@ -264,7 +264,7 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
     """
     for operation in operations:
         if not hasattr(operation, "operation"):
-            name = getattr(operation, "__name__", operation)
+            name = getattr(operation, "__name__", None) or shown(operation)
             raise RegistrationError(
                 f"{name} is not an operation", "Give what @generic made"
             )

@@ -174,7 +174,7 @@ def _run(
         scheduling = scheduling.__name__.lower()
     choice(scheduling, "scheduling", tuple(threads.PIECES))
     if not _is_count(grain) or not grain:
-        raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
+        raise OptionError(f"grain is {shown(grain)}", "Use an integer from 1 on")
     plain = plain_function(function)
     found = _add_defaults(plain, [_argument(x) for x in arguments])
     if count:

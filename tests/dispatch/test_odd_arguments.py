@@ -191,3 +191,17 @@ def test_odd_arguments_get_errors_of_ours(name: str) -> None:
             assert 8 < len(str(error)) < 900
         builder._PENDING.clear()
     assert refused > 2 or name == "is_op_registered"
+
+
+@pytest.mark.parametrize("array", [np.array([7.5, 8.5]), md.asarray([7.5, 8.5])])
+def test_no_message_holds_elements(array: Any) -> None:
+    for call in (
+        lambda: md.audit(array),
+        lambda: md.for_each(2, lambda i: None, grain=array),
+        lambda: md.parallel_for(0, 2, array, print),
+        lambda: md.parallel_for(array, 2, 1, print),
+        lambda: md.parallel_for(0, 2, 1, array),
+    ):
+        with pytest.raises(MdtensorError) as raised:
+            call()
+        assert "7.5" not in str(raised.value)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support import mutants
+from support import damaged_models
 from support.grids import NARROW
 from support.layouts import LAYOUTS, SCALES, USUAL_SCALES
 
@@ -320,9 +320,9 @@ def little_memory():
 def survives(seed, folder, every):
     """Load, plan, call and save a damaged model: results, or errors of ours."""
     rng = random.Random(seed)
-    data, arrays = mutants.base(rng, every)
+    data, arrays = damaged_models.base(rng, every)
     path = folder / "mutant.onnx"
-    path.write_bytes(mutants.mutate(data, rng))
+    path.write_bytes(damaged_models.mutate(data, rng))
     start = time.monotonic()
     try:
         model = quant.load(path, budget=quant.Budget(seconds=SECONDS / 2))
