@@ -63,11 +63,8 @@ def is_below(narrow: Any, wide: Any) -> bool:
 
 def is_open(hint: Any) -> bool:
     """Return whether classes may begin to fit `hint` later, as by `ABC.register`."""
-    return any(
-        is_plain(member)
-        and type(member).__subclasscheck__ is not type.__subclasscheck__
-        for member in members(hint)
-    )
+    plain: list[Any] = [type(member) for member in members(hint) if is_plain(member)]
+    return any(kind.__subclasscheck__ is not type.__subclasscheck__ for kind in plain)
 
 
 def uncheckable(hint: object) -> bool:
