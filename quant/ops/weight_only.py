@@ -170,7 +170,9 @@ def float_linear_step(x: TensorSpec, w: Any, b: Any, /) -> PackedLayer:
     Raises:
         NotCompiled: weights or bias are not constant, or the result is float64.
     """
-    return PackedLayer(linear_layer(w, b), _result_type(x, w, b))
+    # First the type: it raises for weights and biases that are not constant.
+    dtype = _result_type(x, w, b)
+    return PackedLayer(linear_layer(w, b), dtype)
 
 
 def float_conv2d_step(

@@ -140,6 +140,7 @@ class Builder:
         elements: element types of the values that are stored in a wider type.
         narrow: names of codes with a narrow range, which excludes the smallest code.
         spending: what loading has used of its budget.
+        reserved: names that the file uses, so that new values do not get them.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -151,11 +152,16 @@ class Builder:
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
     spending: Spending = field(default_factory=Spending)
+    reserved: frozenset[str] = frozenset()
     # Readers fetch the same constant several times; each conversion costs 10 us.
     _arrays: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
     _node_names: set[str] = field(default_factory=set, init=False, repr=False)
     _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _node_counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _taken: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._taken |= self.reserved
 
     def input(self, name: str, spec: TensorSpec) -> None:
         """Add an input of the model."""
@@ -197,7 +203,7 @@ class Builder:
 
     def fresh(self, stem: str) -> str:
         """Return an unused name that begins with `stem`."""
-        return fresh_name(stem, self.specs, self._counts)
+        return fresh_name(stem, self._taken, self._counts)
 
     def reserve(self, op: Operator, *shape: int) -> None:
         """Count the elements of an array that a reader is about to make.
@@ -212,6 +218,7 @@ class Builder:
     def _define(self, name: str) -> None:
         if name in self.specs:
             raise ModelError(f"value {name!r} is written twice")
+        self._taken.add(name)
 
     def check(self, op: Operator) -> None:
         """Raise if an operator reads a value that no earlier node writes.

@@ -21,6 +21,7 @@ from mdtensor.quant.dtypes import SYMMETRIC, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.grids import combine
 from mdtensor.quant.model.graph import Node
+from mdtensor.quant.model.onnx import packed
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import (
     ELEMENT_TYPES,
@@ -30,7 +31,7 @@ from mdtensor.quant.model.onnx.build import (
     errors_of,
 )
 from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED, Element, magnitudes
-from mdtensor.quant.model.onnx.files import check_model
+from mdtensor.quant.model.onnx.files import check_model, inline_functions
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.manipulation import (
     cast as cast_to_plain,
@@ -44,6 +45,7 @@ from mdtensor.quant.model.onnx.operators.windows import (
 from mdtensor.quant.model.onnx.qdq import UINT8, check_zero_points
 from mdtensor.quant.model.onnx.read import (
     initial_arrays,
+    names_in,
     operator,
     operators_of,
     reader_of,
@@ -140,8 +142,8 @@ class Evaluation:
         self, model: Any, readers: dict[str, Reader], folder: Path | None = None
     ) -> None:
         check_model(model, "the ModelProto")
-        place = Path() if folder is None else folder
-        self.readers = {**READERS, "Shape": shape, **readers}
+        model, place = inline_functions(model), folder or Path()
+        self.readers = {**READERS, **packed.READERS, "Shape": shape, **readers}
         self.operators = operators_of(model, place)
         for op in self.operators:
             if not is_defined(op):
@@ -150,6 +152,7 @@ class Evaluation:
         names = [value.name for value in model.graph.input]
         self.inputs = [name for name in names if name not in self.arrays]
         self.outputs = [value.name for value in model.graph.output]
+        self.reserved = names_in(model.graph)
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
         """Return the outputs in the order of the file, for inputs in its order."""
@@ -159,7 +162,7 @@ class Evaluation:
                 f"the model has the inputs {listed}, but got {len(arrays)} arrays",
                 "Pass one array for each input, in this order",
             )
-        g = Evaluator()
+        g = Evaluator(reserved=self.reserved)
         given = zip(self.inputs, arrays, strict=True)
         for name, array in [*self.arrays.items(), *given]:
             g.enter(name, array)

@@ -33,13 +33,17 @@ PRODUCTS = (*WEIGHTED, md.matmul)
 EIGHT_BITS = (qint8, quint8)
 #: The number of uint8 in the file format, the default type of QuantizeLinear.
 UINT8 = 2
+#: Types of scales and of dequantized numbers, by their number in the file format.
+FLOATS = {1: md.float32, 10: md.float16, 16: md.bfloat16}
+NARROW = (md.float16, md.bfloat16)
 
 
 def quantize_linear(g: Builder, op: Operator) -> None:
     """Read QuantizeLinear."""
     zero_point = op.input(2)
     code = g.code(zero_point) if zero_point else op.get("output_dtype", 0) or UINT8
-    op.require("precision", 0, 1)
+    # The quotient is exact whatever the precision, see `quant.rounding`.
+    op.require("precision", 0, *FLOATS)
     op.require("saturate", 1)
     grid = grid_of(g, op, code, op.outputs[0])
     g.call(op, quantize, op.inputs[0], qparams=grid)
@@ -47,8 +51,15 @@ def quantize_linear(g: Builder, op: Operator) -> None:
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
     """Read DequantizeLinear."""
-    op.require("output_dtype", 0, 1)
-    g.call(op, dequantize, on_grid(g, op))
+    op.require("output_dtype", 0, *FLOATS)
+    # The result has the type of the scale if the attribute does not name another.
+    dtype = FLOATS[op.get("output_dtype", 0) or g.code(op.inputs[1])]
+    codes = on_grid(g, op)
+    if dtype is md.float32:
+        g.call(op, dequantize, codes)
+    else:
+        real = g.step(op, "real", dequantize, codes)
+        g.call(op, md.astype, real, dtype, casting="wrap")
 
 
 def on_grid(g: Builder, op: Operator) -> str:
@@ -95,9 +106,12 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
             f"Supported are codes of {listed}",
         )
     given = g.require_array(op, 1, "the scale")
-    if given.dtype != np.float32:
-        raise op.error(f"has scales of {given.dtype}", "Supported is float32")
-    # QParams stores scales as float64, which is exact for float32.
+    if g.code(op.inputs[1]) not in FLOATS:
+        raise op.error(
+            f"has scales of {given.dtype}",
+            f"Supported are {', '.join(map(str, FLOATS.values()))}",
+        )
+    # QParams stores scales as float64, which is exact for narrower floats.
     scale = given.astype(np.float64)
     zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
     if op.input(2):
@@ -192,8 +206,8 @@ def _fold(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     """Return the replacements of nodes that fold one quantize."""
     value, grid = last.values[0], last.options["qparams"]
     node = graph.producers.get(value)
-    if node is not None and node.operation is dequantize:
-        return _fold_requantize(last, node.inputs[0], specs)
+    if codes := _codes_behind(graph, value):
+        return _fold_requantize(last, codes, specs)
     if node is None or graph.only_consumer(value) is not last:
         return {}
     if node.name in graph.notes:
@@ -288,16 +302,30 @@ def _codes_behind(graph: Graph, value: Any) -> str | None:
     """Return the codes that dequantize turns into `value`; "" if there are none."""
     if value is None:
         return None
+    node = dequantize_behind(graph, value)
+    return "" if node is None else str(node.inputs[0])
+
+
+def dequantize_behind(graph: Graph, value: Any) -> Node | None:
+    """Return the dequantize that writes `value`, or None.
+
+    Also the one before a cast to a narrower float type: an operation on the codes
+    rounds once, without that step.
+    """
     node = graph.producers.get(value) if isinstance(value, str) else None
-    if node is None or node.operation is not dequantize:
-        return ""
-    return str(node.inputs[0])
+    if node is not None and node.operation is md.astype and node.inputs[1] in NARROW:
+        node = graph.producers.get(node.inputs[0])
+    return node if node is not None and node.operation is dequantize else None
 
 
 def fold_weights(graph: Graph) -> Graph:
-    """Let products of floats with dequantized constants read the codes themselves."""
+    """Let products of floats with dequantized constants read the codes themselves.
+
+    A dequantized constant bias becomes a float constant: such products add floats.
+    """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
     for node in graph.nodes:
         if node.operation not in PRODUCTS or _codes_behind(graph, node.inputs[0]):
             continue
@@ -307,7 +335,10 @@ def fold_weights(graph: Graph) -> Graph:
             read = replace(node, inputs=inputs)
             if _infers_to(read, specs, specs[node.output]):
                 nodes[node.output] = read
-    return graph.rewritten(nodes) if nodes else graph
+                for bias in filter(None, node.inputs[2:]):
+                    if (stored := _codes_behind(graph, bias)) in graph.constants:
+                        constants[bias] = dequantize(graph.constants[stored])
+    return graph.rewritten(nodes, constants) if nodes else graph
 
 
 def _infers_to(node: Node, specs: Specs, wanted: TensorSpec) -> bool:

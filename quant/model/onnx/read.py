@@ -14,7 +14,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DataError, ModelError, shown
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.onnx import qdq, qlinear, sizes
+from mdtensor.quant.model.onnx import packed, qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
     Array,
     Builder,
@@ -25,6 +25,7 @@ from mdtensor.quant.model.onnx.build import (
 from mdtensor.quant.model.onnx.files import (
     check_model,
     initializer_array,
+    inline_functions,
     narrow_in,
     notes_in,
     onnx_package,
@@ -68,7 +69,11 @@ def read_graph(
             error names the part.
     """
     model, folder = _open_model(path)
-    g = Builder(narrow=narrow_in(model), spending=spending or Spending())
+    g = Builder(
+        narrow=narrow_in(model),
+        spending=spending or Spending(),
+        reserved=names_in(model.graph),
+    )
     for name, array in initial_arrays(model.graph, folder).items():
         g.spending.add_stored(array.size)
         g.enter(name, array)
@@ -79,15 +84,21 @@ def read_graph(
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 
+def names_in(proto: Any) -> frozenset[str]:
+    """Return the names of all values of a graph in a file."""
+    entered = {value.name for value in (*proto.input, *proto.initializer)}
+    return frozenset(entered.union(*(node.output for node in proto.node)))
+
+
 def _open_model(given: Any) -> tuple[Any, Path]:
     """Return a ModelProto and the folder of its external data."""
     if isinstance(given, (str, os.PathLike)):
-        return read_model(given), Path(given).parent
+        return inline_functions(read_model(given)), Path(given).parent
     if not isinstance(given, onnx_package().ModelProto):
         problem = f"{shown(given)} is neither a path nor an onnx.ModelProto"
         raise ModelError(problem, "Give load('model.onnx')")
     check_model(given, "the ModelProto")
-    return given, Path()
+    return inline_functions(given), Path()
 
 
 def operators_of(model: Any, folder: Path) -> list[Operator]:
@@ -179,6 +190,7 @@ GRAPH_READERS: Mapping[str, Reader] = {
     **READERS,
     **qdq.READERS,
     **qlinear.READERS,
+    **packed.READERS,
     "Shape": sizes.shape,
 }
 

@@ -179,7 +179,7 @@ def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
         raise op.error("is not defined for these inputs", "Check their types")
     # A definition may be written for an older operator set than the file uses.
     opset = next((o.version for o in function.opset_import if not o.domain), op.opset)
-    return [(inner, opset) for inner in _inline_nodes(function, node, op)]
+    return [(inner, opset) for inner in _inline_nodes(g, function, node, op)]
 
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
@@ -208,7 +208,7 @@ def _definition_bytes(
     return body
 
 
-def _inline_nodes(function: Any, node: Any, op: Operator) -> list[Any]:
+def _inline_nodes(g: Builder, function: Any, node: Any, op: Operator) -> list[Any]:
     """Return the nodes of a function, with the value names of the call `node`."""
     given = list(node.input) + [""] * (len(function.input) - len(node.input))
     names = dict(zip(function.input, given, strict=False))
@@ -219,7 +219,9 @@ def _inline_nodes(function: Any, node: Any, op: Operator) -> list[Any]:
     attributes = {a.name: a for a in node.attribute}
 
     def rename(name: str) -> str:
-        return names.get(name, f"{stem}/{name}") if name else ""
+        if name and name not in names:
+            names[name] = g.fresh(f"{stem}/{name}")
+        return names[name] if name else ""
 
     return [_copy_node(inner, rename, attributes) for inner in function.node]
 

@@ -139,7 +139,8 @@ class _Writer:
         if node.operation is dequantize:
             self._dequantize(node.inputs[0], self._name(node.output), node.name)
         elif node.operation in (quantize, requantize):
-            self._quantize(self._real(node.inputs[0]), node.output, node.name)
+            # Before operator set 23, numbers and scales must be of one type.
+            self._quantize(self._wide(node.inputs[0]), node.output, node.name)
         elif node.operation in EMITTERS:
             given = [self._argument(x) for x in node.inputs if x is not None]
             operands = [name for name in given if name]
@@ -283,13 +284,10 @@ class _Writer:
 
     def _constant_output(self, name: str) -> None:
         """Copy an output that is a constant, because an operator must write it."""
-        if name in self.graph.producers:
+        # ONNX lets an output be an input of the same name, as the graph here does.
+        if name in self.graph.producers or name in self.graph.inputs:
             return
         source = self._fresh()
-        if name in self.graph.inputs:
-            raise ModelError(
-                f"output {name!r} is an input", "Add an operation between them"
-            )
         self.names[name] = source
         self._initializer(source, to_file_elements(self.graph.constants[name]))
         self._operator("Identity", [source], name, "", {})

@@ -15,9 +15,8 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.onnx.qdq import WEIGHTED
+from mdtensor.quant.model.onnx.qdq import WEIGHTED, dequantize_behind
 
 #: Layers with weights and a bias, into which constants can be folded.
 BIASED = (*WEIGHTED, md.conv_transpose2d)
@@ -124,8 +123,8 @@ def _linear_before(graph: Graph, node: Node, value: Any) -> Node | None:
 
 
 def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> bool:
-    node = graph.producers.get(value)
-    if node is None or node.operation is not dequantize:
+    node = dequantize_behind(graph, value)
+    if node is None:
         return False
     return not of_constant or node.inputs[0] in graph.constants
 

@@ -22,7 +22,12 @@ from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.graph import Graph, Node, infer_spec, spec_of
 from mdtensor.quant.model.onnx.build import as_model_error
-from mdtensor.quant.model.onnx.qdq import fold_grids, fold_weights, sign_weights
+from mdtensor.quant.model.onnx.qdq import (
+    dequantize_behind,
+    fold_grids,
+    fold_weights,
+    sign_weights,
+)
 from mdtensor.quant.model.passes.convolutions import (
     fold_pads,
     join_signals,
@@ -37,6 +42,7 @@ from mdtensor.quant.model.passes.fold import (
 )
 from mdtensor.quant.model.passes.patterns import name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
+from mdtensor.quant.model.passes.share import share_constants
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -44,7 +50,8 @@ Rewrite = Callable[[Graph], Graph]
 def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
     """Repeat all rewrites until none changes the graph.
 
-    At the end, replace the transposed convolutions that are products.
+    At the end, store equal constants once, and replace the transposed convolutions that
+    are products.
 
     Args:
         graph: the graph.
@@ -64,6 +71,7 @@ def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
             graph = _apply(rewrite, graph)
             used.check_time("the rewrites")
         if [(n.operation, n.inputs) for n in graph.nodes] == before:
+            graph = _apply(share_constants, graph)
             return _apply(replace_conv_transposes, graph)
 
 
@@ -115,23 +123,30 @@ def _compute(node: Node, known: Mapping[str, Any], spending: Spending) -> Any:
 
 def move_constant_codes(graph: Graph) -> Graph:
     """Apply moves of dequantized constants to their codes, now."""
-    nodes: dict[str, Node | None] = {}
-    constants: dict[str, Any] = {}
+    nodes: list[Node] = []
+    constants = dict(graph.constants)
     for node in graph.nodes:
-        before = graph.producers.get(node.values[0]) if node.values else None
-        if node.operation not in MOVES or before is None:
+        source = node.values[0] if node.values else None
+        before = dequantize_behind(graph, source) if node.operation in MOVES else None
+        moved = None
+        if before is not None and before.inputs[0] in constants:
+            moved = _move_codes(node, constants[before.inputs[0]])
+        if before is None or moved is None:
+            nodes.append(node)
             continue
-        if (
-            before.operation is not dequantize
-            or before.inputs[0] not in graph.constants
-        ):
+        name = graph.fresh(f"{node.output}.codes")
+        constants[name] = _contiguous(moved)
+        if before.output == source:
+            nodes.append(Node(node.name, dequantize, (name,), node.output))
             continue
-        moved = _move_codes(node, graph.constants[before.inputs[0]])
-        if moved is not None:
-            name = graph.fresh(f"{node.output}.codes")
-            constants[name] = _contiguous(moved)
-            nodes[node.output] = Node(node.name, dequantize, (name,), node.output)
-    return graph.rewritten(nodes, constants) if nodes else graph
+        # The numbers are cast to a narrower type, so the cast moves as well.
+        real, cast = graph.fresh(f"{node.output}.real"), graph.producers[str(source)]
+        nodes.append(Node(real, dequantize, (name,), real))
+        moved_cast = cast.rewired((real, *cast.inputs[1:]), node.output)
+        nodes.append(replace(moved_cast, name=node.name))
+    if len(constants) == len(graph.constants):
+        return graph
+    return replace(graph, nodes=tuple(nodes), constants=constants).pruned()
 
 
 MOVES = (md.permute_dims, md.reshape, md.squeeze, md.expand_dims)
@@ -177,8 +192,8 @@ def name_linear(graph: Graph) -> Graph:
         x, w = node.inputs
         turned = graph.fresh(f"{matrix}.T")
         constants[turned] = _contiguous(graph.constants[matrix].T)
-        if w != matrix:
-            nodes[w] = replace(graph.producers[w], inputs=(turned,))
+        if (stored := dequantize_behind(graph, w)) is not None:
+            nodes[stored.output] = replace(stored, inputs=(turned,))
         weights = turned if w == matrix else w
         nodes[node.output] = replace(
             node, operation=md.linear, inputs=(x, weights, None)
@@ -194,9 +209,11 @@ def _constant_matrix(graph: Graph, node: Node) -> str | None:
     if node.operation is not md.matmul:
         return None
     name = node.inputs[1]
-    before = graph.producers.get(name)
-    if before is not None and before.operation is dequantize:
-        name = before.inputs[0] if graph.only_consumer(name) is node else ""
+    before = dequantize_behind(graph, name)
+    if before is not None:
+        is_alone = graph.only_consumer(name) is node
+        is_alone &= before.output == name or bool(graph.only_consumer(before.output))
+        name = before.inputs[0] if is_alone else ""
     tensor = graph.constants.get(name)
     return str(name) if tensor is not None and tensor.ndim == 2 else None
 

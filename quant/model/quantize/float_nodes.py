@@ -17,6 +17,8 @@ from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
+#: Element types of values that get grids.
+FLOATS = (md.float32, md.float16, md.bfloat16)
 #: A grid that no operation chooses: a result on it has the grid of its argument.
 PROBE = QParams(SMALLEST, 3, dtype=quint8)
 #: Functions that are undefined for some numbers.
@@ -30,6 +32,7 @@ JUMPING = (md.sign, md.floor, md.ceil, md.trunc, md.round)
 STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 #: Operations that have quantized methods and stay float all the same.
 STAY_FLOAT: dict[Any, str] = {
+    md.astype: "it changes the type",
     md.softmax: "probabilities stay float",
     md.div: "its divisor could become the code of 0",
     **dict.fromkeys(PARTIAL, "it is undefined for some codes"),
@@ -55,9 +58,9 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
 
 
 def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
-    """Return a type other than float32 that a node reads or writes, or ""."""
-    types = [specs[name].type for name in (*data_inputs(node), node.output)]
-    return next((str(t.dtype) for t in types if t is not md.Float32Tensor), "")
+    """Return a type outside of `FLOATS` that a node reads or writes, or ""."""
+    types = [specs[name].dtype for name in (*data_inputs(node), node.output)]
+    return next((str(dtype) for dtype in types if dtype not in FLOATS), "")
 
 
 def data_inputs(node: Node) -> tuple[str, ...]:
@@ -71,7 +74,8 @@ def _reason(
     """Return why a node stays float; empty if it is quantized."""
     name = node.operation.__name__
     if other := other_type(node, specs):
-        return f"only float32 is quantized, and this is {other}"
+        known = f"{', '.join(map(str, FLOATS[:-1]))} and {FLOATS[-1]}"
+        return f"only {known} are quantized, and this is {other}"
     if node.operation in STAY_FLOAT:
         return STAY_FLOAT[node.operation]
     if node.operation in WEIGHTED and not set(node.values[1:]) <= set(graph.constants):

@@ -2,7 +2,8 @@
 
 Every value that an integer operation reads or writes is put on a grid by a pair of
 quantize and dequantize, as in an ONNX file in QDQ form; `fold_grids` then turns both
-kinds of graphs into quantized calls. The grids:
+kinds of graphs into quantized calls. Values of float16 and bfloat16 are cast back after
+the pair, and such casts disappear inside of quantized calls. The grids:
 
     activations   QUInt8, asymmetric, one grid per tensor, from the calibration; it also
                   covers the constants that share it
@@ -21,12 +22,13 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor import TensorSpec
+from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
+from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
 from mdtensor.quant.model.quantize.fine_nodes import fine_nodes, infinite_nodes
@@ -97,7 +99,7 @@ def quantize_graph(
             break
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
-    return fold_grids(replace(explicit, notes=notes))
+    return share_constants(fold_grids(replace(explicit, notes=notes)))
 
 
 def _notes(
@@ -172,10 +174,12 @@ def _reciprocal(graph: Graph, node: Node, specs: Mapping[str, TensorSpec]) -> An
     divisor = graph.constants.get(node.inputs[1])
     if divisor is None:
         return None
+    storage = divisor.dtype.storage
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        factor = np.float32(1) / np.asarray(divisor)
+        factor = (np.float32(1) / np.asarray(divisor)).astype(storage)
     # A subnormal or infinite reciprocal has lost digits of the divisor.
-    normal = np.isfinite(factor) & (np.abs(factor) >= SMALLEST)
+    smallest = md.finfo(divisor.dtype).smallest_normal
+    normal = np.isfinite(factor) & (np.abs(factor) >= storage.type(smallest))
     return md.asarray(factor) if normal.all() else None
 
 
@@ -362,10 +366,12 @@ class _Explicit:
     ) -> None:
         self.graph, self.grids, self.notes = graph, grids, notes
         self.algorithm = weights
-        self.shapes = {name: spec.shape for name, spec in graph.specs().items()}
+        self.specs = graph.specs()
         self.constants = dict(graph.constants)
         self.nodes: list[Node] = []
         self.names = {node.name for node in graph.nodes}
+        self.taken = {*self.specs}
+        self.made: dict[str, str] = {}
 
     def add(self, node: Node) -> None:
         """Add a node that reads values from their grids."""
@@ -377,9 +383,18 @@ class _Explicit:
     def pair(self, value: str) -> None:
         """Add quantize and dequantize after `value`, if it has a grid."""
         if value in self.grids:
-            options = {"qparams": self.grids[value]}
-            self._call(quantize, self._real(value), f"{value}.q", options)
-            self._call(dequantize, f"{value}.q", self._back(value), {})
+            options, codes = {"qparams": self.grids[value]}, self._new(f"{value}.q")
+            self._call(quantize, self._real(value), codes, options)
+            self._dequantize(codes, self._back(value), self.specs[value].dtype)
+
+    def _dequantize(self, codes: str, output: str, dtype: DType) -> None:
+        """Add the numbers of codes in an element type."""
+        if dtype is md.float32:
+            self._call(dequantize, codes, output)
+            return
+        real = self._new(f"{output}.float32")
+        self._call(dequantize, codes, real)
+        self._call(md.astype, real, output, {"casting": "wrap"}, dtype)
 
     def _is_output(self, value: str) -> bool:
         return value in self.graph.outputs and value in self.graph.producers
@@ -388,34 +403,49 @@ class _Explicit:
         """Return the name of `value` before it is rounded to its grid."""
         # The name of an output stays with the last node, after its grid.
         if value in self.grids and self._is_output(value):
-            return f"{value}.real"
+            return self._new(f"{value}.real")
         return value
 
     def _back(self, value: str) -> str:
         """Return the name of `value` after its grid; an output keeps its name."""
-        return value if self._is_output(value) else f"{value}.dq"
+        return value if self._is_output(value) else self._new(f"{value}.dq")
 
-    def _call(self, operation: Any, source: str, output: str, options: Any) -> None:
+    def _new(self, stem: str) -> str:
+        """Return the name of a new value, `stem` unless the graph has such a value."""
+        if stem not in self.made:
+            self.made[stem] = fresh_name(stem, self.taken)
+            self.taken.add(self.made[stem])
+        return self.made[stem]
+
+    def _call(
+        self,
+        operation: Any,
+        source: str,
+        output: str,
+        options: Mapping[str, Any] | None = None,
+        *more: Any,
+    ) -> None:
         name = fresh_name(output, self.names)
         self.names.add(name)
-        self.nodes.append(Node(name, operation, (source,), output, options))
+        inputs = (source, *more)
+        self.nodes.append(Node(name, operation, inputs, output, options or {}))
 
     def _source(self, node: Node, at: int) -> Any:
         """Return the name or value that a node reads in place of its input `at`."""
         value = node.inputs[at]
         if at == 2 and value is None and self._gets_bias(node):
-            return self._constant(f"{node.name}.b", self._bias(node))
+            return self._constant(node, "b", self._bias(node))
         if not isinstance(value, str):
             return value
         if node.name in self.notes:
             return self._float_source(value)
         if node.operation in WEIGHTED and at == 1:
-            return self._constant(f"{node.name}.w", self._weights(node))
+            return self._constant(node, "w", self._weights(node))
         if node.operation in WEIGHTED and at == 2:
-            return self._constant(f"{node.name}.b", self._bias(node))
+            return self._constant(node, "b", self._bias(node))
         if value in self.graph.constants and value in data_inputs(node):
             codes = quantize(self.graph.constants[value], self.grids[value])
-            return self._constant(f"{node.name}.{at}", codes)
+            return self._constant(node, str(at), codes)
         return self._back(value) if value in self.grids else value
 
     def _float_source(self, value: str) -> str:
@@ -427,16 +457,18 @@ class _Explicit:
             return value
         return self._real(value) if is_exact else self._back(value)
 
-    def _constant(self, name: str, codes: Any) -> str:
-        if f"{name}.dq" not in self.constants:
-            self.constants[name] = codes
-            self._call(dequantize, name, f"{name}.dq", {})
-        return f"{name}.dq"
+    def _constant(self, node: Node, what: str, codes: Any) -> str:
+        """Add codes for an input of `node`; return the name of their numbers."""
+        name = self._new(f"{node.name}.{what}")
+        real = self._new(f"{name}.dq")
+        self.constants[name] = codes
+        self._dequantize(name, real, self.specs[node.output].dtype)
+        return real
 
     def _weights(self, node: Node) -> Any:
         tensor = self.graph.constants[node.inputs[1]]
         is_wide = self.algorithm.format.dtype is qint8
-        shared = is_wide and is_on_vectors(node, self.shapes[node.inputs[0]])
+        shared = is_wide and is_on_vectors(node, self.specs[node.inputs[0]].shape)
         input_scale = float(self.grids[node.inputs[0]].scale)
         bias = self.graph.constants.get(node.inputs[2])
         floor = floor_of(tensor, bias, input_scale)
@@ -451,11 +483,11 @@ class _Explicit:
         return is_layer and bool((self._bias_scale(node) >= SMALLEST).all())
 
     def _bias_scale(self, node: Node) -> Any:
-        weights = self.constants[f"{node.name}.w"].qparams
+        weights = self.constants[self._new(f"{node.name}.w")].qparams
         return float(self.grids[node.inputs[0]].scale) * weights.scale
 
     def _bias(self, node: Node) -> Any:
-        weights, found = node.inputs[1], self.constants[f"{node.name}.w"]
+        weights, found = node.inputs[1], self.constants[self._new(f"{node.name}.w")]
         real = self.graph.constants[weights]
         bias = self.graph.constants.get(node.inputs[2], np.zeros(real.shape[0]))
         values = self.algorithm.bias(node, bias, real, found)

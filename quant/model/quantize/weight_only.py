@@ -17,6 +17,7 @@ from typing import Any
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
+from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, choose_algorithm
 from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.float_nodes import check_float
@@ -66,7 +67,7 @@ def quantize_weights(
             node = replace(node, inputs=(source, name, bias))
         nodes.append(node)
     made = replace(graph, nodes=tuple(nodes), constants=constants, notes=notes)
-    return made.pruned()
+    return share_constants(made.pruned())
 
 
 def _scale_for_awq(

@@ -261,7 +261,7 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         (
             {"correct_bias": True, "samples": 5},
             DataError,
-            "the samples are 5. Give a list of arrays or dicts.",
+            "the samples are 5. Give an array, or a list of arrays or dicts.",
         ),
         (
             {"weights": "gptq"},

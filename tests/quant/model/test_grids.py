@@ -288,8 +288,8 @@ REFUSED = [
     ([node("QuantizeLinear", "x s z", "y", block_size=2)], "with axis=1, block_size=2"),
     ([node("QuantizeLinear", "x half z", "y")], "which must be of one type"),
     (
-        [node("Cast", "x", "h", to=10), node("QuantizeLinear", "h half z", "y")],
-        "has scales of float16",
+        [node("Cast", "x", "h", to=11), node("QuantizeLinear", "h double z", "y")],
+        "has scales of float64. Supported are float32, float16, bfloat16.",
     ),
 ]
 
@@ -301,6 +301,7 @@ def test_refuses(nodes: Any, words: str, make_model: Any) -> None:
         "wide": np.uint16(0),
         "bad": F32(-1),
         "half": np.float16(1),
+        "double": np.float64(1),
     }
     inputs = {"x": X.shape, "i": (2, X.shape)}
     with pytest.raises(ModelError) as caught:

@@ -19,6 +19,7 @@ from mdtensor.quant.model.quantize.quantize import quantize_graph
 from mdtensor.quant.model.quantize.weights import weight_bytes
 
 RNG = np.random.default_rng(9)
+ONLY = "only float32, float16 and bfloat16 are quantized, and this is "
 IMAGE = md.TensorSpec(md.Float32Tensor, (1, 3, 6, 6))
 
 
@@ -314,8 +315,8 @@ def test_an_integer_branch_stays_as_it_is() -> None:
     feeds = {"x": samples()[0], "i": np.arange(3, dtype=np.int32)}
     found = quantize_graph(made, calibrate(made, [feeds]))
     assert found.notes == {
-        "z": "only float32 is quantized, and this is int32",
-        "a": "only float32 is quantized, and this is int64",
+        "z": f"{ONLY}int32",
+        "a": f"{ONLY}int64",
     }
     results = found.run(feeds)
     assert results["z"].tolist() == [0, 2, 4]
@@ -324,15 +325,45 @@ def test_an_integer_branch_stays_as_it_is() -> None:
     assert is_quantized(found)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_other_floats_stay_as_they_are(dtype: Any) -> None:
+#: Names in the form of those that quantization makes from others.
+TAKEN = ("c.q", "c.dq", "c.w", "c.b", "c.w.dq", "c.real", "r.q", "r.dq", "x.q", "x.dq")
+
+
+@given(taken=st.permutations(TAKEN), inside=st.booleans())
+def test_new_names_are_none_of_the_graph(taken: list[str], inside: bool) -> None:
+    """Quantized as a graph with other names is, and named as before outside."""
+    plain = ["v", "u", "k", "t", "i"]
+
+    def made(value: str, more: str, weight: str, bias: str, entry: str) -> Graph:
+        nodes = (
+            Node("c", md.conv2d, (entry, weight, bias), value, {"padding": 1}),
+            Node("r", md.hardswish, (value,), "c" if inside else "r"),
+            Node("s", md.add, ("c" if inside else "r", value), more),
+        )
+        constants = {weight: W, bias: B}
+        return Graph({entry: IMAGE}, nodes, constants, (more, value))
+
+    named, other = made(*taken[:5]), made(*plain)
+    found, wanted = (quantized(g) for g in (named, other))
+    assert found.outputs == named.outputs
+    assert list(found.inputs) == list(named.inputs)
+    assert names(found) == names(wanted)
+    x = samples()[0]
+    pairs = zip(
+        found.run({taken[4]: x}).values(), wanted.run({"i": x}).values(), strict=True
+    )
+    assert all(a.tolist() == b.tolist() for a, b in pairs)
+
+
+def test_float64_stays_as_it_is() -> None:
+    dtype = np.float64
     spec = md.TensorSpec(md.leaf(md.dtype(dtype)), IMAGE.shape)
     constants = {"w": np.asarray(W).astype(dtype), "b": np.asarray(B).astype(dtype)}
     constants = {name: md.asarray(array) for name, array in constants.items()}
     made = graph(CONV, spec=spec, **constants)
     x = samples()[0].astype(dtype)
     found = quantize_graph(made, calibrate(made, [x]))
-    assert found.notes == {"c": f"only float32 is quantized, and this is {spec.dtype}"}
+    assert found.notes == {"c": f"{ONLY}{spec.dtype}"}
     assert found.run({"x": x})["c"].dtype is spec.dtype
     assert not is_quantized(found)
 

@@ -30,6 +30,22 @@ def test_names_are_those_of_the_file(make_model: Any) -> None:
     assert list(graph.constants) == ["w"]
 
 
+def test_new_names_are_none_of_the_file(make_model: Any) -> None:
+    """Gemm needs a transpose, whose name a later node of the file has."""
+    nodes = [
+        node("Gemm", ["x", "w"], ["y"], transB=0),
+        node("Relu", ["y"], ["y.w"]),
+        helper.make_node("Neg", ["y.w"], ["z"]),
+    ]
+    w = np.float32([[1, 2], [3, -4]])
+    path = make_model(nodes, {"x": (1, 2)}, {"w": w}, ("z", "y.w"))
+    found = read_graph(path).run({"x": np.float32([[1, 1]])})
+    assert {name: x.tolist() for name, x in found.items()} == {
+        "z": [[-4, 0]],
+        "y.w": [[4, 0]],
+    }
+
+
 def test_a_node_without_a_name_gets_that_of_its_output(make_model: Any) -> None:
     graph = read_graph(
         make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (2,)})

@@ -5,9 +5,11 @@ version. A feature that is not supported raises; it is never approximated.
 """
 
 from mdtensor.quant.model.onnx.operators import (
+    einsum as einsum,
     elementwise as elementwise,
     manipulation as manipulation,
     reduction as reduction,
+    transposed as transposed,
     windows as windows,
 )
 from mdtensor.quant.model.onnx.operators.table import READERS as READERS

@@ -45,10 +45,31 @@ def flatten(g: Builder, op: Operator) -> None:
 def reshape(g: Builder, op: Operator) -> None:
     shape, target = g.shape(op.inputs[0]), _target_shape(g, op)
     if not op.get("allowzero", 0):
-        target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
+        target = _keep_sizes(shape, target)
     if target.count(-1) > 1:
         raise op.size_error("has more than one unknown size in its shape")
     g.call(op, md.reshape, op.inputs[0], shape=target)
+
+
+def _keep_sizes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """Replace each 0 of a target shape by the size of the same axis.
+
+    If that keeps all dynamic sizes, the fixed ones give the size that -1 stands for.
+    """
+    kept = [i for i, n in enumerate(target) if n == 0]
+    found = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
+    dynamic = [i for i, n in enumerate(shape) if n < 0]
+    rest = prod(n for n in found if n >= 0)
+    is_known = set(dynamic) <= set(kept) and target.count(-1) == 1 and rest > 0
+    if not dynamic or not is_known:
+        return found
+    size, left = divmod(prod(n for n in shape if n >= 0), rest)
+    # A shape that does not fit stays as it is, for the error of the operation.
+    return (
+        found
+        if left
+        else tuple(size if n == -1 else m for n, m in zip(target, found, strict=True))
+    )
 
 
 def _target_shape(g: Builder, op: Operator) -> tuple[int, ...]:
@@ -109,14 +130,15 @@ def pad(g: Builder, op: Operator) -> None:
     mode, value = op.get("mode", "constant"), op.get("value", 0.0)
     if op.opset >= 11:
         value = number(g, op, 2, "the value") or 0
-    widths, grid = _widths(g, op), g.specs[str(op.inputs[0])].qparams
+    x, widths = _crop(g, op, _widths(g, op))
+    grid = g.specs[x].qparams
     # The value that pads codes is a code, but `md.pad` takes the number it stands for.
     if grid is not None:
         value = float((int(value) - grid.zero) * grid.fraction)
     if mode == "constant":
-        g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
+        g.call(op, md.pad, x, pad_width=widths, value=value)
         return
-    x, shape = op.inputs[0], require_fixed_shape(g, op, op.inputs[0])
+    shape = require_fixed_shape(g, op, x)
     op.require("mode", "constant", "edge", "reflect", "wrap")
     # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
@@ -125,6 +147,26 @@ def pad(g: Builder, op: Operator) -> None:
         at = g.new_constant(op, f"places{axis}", places)
         x = g.step(op, f"axis{axis}", md.take, x, at, axis=axis)
     g.call(op, md.astype, x, g.specs[str(x)].dtype)
+
+
+Widths = tuple[tuple[int, int], ...]
+
+
+def _crop(g: Builder, op: Operator, widths: Widths) -> tuple[str, Widths]:
+    """Remove what negative widths remove; return the rest, and the widths to add."""
+    x = str(op.inputs[0])
+    if min(map(min, widths), default=0) >= 0:
+        return x, widths
+    for axis, (size, ends) in enumerate(zip(g.shape(x), widths, strict=True)):
+        removed = -sum(min(n, 0) for n in ends)
+        if 0 <= size < removed:
+            raise op.error(
+                f"removes {removed} elements of axis {axis}, which has {size}",
+                "Use smaller pads",
+            )
+    key = tuple(slice(max(-a, 0), min(b, 0) or None) for a, b in widths)
+    added = tuple((max(a, 0), max(b, 0)) for a, b in widths)
+    return g.step(op, "cropped", md.getitem, x, key=key), added
 
 
 def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
@@ -159,8 +201,10 @@ def tile(g: Builder, op: Operator) -> None:
 
 @reads("Split")
 def split(g: Builder, op: Operator) -> None:
-    shape = require_fixed_shape(g, op, op.inputs[0])
+    shape = g.shape(op.inputs[0])
     axis = normalize_axis(op, op.get("axis", 0), len(shape))
+    if shape[axis] < 0:
+        raise op.size_error("splits an axis of dynamic size")
     ends = np.cumsum([0, *_parts(g, op, shape[axis])]).tolist()
     for index, (start, end) in enumerate(pairwise(ends)):
         key = (slice(None),) * axis + (slice(start, end),)

@@ -246,6 +246,32 @@ def lp_norm(g: Builder, op: Operator) -> None:
     g.call(op, md.div, x, divisor)
 
 
+@reads("LRN")
+def local_response_norm(g: Builder, op: Operator) -> None:
+    """Read LRN: x / (bias + alpha / size · sum of squares)^beta.
+
+    The sum is over `size` neighbouring channels.
+    """
+    x, size = str(op.inputs[0]), int(op.get("size"))
+    channels = g.shape(x)[1]
+    if channels < 0:
+        raise op.size_error("sums over channels of dynamic size")
+    widths = [(0, 0)] * len(g.shape(x))
+    widths[1] = ((size - 1) // 2, size // 2)
+    squares = g.step(op, "squares", md.square, x)
+    padded = g.step(op, "padded", md.pad, squares, pad_width=tuple(widths))
+    total = ""
+    for first in range(size):
+        key = (slice(None), slice(first, first + channels))
+        part = g.step(op, f"part{first}", md.getitem, padded, key=key)
+        total = g.step(op, f"sum{first}", md.add, total, part) if total else part
+    factor = op.get("alpha", 1e-4) / size
+    scaled = g.step(op, "scaled", md.mul, total, factor)
+    raised = g.step(op, "raised", md.add, scaled, op.get("bias", 1.0))
+    root = g.step(op, "root", md.pow, raised, op.get("beta", 0.75))
+    g.call(op, md.div, x, root)
+
+
 @reads("MeanVarianceNormalization")
 def mean_variance_norm(g: Builder, op: Operator) -> None:
     x = op.inputs[0]

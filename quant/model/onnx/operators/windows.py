@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor, lcm
+from math import ceil, floor, lcm
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,13 @@ from mdtensor.quant.model.onnx.axes import (
     require_count,
 )
 from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.pools import Window, pool_by_definition
+from mdtensor.quant.model.onnx.operators.resample import (
+    fill_outside,
+    outside,
+    resample,
+    resampling_of,
+)
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
 #: Operations by the number of axes that the window slides over.
@@ -35,9 +42,9 @@ def conv(g: Builder, op: Operator) -> None:
 
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     """Return the options of a convolution with the weights called `w`."""
-    kernel = _kernel_of(g, op, w)
+    kernel = kernel_of(g, op, w)
     stride, dilation = (
-        _per_axis(op, name, kernel) for name in ("strides", "dilations")
+        per_axis(op, name, kernel) for name in ("strides", "dilations")
     )
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
@@ -48,7 +55,7 @@ def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     }
 
 
-def _kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
+def kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
     """Return the window of the weights called `w`.
 
     Raises:
@@ -64,7 +71,7 @@ def _kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
     return kernel
 
 
-def _per_axis(
+def per_axis(
     op: Operator, name: str, kernel: tuple[int, ...], default: int = 1
 ) -> tuple[int, ...]:
     """Return an attribute with one number for each axis of the window."""
@@ -116,7 +123,6 @@ def _padding(
 
 @reads("MaxPool")
 def max_pool(g: Builder, op: Operator) -> None:
-    op.require("storage_order", 0)
     _pool(g, op, MAXIMA)
 
 
@@ -126,12 +132,34 @@ def average_pool(g: Builder, op: Operator) -> None:
     _pool(g, op, MEANS, count_include_pad=included)
 
 
+@reads("LpPool")
+def norm_pool(g: Builder, op: Operator) -> None:
+    _pool(g, op, {})
+
+
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     """Read a pool with the operation for its number of axes."""
     kernel = tuple(op.get("kernel_shape", ()))
-    operation = operations[require_window_axes(op, kernel, operations)]
-    op.require("dilations", (1,) * len(kernel))
-    stride = _per_axis(op, "strides", kernel)
+    stride = per_axis(op, "strides", kernel)
+    dilation = per_axis(op, "dilations", kernel)
+    has_places = len(op.outputs) > 1 and op.outputs[1]
+    given = len(g.shape(op.inputs[0])) - 2
+    if len(kernel) != given:
+        raise op.error(
+            f"slides over {len(kernel)} axes, and its input has {given} after the "
+            "channels",
+            "Export it again",
+        )
+    if len(kernel) not in operations or set(dilation) != {1} or has_places:
+        reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+        pads = _padding(g, op, reach, stride)
+        count, sizes = len(kernel), require_fixed_sizes(g, op)
+        mode = bool(op.get("ceil_mode", 0))
+        ends = pads[:count], pads[count:]
+        window = Window(sizes, kernel, stride, dilation, *ends, mode)
+        pool_by_definition(g, op, window)
+        return
+    operation = operations[len(kernel)]
     g.call(
         op,
         operation,
@@ -144,39 +172,30 @@ def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) 
     )
 
 
+def require_fixed_sizes(g: Builder, op: Operator) -> tuple[int, ...]:
+    """Return the sizes of the axes that a window slides over; raise if one is dynamic.
+
+    Raises:
+        ModelError: a size is dynamic.
+    """
+    sizes = g.shape(op.inputs[0])[2:]
+    if min(sizes, default=0) < 0:
+        raise op.size_error("slides over a dynamic size")
+    return sizes
+
+
 @reads("GlobalMaxPool")
 def global_max_pool(g: Builder, op: Operator) -> None:
     axes = tuple(range(2, len(g.shape(op.inputs[0]))))
     g.call(op, md.max, op.inputs[0], axis=axes, keepdims=True)
 
 
-@reads("ConvTranspose")
-def conv_transpose(g: Builder, op: Operator) -> None:
-    op.require("auto_pad", "NOTSET")
-    if "output_shape" in op.attributes:
-        raise op.error("has an output_shape", "Export it with pads instead")
-    x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    require_window_axes(op, g.shape(w)[2:], (2,))
-    kernel = _kernel_of(g, op, w)
-    g.call(
-        op,
-        md.conv_transpose2d,
-        x,
-        w,
-        b,
-        stride=_per_axis(op, "strides", kernel),
-        padding=_padding(g, op, kernel, (1, 1)),
-        output_padding=_per_axis(op, "output_padding", kernel, 0),
-        groups=op.get("group", 1),
-        dilation=_per_axis(op, "dilations", kernel),
-    )
-
-
 # Resizing of images.
 #
 # With mode nearest, `take` selects the nearest old element along each axis, for any
 # coordinate transformation; elements and codes stay as they are. With the other modes,
-# `interpolate` supports half_pixel and align_corners.
+# `interpolate` supports images with half_pixel and align_corners; `resample` supports
+# everything else, one axis after the other.
 
 # Fractions, because float coordinates would round ties to either side.
 HALF = Fraction(1, 2)
@@ -241,10 +260,13 @@ def resize(g: Builder, op: Operator) -> None:
         upsample(g, op)
         return
     kind = op.get("coordinate_transformation_mode", "half_pixel")
-    op.require("coordinate_transformation_mode", *PLACES)
+    op.require("coordinate_transformation_mode", *PLACES, CROP)
     op.require("nearest_mode", *NEAREST)
     op.require("mode", "nearest", *MODES)
     axes, mode = _axes(g, op), op.get("mode", "nearest")
+    if kind == CROP:
+        _crop_and_resize(g, op, axes)
+        return
     is_whole = all(axis.new == axis.old * axis.scale for axis in axes.values())
     if kind == "align_corners" and not is_whole:
         raise op.error(
@@ -255,7 +277,7 @@ def resize(g: Builder, op: Operator) -> None:
         rounding = op.get("nearest_mode", "round_prefer_floor")
         _take(g, op, axes, PLACES[kind], lambda axis: rounding)
     else:
-        _interpolate(g, op, axes, MODES[mode])
+        _interpolate(g, op, axes, MODES[mode], PLACES[kind])
 
 
 @reads("Upsample")
@@ -340,6 +362,68 @@ def nearest_places(axis: Axis, place: Place, rounding: str) -> npt.NDArray[np.in
     return np.clip(found, 0, axis.old - 1).astype(np.int64)
 
 
+#: The elements that a place costs: as a Fraction it takes as much time and memory.
+PLACE = 100
+#: The coordinate transformation that reads only a region of the image.
+CROP = "tf_crop_and_resize"
+
+
+def _crop_and_resize(g: Builder, op: Operator, axes: dict[int, Axis]) -> None:
+    """Read Resize of the region that input 1 names, in units of the whole image."""
+    roi = g.require_array(op, 1, "the region").astype(np.float64).reshape(-1).tolist()
+    named = list(axes)
+    regions = {
+        number: (Fraction(roi[i]), Fraction(roi[i + len(named)]))
+        for i, number in enumerate(named)
+    }
+    # Scales are of the region, sizes of the result.
+    if g.array(op.input(2)) is not None and g.shape(op.input(2)) != (0,):
+        for number, (first, last) in regions.items():
+            axis = axes[number]
+            size = floor(axis.old * (last - first) * axis.scale)
+            axes[number] = Axis(axis.old, size, axis.scale)
+    places = {}
+    for number, (first, last) in regions.items():
+        old, new = axes[number].old, axes[number].new
+        each = (last - first) * (old - 1) / max(new - 1, 1)
+        start = first * (old - 1) if new > 1 else (first + last) * (old - 1) / 2
+        g.reserve(op, new, PLACE)
+        places[number] = [start + i * each for i in range(new)]
+    value = float(op.get("extrapolation_value", 0.0))
+    shift, is_up = NEAREST[op.get("nearest_mode", "round_prefer_floor")]
+    x = str(op.inputs[0])
+    for number, found in places.items():
+        old, scale = axes[number].old, axes[number].scale
+        if op.get("mode", "nearest") == "nearest":
+            to_integer = ceil if is_up else floor
+            nearest = [to_integer(place + shift) for place in found]
+            chosen = [min(max(index, 0), old - 1) for index in nearest]
+            taps = np.array([chosen]), np.ones((1, len(chosen)))
+        else:
+            taps = resampling_of(op).taps(found, scale, old)
+        x = resample(g, op, x, number, taps)
+    for number, found in places.items():
+        beyond = outside(found, axes[number].old)
+        x = fill_outside(g, op, x, number, beyond, value)
+    g.call(op, md.astype, x, g.specs[x].dtype)
+
+
+def _resample(
+    g: Builder,
+    op: Operator,
+    axes: dict[int, Axis],
+    place: Callable[[Axis, int], Fraction],
+) -> None:
+    """Read Resize with mode linear or cubic along any axes, see `resample`."""
+    x, how = str(op.inputs[0]), resampling_of(op)
+    for number, axis in axes.items():
+        g.reserve(op, axis.new, PLACE)
+        places = [place(axis, i) for i in range(axis.new)]
+        if places != [*range(axis.old)]:
+            x = resample(g, op, x, number, how.taps(places, axis.scale, axis.old))
+    g.call(op, md.astype, x, g.specs[x].dtype)
+
+
 def _take(
     g: Builder,
     op: Operator,
@@ -360,22 +444,29 @@ def _take(
     g.call(op, md.astype, x, g.specs[x].dtype)
 
 
-def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> None:
+#: The attributes with which `interpolate` computes Resize.
+PLAIN = {"antialias": 0, "exclude_outside": 0, "cubic_coeff_a": -0.75}
+
+
+def _interpolate(
+    g: Builder,
+    op: Operator,
+    axes: dict[int, Axis],
+    mode: str,
+    place: Callable[[Axis, int], Fraction],
+) -> None:
     """Read Resize with mode linear or cubic."""
     kind = "coordinate_transformation_mode"
-    op.require(kind, "half_pixel", "pytorch_half_pixel", "align_corners")
-    op.require("antialias", 0)
-    op.require("exclude_outside", 0)
-    op.require("cubic_coeff_a", -0.75)
     shape = g.shape(op.inputs[0])
     moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
-    if len(shape) != 4 or not moving.keys() <= {2, 3}:
-        raise op.error(
-            "interpolates along axes other than height and width",
-            "Export it with mode nearest, or resize axes 2 and 3 only",
-        )
-    if op.get(kind) == "pytorch_half_pixel" and 1 in [a.new for a in moving.values()]:
-        raise op.error("returns a single row or column", "Use half_pixel")
+    sizes = [axis.new for axis in moving.values()]
+    is_plain = all(op.get(name, usual) == usual for name, usual in PLAIN.items())
+    is_plain &= op.get(kind, "half_pixel") in ("half_pixel", "align_corners") or (
+        op.get(kind) == "pytorch_half_pixel" and 1 not in sizes
+    )
+    if not is_plain or len(shape) != 4 or not moving.keys() <= {2, 3}:
+        _resample(g, op, axes, place)
+        return
     tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
     options: dict[str, Any] = {"size": (tall.new, wide.new)}
     # Sizes alone would give another scale if the new size was rounded.
