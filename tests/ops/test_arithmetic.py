@@ -110,6 +110,10 @@ def test_fractions_as_numpy_in_the_promoted_type(operation: Any, a: md.DType) ->
             continue
         if common.is_integer or (common.is_complex and operation in ORDERED):
             continue
+        # test_complex.py compares these with the standard, which NumPy does not follow.
+        if common.is_complex and not (a.is_complex and b.is_complex):
+            if operation is not md.pow:
+                continue
         x, y = edges(a)[:, None], edges(b)[None, :]
         found = operation(md.from_numpy(x), md.from_numpy(y))
         want = as_numpy(UFUNCS[operation], common, x, y)
