@@ -54,8 +54,6 @@ class RuleSet(ABC):
         averages: whether integers have a mean.
     """
 
-    # NumPy, Julia, JAX and PyTorch divide integers, the array API does not (decision
-    # 0050).
     def __init__(
         self, name: str, quotients: Quotients | None = None, *, averages: bool = True
     ) -> None:

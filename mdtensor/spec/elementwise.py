@@ -90,6 +90,7 @@ def quotient(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     return result.with_dtype(quotient_type(result.dtype))
 
 
+# NumPy, Julia, JAX and PyTorch divide integers, the array API does not (decision 0050).
 def quotient_type(dtype: DType) -> DType:
     """Return the type of quotients in `dtype`: itself, if it holds fractions.
 
