@@ -125,18 +125,6 @@ class DType:
         return self.storage
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return the NumPy dtype with the same elements; NumPy before 2.4 reads this.
-
-        Raises:
-            ProtocolError: as `__numpy_dtype__`; an AttributeError, as `hasattr` needs.
-        """
-        if not self._is_in_numpy:
-            problem = f"NumPy has no dtype with the elements of {self.name}"
-            raise ProtocolError(problem, f"Use {self.name}.storage for the buffer")
-        return self.storage
-
-    @property
     def _is_in_numpy(self) -> bool:
         """Return whether each value of the storage is the element of the same value."""
         is_whole = self.storage.kind == "b" or self.bits == 8 * self.storage.itemsize
@@ -150,6 +138,22 @@ class DType:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return dtype, (self.name,)
+
+
+def _dtype(known: DType) -> np.dtype[Any]:
+    """Return the NumPy dtype with the same elements; NumPy before 2.4 reads this.
+
+    Raises:
+        ProtocolError: as `__numpy_dtype__`; an AttributeError, as `hasattr` needs.
+    """
+    try:
+        return known.__numpy_dtype__
+    except OptionError as error:
+        raise ProtocolError(error.problem, error.fix) from None
+
+
+# Not in the class: for readers, `x.dtype` is an element type, which has no other one.
+setattr(DType, "dtype", property(_dtype))  # noqa: B010
 
 
 def _check_words(name: object, kind: object) -> None:

@@ -39,6 +39,6 @@ def test_both_are_made_of_tensors_and_element_types() -> None:
     assert da.from_array(np.asarray(X), chunks=2).sum().compute() == 6.0
     assert da.zeros(3, dtype=md.float32).dtype == md.float32
     stored = zarr.zeros(3, dtype=md.float32)
-    stored[:] = X
+    stored[:] = np.asarray(X)
     assert (stored.dtype, stored[:].tolist()) == (np.float32, VALUES.tolist())
     assert zarr.array(np.asarray(X))[:].tolist() == VALUES.tolist()
