@@ -329,7 +329,7 @@ def _scale_place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
         return {"scale": scales.reshape(())}
     require_between(op, block, 0, np.inf, "block_size")
     axis = normalize_axis(op, op.get("axis", axis), ndim)
-    place = {"scale": scales, "axis": axis}
+    place: Place = {"scale": scales, "axis": axis}
     return place | {"block_size": block} if block else place
 
 
