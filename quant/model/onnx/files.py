@@ -321,7 +321,7 @@ def notes_in(model: Any) -> dict[str, str]:
         raise ModelError(
             f"the file's {NOTES} is not an object of texts", "Save the model again"
         )
-    return notes
+    return dict(notes)
 
 
 def _metadata(model: Any) -> dict[str, str]:
