@@ -38,6 +38,19 @@ def test_each_index_once(scheduling: str, count: int, grain: int) -> None:
     assert len(pieces) <= 3 * schedule.PIECES[scheduling]
 
 
+@pytest.mark.parametrize(("scheduling", "each"), [("uniform", 1), ("adaptive", 16)])
+def test_adaptive_pieces_are_many_and_uniform_ones_few(
+    scheduling: str, each: int
+) -> None:
+    """One piece for each thread, or sixteen; all of one length but the last."""
+    lengths: dict[int, int] = {}
+    schedule.run(
+        lambda start, stop: lengths.update({start: stop - start}), MANY, scheduling, 1
+    )
+    assert len(lengths) == 3 * each
+    assert set([lengths[at] for at in sorted(lengths)][:-1]) == {-(-MANY // (3 * each))}
+
+
 @both
 def test_every_thread_gets_a_piece(scheduling: str) -> None:
     """Three pieces that wait for each other end only if three threads work."""

@@ -43,9 +43,7 @@ def conv(g: Builder, op: Operator) -> None:
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     """Return the options of a convolution with the weights called `w`."""
     kernel = kernel_of(g, op, w)
-    stride, dilation = (
-        per_axis(op, name, kernel) for name in ("strides", "dilations")
-    )
+    stride, dilation = (per_axis(op, name, kernel) for name in ("strides", "dilations"))
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
         "stride": _scalar_or_pair(stride),
