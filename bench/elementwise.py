@@ -254,17 +254,23 @@ BENCH = Bench(
         ),
     ],
     reasons=[
-        Reason("an index makes a tensor, with its type, of one element", "a[[]0[]]*"),
-        Reason("the type of a Python number is settled before the call", "a + 1*"),
-        Reason("types and shapes are checked in Python before NumPy runs", "*, 1"),
-        Reason("types and shapes are checked in Python before NumPy runs", "*, 1,000"),
+        Reason(
+            "mdtensor makes a tensor of the one element, with its type", "a[[]0[]]*"
+        ),
+        Reason(
+            "mdtensor chooses the type of the Python number before the call", "a + 1*"
+        ),
+        Reason("mdtensor checks types and shapes in Python before NumPy runs", "*, 1"),
+        Reason(
+            "mdtensor checks types and shapes in Python before NumPy runs", "*, 1,000"
+        ),
         Reason("both wait for memory", "*, 10,000,000"),
-        Reason("NumPy's own loop is what runs", "* float16, *", "NumPy"),
-        Reason("torch has vector code of its own for it", "*", "torch"),
-        Reason("NumPy's own loop is what runs", "*", "NumPy"),
+        Reason("mdtensor runs NumPy's loop", "* float16, *", "NumPy"),
+        Reason("torch has its own vector code for it", "*", "torch"),
+        Reason("mdtensor runs NumPy's loop", "*", "NumPy"),
     ],
     notes=(
-        "float32 and one thread where a row says nothing else. Two threads gain only "
-        "where both cores are free, which the load below tells."
+        "float32 and one thread, unless a row says otherwise. Two threads are faster "
+        "only if both cores are free; see the load below."
     ),
 )

@@ -29,6 +29,7 @@ LARGE = [(512, 512, 512), (1024, 1024, 1024), (2048, 1024, 1024), (256, 4096, 40
 POINTWISE = [(3136, 64, 256), (3136, 256, 64), (784, 512, 128), (784, 128, 512)]
 POINTWISE += [(196, 1024, 256), (196, 256, 1024), (49, 960, 320), (49, 320, 1280)]
 ROWS = (1, 4, 16, 64, 256)
+BY_CODES = "Float activations times quantized weights"
 SIDE, GROUP = 4096, 32
 
 
@@ -44,7 +45,7 @@ def at_a_line(packed: np.ndarray) -> np.ndarray:
 
 
 def product_of(x: np.ndarray, w: np.ndarray) -> Callable[[], np.ndarray]:
-    """The kernel alone, into memory that is there; weights packed once."""
+    """The kernel alone, into existing memory; weights packed once."""
     (m, k), n = x.shape, len(w)
     packed = at_a_line(kernel_set.HOST.pack_f32(w))
     bias = np.zeros(kernel_set.HOST.padded_columns(n), np.float32)
@@ -168,9 +169,9 @@ def rows(quick: bool) -> Iterator[Row]:
         for m in ROWS[:1] if quick else ROWS:
             name, work = f"{m} rows, {bits} bits", m * SIDE * SIDE
             make = partial(weight_only, bits, m)
-            yield race(name, f"Floats by codes of weights, {SIDE} x {SIDE}", make,
+            yield race(name, f"{BY_CODES}, {SIDE} x {SIDE}", make,
                        work, all_near)  # fmt: skip
-    name, work = "4 rows, a turned view", 4 * SIDE * SIDE
+    name, work = "4 rows, a transposed view", 4 * SIDE * SIDE
     yield race(name, "Calls on tensors", partial(turned, 4), work, all_near)
 
 
@@ -195,7 +196,7 @@ def of_numbers(found: Found) -> float:
 
 
 BENCH = Bench(
-    f"Floats, one thread, runway {isa.ISA}",
+    f"Floats, one thread, ISA {isa.ISA}",
     rows,
     rounds=25,
     promises=[
@@ -207,16 +208,21 @@ BENCH = Bench(
             1 / 0.95,
             pointwise_share,
         ),
-        Promise("codes of 4 bits over ORT's MatMulNBits", 1.0, of_nibbles),
+        Promise("4-bit codes over ORT's MatMulNBits", 1.0, of_nibbles),
         Promise("codes, up to 16 rows, over OpenBLAS on numbers", 0.8, of_numbers),
     ],
     reasons=[
-        Reason("no memory is touched there", "*", PEAK),
+        Reason("the peak is measured on registers, without memory access", "*", PEAK),
         Reason("vpmaddwd and its addition share pipes: 1.6 of float32", "integer*"),
-        Reason("OpenBLAS copies both sides to its blocks, and asks ahead", "*", BLAS),
-        Reason("it stores blocks of channels, and need not write rows", "*", ORT),
+        Reason("OpenBLAS copies both sides to its blocks, and prefetches", "*", BLAS),
+        Reason(
+            "it stores blocks of channels and does not have to write whole rows",
+            "*",
+            ORT,
+        ),
     ],
-    notes="""A call comes before each sample of products: the caches hold of their data
-what they can. Accuracy level 0 of MatMulNBits is compared: its activations stay
-float32. At level 4 ONNX Runtime rounds them to 8 bits.""",
+    notes="""Before each sample of a product runs one call that is not timed, so the
+caches already hold as much of the data as fits. Accuracy level 0 of MatMulNBits is
+compared: its activations stay float32. At level 4 ONNX Runtime rounds them to 8
+bits.""",
 )

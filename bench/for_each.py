@@ -204,10 +204,11 @@ BENCH = Bench(
         Reason("twice the bits take several times the operations", WIDE),
         Reason("equal rows leave nothing to balance", "square*"),
         Reason("one processor was busy: there was nothing to balance", "triangle*"),
-        Reason("NumPy has a loop of its own for float64 and float32", "*"),
+        Reason("NumPy has its own loop for float64 and float32", "*"),
     ],
     notes=(
-        "A sum over a triangle has three quarters of its work in the second half: "
-        "uniform waits for it, 0.67 would be all that can be won."
+        "The second half of the rows of a triangle has three quarters of the work. "
+        "With uniform scheduling the thread with the first half waits for it, so a "
+        "ratio of 0.67 is the best possible."
     ),
 )

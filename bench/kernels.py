@@ -206,7 +206,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 BENCH = Bench(
-    f"Kernels, one thread, runway {isa.ISA}",
+    f"Kernels, one thread, ISA {isa.ISA}",
     rows,
     rounds=25,
     reasons=[
@@ -216,5 +216,5 @@ BENCH = Bench(
         ),
         Reason("small work: a call costs as much", "*"),
     ],
-    notes=f"Runway: {isa.REASON}. {one_node.FAIRNESS}",
+    notes=f"ISA: {isa.REASON}. {one_node.FAIRNESS}",
 )

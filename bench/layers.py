@@ -207,7 +207,13 @@ def rows(quick: bool) -> Iterator[Row]:
     for shape in SIGNS[-1:] if quick else SIGNS:
         name = "signs, {}x{} -> {}".format(*shape)
         make = partial(in_signs, shape)
-        yield Race(name, make, alike_but_for_the_sign, "Signs", ours=SIGNED)
+        yield Race(
+            name,
+            make,
+            alike_but_for_the_sign,
+            "Signed and unsigned codes of the input",
+            ours=SIGNED,
+        )
 
 
 def of_kind(kind: str, stride: int = 0) -> list[str]:
@@ -250,7 +256,7 @@ def beside_both(
 
 
 BENCH = Bench(
-    f"Layers of MobileNetV2 in int8, runway {isa.ISA}",
+    f"Layers of MobileNetV2 in int8, ISA {isa.ISA}",
     rows,
     rounds=25,
     promises=[
@@ -278,10 +284,11 @@ BENCH = Bench(
     reasons=[
         Reason(BEHIND, "*", ORT),
         Reason("exact products of words bound both: decision 0035", "p*", EXACT),
-        Reason("one thread does it: equal work", "threads*"),
-        Reason("signs are moved at each call", "signs*"),
+        Reason("mdtensor uses one thread here, so both do the same work", "threads*"),
+        Reason("each call converts signed codes to unsigned ones", "signs*"),
     ],
-    notes=f"""Runway: {isa.REASON}. {one_node.FAIRNESS} All read and write memory
-that is there, weights are packed before. "peak" does as many multiply-adds of codes
-on registers alone, in the widest instruction that is exact for all codes.""",
+    notes=f"""ISA: {isa.REASON}. {one_node.FAIRNESS} All
+contenders read and write existing memory; weights are packed before the timing. "peak"
+only does as many multiply-adds of codes on registers, with the widest instruction that
+is exact for all codes.""",
 )

@@ -20,14 +20,15 @@ measure everything on your machine. You find the main figures under [Whole
 networks](#whole-networks). The contenders of a row take turns in one run, pinned to
 as many processors as they have threads, after a check that all give the same
 result. An interval holds 95 % of the medians of resampled rounds. A ratio is the
-median of our time over the rival's time, turn by turn, so it differs a little from
-the quotient of the two medians. Below 1 mdtensor is faster. If a ratio is above 1,
-the end of its section gives you the reason.
+median over all turns of our time divided by the baseline's time, so it differs a
+little from the quotient of the two medians. Below 1 mdtensor is faster. If a ratio
+is above 1, the end of its section gives you the reason. `met` and `MISSED` compare a
+figure with its limit.
 """
 
 
 def write(names: Sequence[str]) -> int:
-    """Write the page; say what is slower than a rival, and what misses its limit.
+    """Write the page; print what is slower than a baseline, and what misses its limit.
 
     Args:
         names: of all benches, in the order of the page; what has no result is listed.
@@ -96,7 +97,7 @@ def close(results: Sequence[Result]) -> int:
     print("\n".join(worse))
     missed = [limit for result in results for limit in result.missed]
     is_judged = any(result.limits for result in results)
-    held = "All limits hold." if is_judged else "No limit was judged."
+    held = "All limits are met." if is_judged else "No limit was judged."
     print("\nLimits:" if missed else f"\n{held}")
     print("\n".join(map(str, missed)))
     return 1 if any(limit.value is not None for limit in missed) else 0
@@ -132,10 +133,12 @@ def section(result: Result) -> str:
 
 
 def commands(name: str, readings: Sequence[Reading]) -> str:
-    """What measures each row again; folded where there are many."""
+    """Return the commands that repeat the rows; folded if there are several."""
     rows = list(dict.fromkeys(reading.row for reading in readings))
     lines = [command(name, row) for row in rows]
     if len(lines) == 1:
-        return f"Again: `{lines[0]}`."
+        return f"Repeat it with `{lines[0]}`."
     text = "\n".join(["```sh", *lines, "```"])
-    return f"<details><summary>Each row again</summary>\n\n{text}\n\n</details>"
+    return (
+        f"<details><summary>The command of each row</summary>\n\n{text}\n\n</details>"
+    )

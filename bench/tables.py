@@ -114,7 +114,8 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 BENCH = Bench(
-    "Selecting from a dispatch table of five axes, and calling what it gives",
+    "Selection from a dispatch table with five axes, and the call of the selected "
+    "method",
     rows,
     rounds=200,
     promises=[

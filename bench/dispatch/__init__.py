@@ -57,39 +57,55 @@ BENCH = Bench(
         ),
     ],
     reasons=[
-        Reason("a handle chooses nothing, as its name says", "two*", "handle*"),
+        Reason(
+            "a handle is a method already selected, so its call chooses nothing",
+            "two*",
+            "handle*",
+        ),
         Reason("a direct call chooses nothing", rival=ours.BARE),
         Reason("a direct call chooses nothing", rival="kernel*"),
-        Reason("no interpreter: types are known, or compared, in machine code", "no *"),
         Reason(
-            "two lookups in dicts, as ours, without unknown arguments refused",
+            "it runs without the interpreter: machine code knows the types, or "
+            "compares them",
+            "no *",
+        ),
+        Reason(
+            "it makes two dict lookups as mdtensor does, but does not check for "
+            "unknown arguments",
             "*",
             "nested*",
         ),
-        Reason("Python finds the method by one object alone", "*", "virtual*"),
-        Reason("a dict of dicts by one class more for each argument", "*argument*"),
+        Reason("Python finds the method by one object only", "*", "virtual*"),
         Reason(
-            "methods are checked against the declaration as they come", "*registered*"
+            "mdtensor looks up one more nested dict for each argument", "*argument*"
         ),
         Reason(
-            "the most specific of all methods is looked for, and refused if two are",
+            "mdtensor checks each method against the declaration when it is registered",
+            "*registered*",
+        ),
+        Reason(
+            "mdtensor searches all methods for the most specific one, and raises if "
+            "two tie",
             "*seen",
         ),
         Reason(
-            "a method keeps its place, its rule and its signature for diagnosis",
+            "each method stores its source line, its shape rule and its signature for "
+            "diagnosis",
             "*bytes",
         ),
         Reason(
-            "shapes and types are checked, and it is one more Python call", "addition*"
+            "mdtensor checks shapes and types, in one more Python call", "addition*"
         ),
-        Reason("this contains that", whole.PARTS),
+        Reason(
+            "the time of the whole call includes the time of this part", whole.PARTS
+        ),
         Reason("a step reads and writes codes; the loop's kernel does nothing", "one*"),
         Reason("the difference is noise", "flat"),
         Reason("the difference is noise", "two*selected*"),
     ],
     notes=(
-        "All ways dispatch among the same ten kernels, and were checked on every pair "
-        "of their types. Kernels return a constant, calls are warm and `out=` is "
-        "unused, where a row says nothing else."
+        "Every contender dispatches among the same ten kernels, and was checked on "
+        "every pair of their types. Unless a row says otherwise, kernels return a "
+        "constant, calls are warm and `out=` is unused."
     ),
 )

@@ -100,7 +100,7 @@ def first_arguments(results: dict[str, Any]) -> None:
 
 
 class Stranger:
-    """A type of one's own that answers for every operation of NumPy and torch."""
+    """A user-defined type that handles every operation of NumPy and torch."""
 
     def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
         return self
@@ -113,7 +113,7 @@ class Stranger:
 
 
 def protocols() -> list[Contender]:
-    """A call that ends in code of one's own: their protocols, and a method of ours."""
+    """Calls that end in user code: protocols of NumPy and torch, and a method."""
     import numpy as np
 
     @generic
@@ -142,7 +142,7 @@ def strangers(results: dict[str, Any]) -> None:
 
 def rows(quick: bool) -> Iterator[Row]:
     yield Race(WARM, warm, gives(NAMES[0]), "Warm call of two arguments")
-    table = "Two arguments, where the method was selected before"
+    table = "Two arguments, method already selected"
     yield Race(SELECTED, selected, gives(NAMES[0]), table, ours=ours.HANDLE)
     for position in (1, 10) if quick else range(1, len(NAMES) + 1):
         make = partial(at_position, position)
@@ -151,6 +151,12 @@ def rows(quick: bool) -> Iterator[Row]:
     for count in ARITIES:
         name = f"{count} argument{'s' * (count > 1)}, one type"
         yield Race(name, partial(of_arity, count), first_arguments, "By arity")
-    table = "A type of one's own answers"
-    yield Race("operator of a stranger's type", protocols, strangers, table)
-    yield Race("no interpreter", scale, unlike, "For scale: no interpreter", share=0.1)
+    table = "An operator of a user-defined type"
+    yield Race("operator of a user-defined type", protocols, strangers, table)
+    yield Race(
+        "no interpreter",
+        scale,
+        unlike,
+        "For comparison: without an interpreter",
+        share=0.1,
+    )

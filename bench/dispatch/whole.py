@@ -76,7 +76,7 @@ def parts() -> list[Contender]:
     names |= {"add": add, "run": run, "plus": operator.add}
     return [
         Contender("+ resolve: the call", "add(a, b)", names),
-        Contender("kernel, into an array that is there", "np_add(x, y, out)", names),
+        Contender("kernel, into an existing array", "np_add(x, y, out)", names),
         Contender("+ allocate", "np_add(x, y)", names),
         Contender("+ wrap in a tensor", "kind.wrap(np_add(x, y))", names),
         Contender("+ check: the method", "run(a, b)", names),
@@ -86,7 +86,7 @@ def parts() -> list[Contender]:
 
 def steps(seconds: dict[str, float]) -> Mapping[str, Mapping[str, str]]:
     """What each part adds to the one before."""
-    order = ["kernel, into an array that is there", "+ allocate", "+ wrap in a tensor"]
+    order = ["kernel, into an existing array", "+ allocate", "+ wrap in a tensor"]
     order += ["+ check: the method", "+ resolve: the call", "+ operator: a + b"]
     found, before = {}, 0.0
     for name in order:

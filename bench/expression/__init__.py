@@ -3,7 +3,7 @@
 Three small libraries do the same: by a match on an enum, by virtual methods, and by
 multiple dispatch. Each is changed by the same three patches, which lie beside it. A
 script applies them, checks that the result works, and counts: what a patch writes into
-new files is new code, what it changes in files that were there is the cost of change.
+new files is new code, what it changes in existing files is the cost of change.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,16 +59,16 @@ BENCH = Bench(
     rounds=1,
     promises=[
         Promise(
-            f"{NAMES[change]}: lines edited in files that were there",
+            f"{NAMES[change]}: lines edited in existing files",
             0,
             lambda found, change=change: found.value(label(change, "lines edited")),
         )
         for change in CHANGES
     ],
-    reasons=[Reason("a method says its types in a signature of its own", "*new lines")],
+    reasons=[Reason("each method repeats its types in its signature", "*new lines")],
     notes=(
-        "The libraries are in `bench/expression`, with their patches. They have three "
-        "types, which do not all mix, and four operations; the checks are the same for "
-        "all three."
+        "The libraries are in `bench/expression`, with their patches. Each has three "
+        "types, not all of which mix, and four operations. The three libraries pass "
+        "the same checks."
     ),
 )

@@ -44,7 +44,7 @@ def table_bytes() -> dict[str, float]:
 
 
 def rows() -> Iterator[Row]:
-    table = f"Tables of add, for {len(NUMBERS)} types of numbers"
+    table = f"Tables of add, for {len(NUMBERS)} numeric types"
     yield Count("methods written for all pairs", served, "methods", table)
     yield Count("entries after the first call", entries, "entries", table)
     yield Count("bytes after the first call", table_bytes, "bytes", table)

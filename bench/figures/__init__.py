@@ -99,7 +99,7 @@ FIGURES = {
             "expression-lines",
             "Cost of change",
             "bars",
-            "Lines edited in files that were there, by change and way of dispatch",
+            "Lines edited in existing files, by change and way of dispatch",
             "*lines edited",
         ),
     ),

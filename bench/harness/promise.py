@@ -28,9 +28,9 @@ class Limit:
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"not measured: {self.claim}: at most {self.limit:.2f}{self.unit}"
-        verdict = "holds" if self.holds else "MISSED"
-        shown = f"{self.value:.2f}{self.unit} of at most {self.limit:.2f}{self.unit}"
+            return f"not measured: {self.claim}, limit {self.limit:.2f}{self.unit}"
+        verdict = "met" if self.holds else "MISSED"
+        shown = f"{self.value:.2f}{self.unit}, limit {self.limit:.2f}{self.unit}"
         return f"{verdict}: {self.claim}: {shown}"
 
 

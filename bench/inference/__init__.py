@@ -113,34 +113,38 @@ BENCH = Bench(
             "text detector, *",
         ),
         Reason(
-            "pieces of its layers are too small for a second thread to pay "
-            "(decision 0031)",
+            "its layers are too small for a second thread to pay off (decision 0031)",
             "MobileNetV2 1.0/64, 2 thread(s)",
         ),
-        Reason("two threads notice losses, and leave the work to one", BUSY),
         Reason(
-            "half of it is imports, numba and LLVM among them; the rest is compiled "
-            "kernels read from the cache, weights packed, and tables built",
+            "mdtensor notices that the second thread does not help, and uses one", BUSY
+        ),
+        Reason(
+            "half of the time goes to imports, such as numba and LLVM; the rest reads "
+            "compiled kernels from the cache, packs weights and builds tables",
             "*, first result",
         ),
-        Reason("kernels are compiled, once for each machine", "*, nothing compiled"),
-        Reason("numba, LLVM and its machine code are in the process", "*, memory"),
+        Reason(
+            "the kernels are compiled first, once for each machine",
+            "*, nothing compiled",
+        ),
+        Reason("numba, LLVM and their machine code are in the process", "*, memory"),
     ],
     notes=(
         "LiteRT runs a .tflite file with the same codes, scales and biases; PyTorch "
-        "the same graphs, eagerly. `off by` is the largest difference from our result "
-        "of the same kind, over the largest number in it: for MobileNetV2 all but "
-        "those kernels that saturate at int16 do the same work, and the other networks "
-        "were quantized for ONNX Runtime by its own tool. A runtime "
-        "is left out where it, or what writes its file here, has no form of an "
-        "operation; the run says which. "
+        "runs the same graphs, eagerly. `off by` is the largest difference from "
+        "mdtensor's result (float or int8), divided by the largest number in that "
+        "result. For MobileNetV2 all runtimes do the same work, except kernels that "
+        "saturate at int16. For ONNX Runtime, its own tool quantized the other "
+        "networks. A runtime is left out if it, or our writer of its file format, does "
+        "not support an operation; the output of the run names it. "
         "PyTorch takes longer on two threads than on one here; in another environment "
-        "of this machine it took 4.2 and 16 ms for the classifier and 224 pixels. Why "
-        "is not known. "
-        "A turn begins when no thread of the process computes any more: those of ONNX "
-        "Runtime and OpenBLAS spin for 40 and 110 ms after a call, and would take a "
-        "processor from the next. "
+        "of this machine it took 4.2 and 16 ms for the classifier and 224 pixels. The "
+        "reason is not known. "
+        "A turn begins when all threads of the process are idle: the threads of ONNX "
+        "Runtime and OpenBLAS spin for 40 and 110 ms after a call and would slow the "
+        "next contender down. "
         "mdtensor float is the slowest of all: its tensors run on NumPy, operation by "
-        "operation (decision 0002), where ONNX Runtime has fused float kernels."
+        "operation (decision 0002), while ONNX Runtime has fused float kernels."
     ),
 )

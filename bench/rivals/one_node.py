@@ -1,4 +1,4 @@
-"""ONNX Runtime on models of one node, the fair rival of one kernel."""
+"""ONNX Runtime on models of one node, the fair baseline of one kernel."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -8,11 +8,11 @@ from onnx import helper
 
 from bench.rivals import one_model
 
-FAIRNESS = """ONNX Runtime may choose its layout: each model takes NHWC codes and the
-runtime's own operator for them. On a CPU without the 8-bit dot product its kernel for
-signed weights adds pairs of products with saturation at int16 and is not exact; with
-unsigned weights (zero point 128) it widens first, is exact, and is the rival that does
-the same work."""
+FAIRNESS = """ONNX Runtime gets the layout that suits it: each model has NHWC codes
+and the runtime's own operator for them. On a CPU without the 8-bit dot product, its
+kernel for signed weights saturates sums of two products at int16, so it is not exact.
+Its kernel for unsigned weights (zero point 128) is exact, and does the same work as
+ours."""
 #: Grids of what goes in, of the weights and of the result, and its codes.
 SCALES = {"xs": 0.02003, "ws": 0.01017}
 X_ZERO, Y_ZERO = 3, 120

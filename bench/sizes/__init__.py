@@ -10,7 +10,7 @@ QUICK = (100, 10_000)
 LARGE = (1_000_000, 10_000_000)
 #: Where the call costs more than the work.
 SMALL = ("*, 100", "*, 256", "*, 9,216", "*, 10,000")
-CHECKS = "types, shapes and grids are checked in Python before a kernel runs"
+CHECKS = "mdtensor checks types, shapes and grids in Python before a kernel runs"
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -24,6 +24,9 @@ def worst(rival: str, *names: str) -> Callable[[Found], float]:
     labels = [f"{name}, {count:,}" for name in names for count in LARGE]
     return lambda found: found.worst(labels, rival)
 
+
+#: A reason of several rows.
+FASTER = "mdtensor runs NumPy's loop; this contender has a faster one"
 
 BENCH = Bench(
     "From a hundred elements to ten million",
@@ -49,40 +52,61 @@ BENCH = Bench(
     reasons=[
         Reason("its tanh may be off by 5 units in the last place", "tanh, *", ORT),
         *(Reason(CHECKS, small) for small in SMALL),
-        Reason("a pass looks for NaN, and quotients are exact", "quantize*"),
-        Reason("kernels are as fast, a call takes 20 us more", "as *float16*", TORCH),
-        Reason("two passes before it tell whether any number wraps", "as int8, *"),
         Reason(
-            "a call of a function of elements takes 40 us, then both wait for memory",
+            "mdtensor first looks for NaN, and its quotients are exact", "quantize*"
+        ),
+        Reason(
+            "the kernels are equally fast, but a call takes 20 us more",
+            "as *float16*",
+            TORCH,
+        ),
+        Reason(
+            "mdtensor first makes two passes that check whether a number would wrap",
+            "as int8, *",
+        ),
+        Reason(
+            "a call of an elementwise function takes 40 us; then both wait for memory",
             "* at once, *",
         ),
-        Reason("the memory of its result is there before the call", "*", OUT),
+        Reason("its result goes to memory allocated before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),
-        Reason("its weights are packed before", "matmul float32*", ORT),
-        Reason("its product is MKL's, ours OpenBLAS's", "matmul float32*", TORCH),
+        Reason("its weights are packed before the call", "matmul float32*", ORT),
+        Reason("it uses MKL, mdtensor uses OpenBLAS", "matmul float32*", TORCH),
         Reason(
-            "it adds products of bytes in 16 bits, exact up to 7 bits of weights",
+            "it adds products of bytes in 16 bits, which is exact only for weights of "
+            "at most 7 bits",
             "*int8*",
         ),
-        Reason("images become columns in memory first", "conv2d float32*"),
-        Reason("NumPy adds to the product where it lies", "a [*] b + c, *", NUMPY),
-        Reason("NumPy's own loop runs, after the checks of a call", "*", NUMPY),
-        Reason("NumPy's loop is what runs, and this has a faster one", "exp, *"),
-        Reason("NumPy's loop is what runs, and this has a faster one", "sum*"),
-        Reason("NumPy's loop is what runs, and this has a faster one", "max*"),
-        Reason("NumPy's loop is what runs, and this has a faster one", "mean*"),
-        Reason("a new result is made where this writes to the same memory", "*", ORT),
-        Reason("a call takes longer, in Python; then both wait for memory", "*", TORCH),
+        Reason(
+            "mdtensor first copies the windows of the image to columns (im2col)",
+            "conv2d float32*",
+        ),
+        Reason("NumPy adds to the product in place", "a [*] b + c, *", NUMPY),
+        Reason("mdtensor runs NumPy's loop after the checks of a call", "*", NUMPY),
+        Reason(FASTER, "exp, *"),
+        Reason(FASTER, "sum*"),
+        Reason(FASTER, "max*"),
+        Reason(FASTER, "mean*"),
+        Reason(
+            "mdtensor makes a new result; this contender writes to the same memory "
+            "each time",
+            "*",
+            ORT,
+        ),
+        Reason(
+            "mdtensor's call takes longer, in Python; then both wait for memory",
+            "*",
+            TORCH,
+        ),
     ],
     notes="""All on one thread, called as their users call them. mdtensor, NumPy,
-numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to memory
-that is there. Numbers are float32, codes int8 on one grid; what has rows and columns
-lies row by row, images of codes channels last. "limit" moves as many bytes and does
-nothing else, in the faster of two ways: with ordinary and with streaming stores; for
-products it does as many multiply-adds on registers alone, codes in the widest
-instruction that is exact for all codes (vpmaddwd, or vpdpbusd where there is one).
-ONNX Runtime and torch use one that is twice as wide and may saturate; weights have 7
-bits here, so that it does not. The function "at once" is one of Python, compiled by
-`md.elementwise`; torch has `addcmul`. Only ONNX Runtime holds weights of floats
-packed.""",
+numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to existing
+memory. Numbers are float32, codes int8 on one grid; matrices are row-major, images of
+codes are channels-last. "limit" only moves as many bytes, with ordinary or with
+streaming stores, whichever is faster. For products it only does as many multiply-adds
+on registers; for codes it uses the widest instruction that is exact for all codes
+(vpmaddwd, or vpdpbusd if the CPU has it). ONNX Runtime and torch use an instruction
+that is twice as wide and may saturate; weights have 7 bits here, so it does not
+saturate. For "at once" mdtensor runs a Python function that `md.elementwise` compiled,
+and torch runs `addcmul`. Only ONNX Runtime keeps float weights packed.""",
 )

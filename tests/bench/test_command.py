@@ -47,7 +47,7 @@ def test_a_full_run_is_kept_and_written(
     shown = capsys.readouterr().out
     assert "    python -m bench toy --row large\n" in shown
     assert "- toy: it carries its type:\n  - large, over rival: 1.50\n" in shown
-    assert "All limits hold." in shown
+    assert "All limits are met." in shown
     page = (toy / "page.md").read_text()
     assert page.startswith("# Benchmarks\n")
     for text in ("## A toy\n\nBytes.\n\n### Sizes", "| large", "it carries its type"):
@@ -73,7 +73,7 @@ def test_a_row_alone_is_not_judged(
 ) -> None:
     assert command.execute(["toy", "--row", "large"]) == 0
     shown = capsys.readouterr().out
-    assert "No limit was judged." in shown and "All limits hold." not in shown
+    assert "No limit was judged." in shown and "All limits are met." not in shown
 
 
 def test_a_quick_run_judges_nothing(
@@ -96,7 +96,7 @@ def test_a_missed_limit_fails(
     )
     assert command.execute(["toy", "--no-save"]) == 1
     shown = capsys.readouterr().out
-    assert "MISSED: small: 0.50 of at most 0.40" in shown
+    assert "MISSED: small: 0.50, limit 0.40" in shown
     assert "- toy: no reason is known:\n  - large, over rival: 1.50\n" in shown
 
 

@@ -71,9 +71,9 @@ def test_interval_holds_the_median_and_widens_with_the_spread() -> None:
 
 
 def test_a_limit_says_whether_it_holds() -> None:
-    assert str(Limit("x", 0.5, 0.6)) == "holds: x: 0.50 of at most 0.60"
+    assert str(Limit("x", 0.5, 0.6)) == "met: x: 0.50, limit 0.60"
     assert str(Limit("x", 9.0, 6.0, " ms")).startswith("MISSED: x: 9.00 ms")
-    assert str(Limit("x", None, 6.0)) == "not measured: x: at most 6.00"
+    assert str(Limit("x", None, 6.0)) == "not measured: x, limit 6.00"
     assert not Limit("x", None, 6.0).holds
 
 
