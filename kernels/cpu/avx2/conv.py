@@ -98,7 +98,7 @@ def copy_windows(typingctx, rows, width, job):
 
 @kernel
 def inner(size, taps, stride, before, outputs):
-    """Return (first, end) of the outputs along an axis with all taps in the image."""
+    """Return (first, end) of the outputs along an axis whose taps are all inside."""
     first = min((max(before, 0) + stride - 1) // stride, outputs)
     if size + before < taps:
         return first, first

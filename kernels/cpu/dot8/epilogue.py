@@ -24,9 +24,10 @@ QUAD = 4
 
 
 class ExactMultiplier:
-    """Codes from multipliers that round every sum correctly.
+    """Conversion of sums to codes by multipliers that round every sum correctly.
 
-    `offset` is from `exact_offset`, so that the low half of a float32 is the code.
+    `offset` comes from `exact_offset`: once it is added, the low 16 bits of the float32
+    are the code.
     """
 
     def __init__(self, b, offset):

@@ -355,7 +355,10 @@ def run_tiles_s32(width, rows, job):
 
 @kernel
 def block_rows(k):
-    """Return how many rows all panels pass over before the next rows."""
+    """Return the number of rows in a block.
+
+    Every panel of weights is multiplied by one block before the next block starts.
+    """
     return max(1, BLOCK // max(k, 1) // WHOLE) * WHOLE
 
 

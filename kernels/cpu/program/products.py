@@ -242,7 +242,7 @@ class Repeated(Step):
 
     @property
     def parts(self):
-        """Return the steps that a Program holds."""
+        """Return the two steps that a Program stores in place of this one."""
         return self._parts
 
     def output_shape(self, shape):

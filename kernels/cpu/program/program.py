@@ -31,7 +31,7 @@ def join_tables(steps, outputs):
     """Merge each table into the next one and return the remaining steps.
 
     A table whose result only another table reads does not run: the last table of such a
-    chain does the work of all.
+    chain does the work of the whole chain.
 
     Args:
         steps: (plan, row, input slots, output slot) in order.

@@ -92,7 +92,7 @@ class Add(Step):
 class Mul(Step):
     """A product: out = clamp(round((a - za) * (b - zb) * ratio) + zero_point).
 
-    b has the shape of a, or a factor per image and channel: [n, 1, ..., 1, c].
+    b has the shape of a, or [n, 1, ..., 1, c]: one factor for each image and channel.
     """
 
     kind = interpret.MUL
