@@ -187,7 +187,7 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     kind = _kind(found)
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(
-            f"values of {found.dtype} are not numbers that {dtype} holds",
+            f"values of {found.dtype} are not numbers that {dtype} can represent",
             "Give numbers, or nested lists of them",
         )
     if dtype.is_floating or dtype.is_complex:

@@ -186,7 +186,7 @@ def _storage(given: object, kind: str) -> np.dtype[Any]:
     except Exception:  # NumPy's errors, or whatever the repr of `given` raises
         found = None
     if found is None or given is None:  # NumPy reads None as float64
-        fix = "Use a NumPy dtype of numbers"
+        fix = "Use a numeric NumPy dtype"
         raise RegistrationError(f"the storage is {shown(given)}", fix)
     # Types of ml_dtypes have the kind V, for void.
     if found.kind not in (*STORED.get(kind, found.kind), "V"):
@@ -203,7 +203,7 @@ def _bits(given: object, storage: np.dtype[Any]) -> int:
         least = most = info.bits * (2 if storage.kind == "c" else 1)
     if type(given) is not int or not least <= given <= most:
         wanted = f"{most}" if least == most else f"an integer from {least} to {most}"
-        fix = f"Use {wanted}, those of {storage}"
+        fix = f"Use {wanted} for {storage}"
         raise RegistrationError(f"the number of bits is {shown(given)}", fix)
     return given
 

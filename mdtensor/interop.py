@@ -63,7 +63,8 @@ def export(
     version = _version(max_version)
     if stream is not None:
         raise ExchangeError(
-            f"the host has no streams, stream is {shown(stream)}", "Use stream=None"
+            f"stream is {shown(stream)}, but the host does not have streams",
+            "Use stream=None",
         )
     # The pair is checked first: a comparison with an array would give an array.
     if dl_device is not None and (not _is_pair(dl_device) or dl_device != HOST):
@@ -74,7 +75,7 @@ def export(
     # Old consumers ignore the read-only flag and would write into the buffer.
     if not (array.flags.writeable or copy or version >= (1, 0)):
         raise ExchangeError(
-            "only from DLPack 1.0 on can a buffer be marked as read-only",
+            "DLPack before 1.0 cannot mark a buffer as read-only",
             "Use copy=True, or max_version=(1, 0)",
         )
     if copy is not None and not isinstance(copy, (bool, np.bool_)):
@@ -95,7 +96,7 @@ def export(
 
 def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
     """Return the problem and the fix for an array that NumPy cannot export."""
-    problem = f"DLPack has no place for {array.dtype}"
+    problem = f"DLPack cannot represent {array.dtype}"
     # 2 marks types of other packages, such as the narrow floats.
     if array.dtype.isbuiltin == 2 and array.dtype != bfloat16.storage:
         return problem, "Use astype(x, float32)"
@@ -170,7 +171,7 @@ class Interchange:
         host = self.device.to_host(self.buffer)
         if host.size != 1:
             raise ShapeError(
-                f"{host.size} elements are not one {kind}",
+                f"expected one element, got {host.size}",
                 "Index or reduce it first",
                 describe(kind, self),
             )
@@ -242,7 +243,9 @@ class Interchange:
         """
         call = describe("__array__", self)
         if self.device is not cpu:
-            problem = f"NumPy reads the host, the elements are on {self.device}"
+            problem = (
+                f"NumPy reads host memory only, but the elements are on {self.device}"
+            )
             raise DeviceError(problem, "Move them with to(cpu)", call)
         own = self.buffer.dtype
         wanted = own if dtype is None else _numpy_dtype(dtype, call)
@@ -250,7 +253,7 @@ class Interchange:
             problem = f"copy is a {type(copy).__name__}"
             raise OptionError(problem, "Use None, True or False", call)
         if copy is False and wanted != own:
-            problem = f"{self.dtype} becomes {wanted} only by a copy, copy is False"
+            problem = f"{self.dtype} needs a copy to become {wanted}, but copy is False"
             raise OptionError(problem, "Use copy=None", call)
         return np.array(self.buffer, wanted, copy=copy)
 

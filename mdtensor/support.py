@@ -131,7 +131,7 @@ def call_of(
         (kind.with_dtype(fixed[at]) if at in fixed else kind).spec((form.size,) * rank)
         for at, rank in enumerate(form.ranks)
     ]
-    # Options follow a tensor of the type that is asked for, not one with a fixed type.
+    # Options depend on a tensor of the requested type, not on one with a fixed type.
     first = next((x for at, x in enumerate(tensors) if at not in fixed), tensors[0])
     rest = iter(tensors)
     arguments = tuple(
@@ -159,7 +159,7 @@ def _options(
     required = [name for name, default in operation.options.items() if default is empty]
     unknown = [name for name in required if name not in VALUES]
     if unknown:
-        raise OptionError(f"a value for the option {unknown[0]} is not known")
+        raise OptionError(f"an example value for the option {unknown[0]} is not known")
     return {name: VALUES[name](x) for name in (*required, *given)}
 
 
@@ -304,7 +304,7 @@ def support(
         ['float16', 'bfloat16', 'float32', 'float64', 'complex64', 'complex128'...]
     """
     if not isinstance(operation, str):
-        problem = f"a pattern is text, not a {type(operation).__name__}"
+        problem = f"a pattern is a str, not a {type(operation).__name__}"
         raise OptionError(problem, 'Use "add" or "log*"')
     chosen = [
         (name, call) for name, call in operations().items() if _fits(name, operation)

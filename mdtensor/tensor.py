@@ -126,7 +126,9 @@ class Tensor(Interchange, Operators):
         if known is not None:
             is_same_name = known.__qualname__ == cls.__qualname__
             if not (is_same_name and is_reload(known._origin, cls._origin)):
-                raise RegistrationError(f"{dtype} on {device} has a tensor type")
+                raise RegistrationError(
+                    f"{dtype} on {device} already has a tensor type"
+                )
         cls.dtype, cls.device = dtype, device
         _LEAVES[dtype, device.name] = cls
         keep(cls)
@@ -204,7 +206,7 @@ class Tensor(Interchange, Operators):
         """
         found = parts.get("")
         if set(parts) != {""} or facts or found is None:
-            raise StorageError(f"{cls.__name__} has one array, and no facts")
+            raise StorageError(f"expected one array and no facts for {cls.__name__}")
         return cls(found)
 
     @property
@@ -422,7 +424,7 @@ def from_numpy(array: Any) -> Tensor:
     try:
         found = np.asarray(array)
     except (TypeError, ValueError) as error:
-        problem = f"NumPy makes no array of a {type(array).__name__}"
+        problem = f"NumPy cannot convert a {type(array).__name__} to an array"
         raise OptionError(problem, "Use asarray(a)", "from_numpy") from error
     dtype = dtypes.dtype(found.dtype)
     return leaf(dtype).wrap(np.asarray(found, dtype.storage))

@@ -99,7 +99,7 @@ class SignedTensor(IntegerTensor):
 
 
 class UnsignedTensor(IntegerTensor):
-    """Integers from 0."""
+    """Integers of 0 or more."""
 
     __slots__ = ()
     _kinds: ClassVar[tuple[str, ...]] = ("unsigned integer",)

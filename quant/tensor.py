@@ -51,9 +51,8 @@ from mdtensor.quant.qparams_checks import as_storage, check_codes
 #     "_scale"       the scales, float32; float64 for `qint32`
 #     "_zero_point"  as many zero points, in the type of a code; omitted if all are 0
 #
-# Facts are the fields of `QParams` that differ from their defaults: `axis`,
-# `block_size`, `narrow_range`; the rule of `rounding`; and the `shape` of packed codes,
-# if the array of bytes has another one.
+# Facts are the fields of `QParams` that differ from their defaults, the rule of
+# `rounding`, and the `shape` of packed codes, if the array of bytes has another one.
 
 Array = npt.NDArray[Any]
 Parts = dict[str, Array]

@@ -183,8 +183,8 @@ def test_reading_waits_for_the_device(shelf: Shelf) -> None:
 def test_numpy_does_not_read_it_silently(shelf: Shelf) -> None:
     there = md.to(md.asarray([7.0]), shelf)
     assert text(DeviceError, lambda: np.asarray(there)) == (
-        "__array__(ShelfFloat32Tensor[1]): NumPy reads the host, the elements are on "
-        "shelf. Move them with to(cpu)."
+        "__array__(ShelfFloat32Tensor[1]): NumPy reads host memory only, but the "
+        "elements are on shelf. Move them with to(cpu)."
     )
 
 

@@ -91,7 +91,7 @@ LITERAL = {
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)
     ),
-    "div(Int64Tensor[1], Int64Tensor[1]): int64 does not hold fractions. "
+    "div(Int64Tensor[1], Int64Tensor[1]): int64 cannot represent fractions. "
     "Use astype(x, float32) on one operand.": (
         lambda: md.asarray([1]) / md.asarray([2])
     ),
@@ -177,7 +177,7 @@ FILTERS = md.ones((2, 2, 1, 1))
             lambda: md.pad(IMAGE, 1),
             (
                 "pad(Float32Tensor[1,2,4,4]): pad_width is 1. "
-                "Give one (before, after) from 0 for each axis."
+                "Give (before, after), each 0 or more, for each axis."
             ),
         ),
         (
@@ -196,7 +196,7 @@ FILTERS = md.ones((2, 2, 1, 1))
             lambda: md.conv2d(IMAGE, FILTERS, padding=10**30),
             (
                 "conv2d(Float32Tensor[1,2,4,4], Float32Tensor[2,2,1,1]): "
-                f"padding is {10**30}. Use one, two or four sizes from 0."
+                f"padding is {10**30}. Use one, two or four integers of 0 or more."
             ),
         ),
         (

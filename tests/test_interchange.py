@@ -93,11 +93,11 @@ def test_reading_one_element(leaf: type[md.Tensor]) -> None:
 def test_what_is_not_one_number() -> None:
     for read in (float, int, bool, complex):
         assert text(ShapeError, lambda read=read: read(md.ones((2,)))) == (
-            f"{read.__name__}(Float32Tensor[2]): 2 elements are not one "
-            f"{read.__name__}. Index or reduce it first."
+            f"{read.__name__}(Float32Tensor[2]): expected one element, got 2. "
+            "Index or reduce it first."
         )
     assert text(ShapeError, lambda: md.zeros((0,)).item()) == (
-        "item(Float32Tensor[0]): 0 elements are not one item. Index or reduce it first."
+        "item(Float32Tensor[0]): expected one element, got 0. Index or reduce it first."
     )
     for read in (float, int):
         assert text(DispatchError, lambda read=read: read(md.asarray(1j))) == (
@@ -121,8 +121,8 @@ def test_numpy_asks_for_another_type() -> None:
     assert np.asarray(x, np.float64).tolist() == [1.0, 2.0]
     assert np.asarray(x, md.float64).dtype == np.float64
     assert text(OptionError, lambda: np.asarray(x, np.float64, copy=False)) == (
-        "__array__(Float32Tensor[2]): float32 becomes float64 only by a copy, copy is "
-        "False. Use copy=None."
+        "__array__(Float32Tensor[2]): float32 needs a copy to become float64, but "
+        "copy is False. Use copy=None."
     )
 
 
@@ -219,11 +219,12 @@ def test_what_dlpack_refuses() -> None:
     assert issubclass(ExchangeError, MdtensorError)
     assert issubclass(ExchangeError, BufferError)
     assert text(ExchangeError, lambda: x.__dlpack__()) == (
-        "__dlpack__(Float32Tensor[3]): only from DLPack 1.0 on can a buffer be marked "
-        "as read-only. Use copy=True, or max_version=(1, 0)."
+        "__dlpack__(Float32Tensor[3]): DLPack before 1.0 cannot mark a buffer as "
+        "read-only. Use copy=True, or max_version=(1, 0)."
     )
     assert text(ExchangeError, lambda: x.__dlpack__(stream=1)) == (
-        "__dlpack__(Float32Tensor[3]): the host has no streams, stream is 1. "
+        "__dlpack__(Float32Tensor[3]): stream is 1, but the host does not have "
+        "streams. "
         "Use stream=None."
     )
     assert text(ExchangeError, lambda: x.__dlpack__(dl_device=(2, 0))) == (
@@ -235,7 +236,7 @@ def test_what_dlpack_refuses() -> None:
     )
     fields = np.zeros(4, [("a", "i1"), ("b", "f4")])["b"]
     assert text(ExchangeError, lambda: md.from_numpy(fields).__dlpack__()) == (
-        "__dlpack__(Float32Tensor[4]): DLPack has no place for float32 with strides "
+        "__dlpack__(Float32Tensor[4]): DLPack cannot represent float32 with strides "
         "(5,). Use copy=True."
     )
     assert np.from_dlpack(md.from_numpy(fields), copy=True).tolist() == [0.0] * 4
@@ -256,7 +257,8 @@ def test_an_export_that_numpy_cannot_read() -> None:
             raise BufferError("in the memory of a GPU.")
 
     assert text(ExchangeError, lambda: md.from_dlpack(Far(md.asarray([1])))) == (
-        "from_dlpack(Far): its memory cannot be shared: in the memory of a GPU."
+        "from_dlpack(Far): the memory of the array cannot be shared: in the memory of "
+        "a GPU."
     )
 
 

@@ -77,7 +77,7 @@ def test_kinds_are_abstract(kind: type[md.Tensor]) -> None:
 def test_one_leaf_for_a_type_on_a_device() -> None:
     assert (
         text(RegistrationError, lambda: type("Mine", (md.Tensor,), {}, dtype=md.int8))
-        == "int8 on cpu has a tensor type."
+        == "int8 on cpu already has a tensor type."
     )
 
 

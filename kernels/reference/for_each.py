@@ -52,7 +52,7 @@ class View:
 
     def __setitem__(self, index: int | tuple[int, ...], value: object) -> None:
         if not self.operand.writes:
-            raise FunctionError("the view is for reading, and is written")
+            raise FunctionError("the function writes to a read-only view")
         place, name = self._place(index), self.operand.name
         problem = loss(name, self.operand.array.dtype, value)
         if problem:

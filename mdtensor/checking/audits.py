@@ -266,7 +266,8 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
         if not hasattr(operation, "operation"):
             name = getattr(operation, "__name__", None) or shown(operation)
             raise RegistrationError(
-                f"{name} is not an operation", "Give what @generic made"
+                f"{name} is not an operation",
+                "Pass an operation that @generic declared",
             )
 
     def add(function: Audit) -> Audit:

@@ -123,7 +123,7 @@ def _reader(samples: Sequence[Any], name: str) -> Any:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Turn off warnings of the tool, which concern other models."""
+    """Silence ONNX Runtime's quantization tool: its warnings are about other models."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():

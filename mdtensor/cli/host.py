@@ -37,7 +37,7 @@ MARKS = {
     "missing": ("○", "yellow", "the device is missing, or does not have a method yet"),
     "refused": ("·", "dim", "refused: no meaning for the type, or no exact one"),
     "ambiguous": ("✖", "bold red", "several methods fit equally well"),
-    "unknown": ("?", "red", "no call is known that any type takes"),
+    "unknown": ("?", "red", "no example call is known for any type"),
 }
 #: Column titles of the kinds of element types.
 KINDS = {

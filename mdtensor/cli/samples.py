@@ -154,4 +154,6 @@ def read_labels(path: Path | None) -> list[str]:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "Check the path") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not a text in UTF-8", "Save it as UTF-8") from None
+        raise DataError(
+            f"{path} is not a UTF-8 text file", "Save it as UTF-8"
+        ) from None

@@ -175,7 +175,7 @@ def _follow(names: Mapping[str, Any], path: list[str]) -> Any:
             # `vars` instead of `getattr`: a property of the caller's must not run.
             is_open = isinstance(value, type) or _is_module(value)
             names = vars(value) if is_open else {}
-        # None cannot be told from a value None, but no class or module is None.
+        # None means that the name is missing: a class or module is never None.
         if name not in names:
             return None
         value = names[name]

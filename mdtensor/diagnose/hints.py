@@ -200,7 +200,7 @@ class Order:
         # Nothing but Any is above Any.
         if wide.top or narrow.top:
             return wide.top
-        # For exotic hints plum's own comparison is the definition, so it is asked.
+        # For exotic hints plum's own comparison is the definition, so it decides.
         if narrow.exotic is not None or wide.exotic is not None:
             return bool(
                 plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)

@@ -2,10 +2,11 @@
 
 Types that the same methods take in one argument form one role. So the table has few
 cells, one for each tuple of roles, instead of one for each tuple of types. The methods
-that take a cell are the bits of one integer, most specific first.
+that apply to a cell are the bits of one integer, ordered from the most specific method
+(bit 0) to the least specific.
 
-The method of the lowest bit is the most specific one. Its wider methods are masked out.
-If a bit is left, its method ties with the first one.
+The lowest bit that is set is the most specific method. The methods that are less
+specific than it are masked out. If another bit is left, that method ties with it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Registration:
         self._refuse_parameter(name, type, doc)
         new = Attribute(name, type, default, doc)
         if wrong := new.wrong_default:
-            raise self._error(wrong, "Give one of its type")
+            raise self._error(wrong, "Give a default of this type")
         self._attributes.append(new)
         return self
 

@@ -89,8 +89,8 @@ def _evaluate(function: object, hint: Any, name: str, frame: FrameType | None) -
 
 
 def _unknown_name(error: Exception, name: str) -> RegistrationError:
-    problem = f"an annotation of a method of {name} names nothing: {error}"
-    return RegistrationError(problem, "Use classes that the module has")
+    problem = f"an annotation of a method of {name} cannot be resolved: {error}"
+    return RegistrationError(problem, "Use classes that the module defines or imports")
 
 
 def check_types(types: object, name: str) -> None:

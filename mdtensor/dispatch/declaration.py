@@ -189,7 +189,7 @@ class Described:
         """
         for attribute in self.attributes:
             if wrong := attribute.wrong_default:
-                raise RegistrationError(wrong, "Give one of its type", self.name)
+                raise RegistrationError(wrong, "Give a default of this type", self.name)
 
 
 def require_signature(

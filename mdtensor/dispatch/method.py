@@ -481,7 +481,7 @@ def refuse_misfit(operation: Any, new: Method) -> None:
         raise RegistrationError(
             f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
             f", the declaration of {operation.name} has {wanted}",
-            "Take the declared ones, or **options; only out may be omitted",
+            "Declare the same keywords, or **options; only out may be omitted",
         )
     count, wanted_count = len(new.signature.types), len(operation.dispatched)
     if count != wanted_count and not new.signature.has_varargs:

@@ -180,8 +180,8 @@ class Operation(Described):
     def _replace(self, known: Method, new: Method, override: bool) -> None:
         if not (override or is_reload(known.origin, new.origin)):
             raise RegistrationError(
-                f"method {new} at {new.location} has the signature of the method at "
-                f"{known.location}",
+                f"method {new} at {new.location} has the same signature as the method "
+                f"at {known.location}",
                 "Pass override=True to replace it",
             )
         self.remove_method(known)
@@ -477,7 +477,7 @@ def method(
         name = getattr(function, "__name__", None) or shown(function)
         raise RegistrationError(
             f"{name} is not an operation",
-            "Use @method(operation) with what @generic declared",
+            "Use @method(operation) with an operation that @generic declared",
         )
 
     if specialize is not None:

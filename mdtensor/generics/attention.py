@@ -83,7 +83,7 @@ def infer_one_hot(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     # them.
     if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
         raise OptionError(
-            f"num_classes is {shown(num_classes)}", "Use an integer from 1 on, or -1"
+            f"num_classes is {shown(num_classes)}", "Use an integer of 1 or more, or -1"
         )
     size = DYNAMIC if num_classes == -1 else int(num_classes)
     return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))
@@ -135,7 +135,7 @@ def embedding(indices: object, weight: object, /) -> Any:
     """Return weight[indices], one row of a matrix for each index.
 
     Args:
-        indices: any shape, integers from 0.
+        indices: any shape, integers of 0 or more.
         weight: [rows, e].
 
     Returns:
@@ -159,7 +159,7 @@ def one_hot(x: object, /, num_classes: int = -1) -> Any:
     """Return 1 where the position on a new last axis equals the element, else 0.
 
     Args:
-        x: any shape, integers from 0.
+        x: any shape, integers of 0 or more.
         num_classes: the size of the new axis; -1 is one more than the largest element.
 
     Returns:

@@ -260,7 +260,7 @@ def bitwise_left_shift(x1: object, x2: object, /) -> Any:
 
     Args:
         x1: any shape, integers.
-        x2: broadcasts against `x1`; from 0.
+        x2: broadcasts against `x1`; 0 or more.
 
     Raises:
         DataError: a count is negative.
@@ -280,7 +280,7 @@ def bitwise_right_shift(x1: object, x2: object, /) -> Any:
 
     Args:
         x1: any shape, integers.
-        x2: broadcasts against `x1`; from 0.
+        x2: broadcasts against `x1`; 0 or more.
 
     Raises:
         DataError: a count is negative.

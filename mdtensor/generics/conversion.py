@@ -30,7 +30,7 @@ def infer_astype(
     # and names `quantize`.
     found.type.of_numbers()
     if not isdtype(wanted, ("bool", "numeric")):
-        raise CastError(f"{wanted} is not a type of plain numbers")
+        raise CastError(f"{wanted} is not bool or a numeric type")
     return found if device is None else infer_to(found, device)
 
 

@@ -49,7 +49,7 @@ def infer_full_like(
     # `fit_scalar` would accept 0 and 1, which equal False and True; but a number for a
     # bool is a mistake.
     if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
-        raise CastError("bool does not hold numbers", "Give True or False")
+        raise CastError("bool cannot represent numbers", "Give True or False")
     # Other values, such as arrays, are checked by the cast when the call runs.
     if is_weak(fill_value):
         fit_scalar(fill_value, found.dtype)

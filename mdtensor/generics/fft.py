@@ -122,10 +122,12 @@ def length(n: Any, size: int, name: str = "n") -> int:
     # An empty signal has no spectrum, but with n it is padded to zeros.
     if n is None:
         if size == 0:
-            raise ShapeError("the transformed axis is empty", f"Give {name} from 1")
+            raise ShapeError(
+                "the transformed axis is empty", f"Give {name} of 1 or more"
+            )
         return size
     if not is_size(n) or n < 1:
-        raise OptionError(f"{name} is {shown(n)}", "Use an integer from 1")
+        raise OptionError(f"{name} is {shown(n)}", "Use an integer of 1 or more")
     return int(n)
 
 
@@ -150,7 +152,10 @@ def lengths(
     # None for each axis keeps its own size, so that one loop serves for both forms.
     given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
     if len(given) != len(order):
-        raise ShapeError(f"got {len(given)} sizes for {len(order)} axes", "Pair them")
+        raise ShapeError(
+            f"got {len(given)} sizes for {len(order)} axes",
+            "Give one size for each axis",
+        )
     # -1 keeps the size of the axis, as in NumPy 2.
     wanted = [None if n == -1 else n for n in given]
     sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
@@ -162,8 +167,8 @@ def _order(axes: object, ndim: int, s: object) -> Shape:
         # Sizes without axes could mean the first axes or the last ones, so the axes
         # must be named. NumPy 2 deprecates such calls.
         if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
-            problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
-            raise OptionError(problem, "Name the axes as well")
+            problem = f"s has {n} sizes for {ndim} dimensions, and axes is missing"
+            raise OptionError(problem, "Pass axes=")
         return tuple(range(ndim))
     given = integers(axes, "axes", "Use integers")
     # For its errors only: it sorts, and the order of the axes decides which one is
@@ -391,7 +396,7 @@ def fftn(
 
     Args:
         x: any shape; complex64 or complex128.
-        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
+        s: lengths along `axes`, or along all axes; -1 for the size of an axis.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
@@ -425,7 +430,7 @@ def ifftn(
 
     Args:
         x: any shape; complex64 or complex128.
-        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
+        s: lengths along `axes`, or along all axes; -1 for the size of an axis.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
@@ -459,7 +464,7 @@ def rfftn(
 
     Args:
         x: any shape; float32 or float64.
-        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
+        s: lengths along `axes`, or along all axes; -1 for the size of an axis.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 

@@ -113,7 +113,8 @@ def getitem(x: object, /, key: object) -> Any:
         picks in the key if these are neighbours, else they come first.
 
     Raises:
-        BoundsError: too many indices, one outside its axis, a mask that does not fit.
+        BoundsError: too many indices, an index out of bounds, or a mask that does not
+            fit.
 
     Example:
         >>> import mdtensor as md

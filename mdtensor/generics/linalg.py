@@ -72,7 +72,7 @@ def check_precision(dtype: DType) -> None:
     # of type that the promotion rules do not make.
     if not dtype.is_complex and dtype.storage not in LAPACK:
         raise PromotionError(
-            f"matrices are solved in float32, float64 or complex, not {dtype}",
+            f"linear algebra takes float32, float64 or complex, not {dtype}",
             "Use astype(x, float32)",
         )
 
@@ -83,7 +83,7 @@ def check_solvable(x: TensorSpec) -> None:
     # NumPy adds axes of its own, and its error would name an array that the caller
     # never made.
     if x.ndim > AXES:
-        problem = f"{x.ndim} axes, matrices are solved in up to {AXES}"
+        problem = f"the matrices have {x.ndim} axes, at most {AXES} are allowed"
         raise ShapeError(problem, "Use reshape to stack them along one axis")
 
 
@@ -139,7 +139,7 @@ def infer_vector_norm(
 def infer_matrix_norm(
     x: TensorSpec, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> TensorSpec:
-    """Infer the real type and [...] or [..., 1, 1]."""
+    """Infer the real type, and the shape [...], or [..., 1, 1] with `keepdims`."""
     check_matrix(x.shape)
     # The class is checked before `in`: an array would be compared element by element,
     # and NumPy would raise about its truth.
@@ -232,7 +232,8 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
         return
     if not (is_tensor(rtol) and rtol.dtype.is_floating):
         raise OptionError(
-            f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
+            f"rtol is of type {type(rtol).__name__}",
+            "Give a number or a tensor of floats",
         )
     # A tolerance may differ between the matrices of a stack, but must not add axes to
     # the result.

@@ -102,13 +102,13 @@ def infer_expand_dims(x: TensorSpec, *, axis: Axes, **_: Any) -> TensorSpec:
 def infer_broadcast_to(x: TensorSpec, *, shape: Integers, **_: Any) -> TensorSpec:
     """Infer the requested shape."""
     # -1 has no meaning here, unlike in `reshape`; a named size does.
-    wanted = partial_sizes(shape, 0, "Use sizes from 0")
+    wanted = partial_sizes(shape, 0, "Use sizes of 0 or more")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 
 
 def infer_flip(x: TensorSpec, *, axis: Axes | None = None, **_: Any) -> TensorSpec:
-    """Infer type and shape of the argument, which must have the axes."""
+    """Infer the type and shape of `x`, which must have every axis in `axis`."""
     # Nothing is computed from the axes, but wrong ones must raise here as in the call.
     normalize_axes(axis, x.ndim)
     return x
@@ -146,7 +146,7 @@ def _repeat_size(size: int, repeats: Any) -> int:
             )
         return DYNAMIC
     if not is_size(repeats) or repeats < 0:
-        raise OptionError(f"repeats is {shown(repeats)}", "Use integers from 0")
+        raise OptionError(f"repeats is {shown(repeats)}", "Use integers of 0 or more")
     return multiply_size(size, int(repeats))
 
 
@@ -178,9 +178,11 @@ def infer_stack(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
 
 def infer_tile(x: TensorSpec, repetitions: object) -> TensorSpec:
     """Infer a shape larger by the repetitions, with more axes if there are more."""
-    counts = integers(repetitions, "repetitions", "Use integers from 0")
+    counts = integers(repetitions, "repetitions", "Use integers of 0 or more")
     if min(counts, default=0) < 0:
-        raise OptionError(f"repetitions is {shown(repetitions)}", "Use integers from 0")
+        raise OptionError(
+            f"repetitions is {shown(repetitions)}", "Use integers of 0 or more"
+        )
     # The shorter of shape and repetitions is filled with ones at the front, as
     # broadcasting does.
     ndim = max(x.ndim, len(counts))
@@ -409,8 +411,8 @@ def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Any:
 
     Args:
         x: any shape.
-        repeats: an integer from 0, or a tensor of them: one, or one for each index of
-            the axis.
+        repeats: an integer of 0 or more, or a tensor of them: one for all, or one for
+            each index of the axis.
         axis: None flattens `x` first.
 
     Raises:
@@ -476,10 +478,10 @@ def tile(x: object, repetitions: object, /) -> Any:
 
     Args:
         x: any shape; gets axes of size 1 in front if there are more repetitions.
-        repetitions: an integer from 0 for each of the last axes.
+        repetitions: integers of 0 or more, one for each of the last axes.
 
     Raises:
-        OptionError: the repetitions are not integers from 0.
+        OptionError: the repetitions are not integers of 0 or more.
 
     Example:
         >>> import mdtensor as md

@@ -148,7 +148,7 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
 
 def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     """Return the paired axes from their number or from two sequences."""
-    fix = "Give a number of axes from 0, or the axes of each operand"
+    fix = "Give a number of axes, 0 or more, or the axes of each operand"
     # A pair of sequences comes before the number: a sequence is never a size, but an
     # array with one element could be read as one.
     given = entries(axes)
@@ -159,7 +159,9 @@ def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     if not is_size(axes) or axes < 0:
         raise OptionError(f"axes is {shown(axes)}", fix)
     if axes > ndim:
-        raise ShapeError(f"{axes} axes of {ndim} dimensions", "Use fewer")
+        raise ShapeError(
+            f"axes is {axes}, but an operand has {ndim} dimensions", "Use fewer axes"
+        )
     # A number pairs the last axes of x1 with the first axes of x2, as a matrix product
     # does for one axis.
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))

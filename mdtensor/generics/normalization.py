@@ -88,7 +88,7 @@ def infer_layer_norm(
 
 def last_sizes(normalized_shape: object) -> Shape:
     """Return the sizes of the last axes, at least one."""
-    fix = "Use one size from 0 or more"
+    fix = "Use one or more sizes of 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
     # No axes would normalize each element by itself, to 0 for every input.
     if not sizes or min(sizes) < 0:
@@ -116,7 +116,7 @@ def infer_group_norm(
     channels = x.shape[1]
     if not is_size(num_groups) or num_groups < 1:
         raise OptionError(
-            f"num_groups is {shown(num_groups)}", "Use an integer from 1 on"
+            f"num_groups is {shown(num_groups)}", "Use an integer of 1 or more"
         )
     if channels != DYNAMIC and channels % num_groups:
         raise ShapeError(

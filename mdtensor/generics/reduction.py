@@ -1,7 +1,8 @@
-"""Reductions: sums, means and extremes over axes.
+"""Reductions: sums, means, minima and maxima over axes.
 
-All take `axis`: one axis, several, or None for all; and leave the reduced axes away, or
-with `keepdims` at size 1. Floats of 16 bits are computed in float32 and rounded once.
+All take `axis`: one axis, several, or None for all axes. The result omits these axes,
+or has them with size 1 if `keepdims` is True. Floats of 16 bits are computed in float32
+and rounded once.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ def accumulator(source: dtypes.DType, wanted: DTypeName | None = None) -> dtypes
     if wanted is None:
         return _accumulator(source)
     found = dtypes.dtype(wanted)
-    # Only kinds that add up are in the table: not bool, which a sum leaves, and not
-    # quantized types, whose grid `out=` gives.
+    # The table does not have bool, because a sum of bools is an integer, or quantized
+    # types, because `out=` gives their grid.
     if not _REACH.get(found.kind):
-        raise OptionError(f"dtype is {found}", "Use a type of numbers")
+        raise OptionError(f"dtype is {found}", "Use a numeric type")
     # A cast would drop the imaginary parts of all elements before they are added.
     if source.is_complex and not found.is_complex:
         raise CastError(
-            f"{found} does not hold what {source} elements add up to",
+            f"{found} cannot represent the result for {source} elements",
             "Use real(x) or abs(x) first",
         )
     return found
@@ -435,7 +436,7 @@ def infer_diff(
     at = normalize_axis(axis, x.ndim)
     # Checked before the tensors, so that the error does not depend on their shapes.
     if not is_size(n) or n < 0:
-        raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
+        raise OptionError(f"n is {shown(n)}", "Use an integer of 0 or more")
     for name, given in (("prepend", prepend), ("append", append)):
         _check_tensor(given, name)
     # x stands between the two, in the order in which they are joined.
@@ -547,8 +548,8 @@ def diff(
 
     Raises:
         ShapeError: the axis does not exist, or sizes off it differ.
-        OptionError: `n` is not an integer from 0, or `prepend` or `append` is not a
-            tensor.
+        OptionError: `n` is not an integer of 0 or more, or `prepend` or `append` is
+            not a tensor.
 
     Example:
         >>> import mdtensor as md

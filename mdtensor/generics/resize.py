@@ -171,11 +171,11 @@ def pixel_shuffle(x: object, /, upscale_factor: int) -> Any:
 
     Args:
         x: at least 3 axes.
-        upscale_factor: r, from 1 on.
+        upscale_factor: r, 1 or more.
 
     Raises:
         ShapeError: `x` has fewer than 3 axes, or r² does not divide the channels.
-        OptionError: the factor is not an integer from 1 on.
+        OptionError: the factor is not an integer of 1 or more.
 
     Example:
         >>> import mdtensor as md
@@ -196,11 +196,11 @@ def pixel_unshuffle(x: object, /, downscale_factor: int) -> Any:
 
     Args:
         x: at least 3 axes.
-        downscale_factor: r, from 1 on.
+        downscale_factor: r, 1 or more.
 
     Raises:
         ShapeError: `x` has fewer than 3 axes, or r does not divide height and width.
-        OptionError: the factor is not an integer from 1 on.
+        OptionError: the factor is not an integer of 1 or more.
 
     Example:
         >>> import mdtensor as md

@@ -73,7 +73,7 @@ def infer_searchsorted(
 def _check_sorter(sorter: Any, size: int) -> None:
     if not is_tensor(sorter) or not sorter.dtype.is_integer:
         raise OptionError(
-            f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
+            f"sorter is a {type(sorter).__name__}", "Use the result of argsort(x1)"
         )
     # A shorter sorter would leave elements out of the search without an error.
     if not are_like(sorter.shape, (size,)):

@@ -46,7 +46,7 @@ def embedding(indices: IntegerTensor, weight: Dense, /) -> Tensor:
     if kernel.beyond(indices.buffer, rows):
         raise BoundsError(
             f"an index is outside a table of {rows} rows",
-            "Use integers from 0",
+            "Use integers of 0 or more",
             describe("embedding", indices, weight),
         )
     return weight.wrap(kernel.embedding(indices.buffer, weight.buffer))
@@ -66,7 +66,7 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
     if kernel.beyond(x.buffer, count):
         raise BoundsError(
             f"an element is outside of {max(count, 0)} classes",
-            "Use integers from 0, or a larger num_classes",
+            "Use integers of 0 or more, or a larger num_classes",
             describe("one_hot", x),
         )
     # The result may be much larger than x, so it may not fit into memory.

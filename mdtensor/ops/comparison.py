@@ -164,7 +164,7 @@ def _shift(
     if count:
         raise DataError(
             f"{count} of {b.size} shift counts are negative",
-            "Give counts from 0",
+            "Give counts of 0 or more",
             describe(operation.__name__, x1, x2),
         )
     return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))

@@ -98,7 +98,7 @@ def _cast_error(casting: str, dtype: DType) -> tuple[str, str]:
             fix += ', or casting="check" to cut fractions off'
         return f"are not exactly {dtype}", fix
     return (
-        f"outside; {dtype} represents {dtype.minimum} to {dtype.maximum}",
+        f"are out of range; {dtype} represents {dtype.minimum} to {dtype.maximum}",
         'Use casting="saturate" or "wrap", or a wider type',
     )
 
@@ -107,7 +107,7 @@ def _real(x: Tensor, dtype: DType, casting: str) -> Any:
     """Return the real parts of complex numbers whose imaginary parts are 0."""
     fix, call = "Use real(x) or abs(x) first", _call(x, dtype)
     if casting in ("saturate", "wrap"):
-        problem = f"no real number is what a complex one {casting}s to"
+        problem = f"casting={casting!r} does not apply to complex numbers"
         raise CastError(problem, fix, call)
     count = np.count_nonzero(x.buffer.imag)
     if count:
@@ -188,7 +188,7 @@ def asarray(
     # Any conversion or move has made a new buffer by now.
     if copy is False and made is not source:
         call = f"asarray({type(obj).__name__})"
-        raise OptionError("its memory cannot be shared", "Use copy=None", call)
+        raise OptionError("the result needs a copy", "Use copy=None", call)
     return copying.deepcopy(made) if copy and made is source else made
 
 
@@ -268,6 +268,6 @@ def _import_dlpack(x: object) -> Tensor:
     try:
         array = interop.import_array(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
-        problem = f"its memory cannot be shared: {str(error).rstrip('.')}"
+        problem = f"the memory of the array cannot be shared: {str(error).rstrip('.')}"
         raise ExchangeError(problem, "", call) from error
     return from_numpy(array)

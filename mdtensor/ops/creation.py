@@ -312,7 +312,7 @@ def linspace(
 
     Args:
         start, stop: numbers or 0-d tensors, real or complex.
-        num: the number of elements, from 0.
+        num: the number of elements, 0 or more.
         dtype: by default float32, or complex64 for complex ends. Computed in float64
             and rounded; integers between integers are exact and rounded down.
         device: by default cpu.
@@ -333,7 +333,7 @@ def linspace(
     call = describe("linspace", start, stop, num)
     first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
-        raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
+        raise OptionError(f"num is {shown(num)}", "Use a size of 0 or more", call)
     parts = int(num) - 1 if flag(endpoint, "endpoint") else int(num)
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         # float64 does not hold all 64-bit integers, so they are computed as integers.
@@ -343,7 +343,9 @@ def linspace(
     found = element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
-        raise CastError(f"{found} represents real numbers", "Use complex64", call)
+        raise CastError(
+            f"{found} cannot represent complex numbers", "Use complex64", call
+        )
     _check_ends(first, last, found, call)
     made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
     return make_on(made, found, device, "linspace", start, stop, num)
@@ -360,7 +362,7 @@ def _whole_between(
     """Return `linspace` between integers, rounded down to an integer type."""
     call = describe("linspace", start, stop, num)
     if not (isinstance(start, Integral) and isinstance(stop, Integral)):
-        raise CastError(f"{dtype} represents whole numbers", "Use whole bounds", call)
+        raise CastError(f"{dtype} represents integers only", "Use integer bounds", call)
     first, last = int(start), int(stop)
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
@@ -398,7 +400,7 @@ def _float(value: object, call: str) -> float:
         fix = "Give a number, or a 0-d tensor"
         raise OptionError(f"a bound is a {type(value).__name__}", fix, call)
     if not isfinite(found):
-        fix = "Give numbers that float64 holds"
+        fix = "Give finite numbers in the range of float64"
         raise OptionError("a bound is not a finite number", fix, call)
     return found
 

@@ -69,8 +69,8 @@ def elementwise(
         RegistrationError: the function does not have a name or parameters, or has
             parameters that are not positional.
         CompileError: at a call; numba cannot compile the function for these types, its
-            result does not fit the element type, or uint64 meets a signed integer where
-            the result may be wrong: in //, % and comparisons.
+            result does not fit the element type, or it combines uint64 with a signed
+            integer where the result may be wrong: by //, % and comparisons.
 
     Example:
         >>> import mdtensor as md

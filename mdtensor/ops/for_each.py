@@ -70,10 +70,14 @@ WORDS = (
         "Use one name for each",
     ),
     (r"(.* is not supported)[. ]*Raised from None", "{0}", ""),
-    (r"(the view is for reading.*)", "{0}", "Use flat_out(x) or ranked_out(x)"),
+    (
+        r"(the function writes to a read-only view.*)",
+        "{0}",
+        "Use flat_out(x) or ranked_out(x)",
+    ),
     (r"(nothing is written.*)", "{0}", "Let every path return a number"),
     (r"(NameError.*)", "{0}", "Define it before the call"),
-    (r"(uint64 meets.*)", "{0}", "Write np.uint64(n) of the signed one"),
+    (r"(uint64 is combined.*)", "{0}", "Write np.uint64(n) for the signed integer"),
     (
         r"(.* to elements of u?int\d+)",
         "{0}",
@@ -131,10 +135,10 @@ def for_each(
         grain: the fewest indices for one thread; use 1 if each index takes long.
 
     Raises:
-        CompileError: numba cannot compile the function, or uint64 meets a signed
-            integer in //, % or a comparison; the error names the line.
+        CompileError: numba cannot compile the function, or it combines uint64 with a
+            signed integer by //, % or a comparison; the error names the line.
         BoundsError: the function reads or writes outside of a view.
-        ShapeError: count is not a size.
+        ShapeError: count is not an integer of 0 or more.
         OptionError: `function` is not a function or does not take the arguments, or
             an option is unknown.
         DispatchError: an argument is neither a view nor a number.
@@ -168,13 +172,13 @@ def _run(
     grain: int,
 ) -> None:
     if not _is_count(count):
-        raise ShapeError("count is not a size", "Give an integer from 0 on")
+        raise ShapeError(f"count is {shown(count)}", "Give an integer of 0 or more")
     # The coordinate `Uniform` of a table stands for the name "uniform".
     if isinstance(scheduling, type):
         scheduling = scheduling.__name__.lower()
     choice(scheduling, "scheduling", tuple(threads.PIECES))
     if not _is_count(grain) or not grain:
-        raise OptionError(f"grain is {shown(grain)}", "Use an integer from 1 on")
+        raise OptionError(f"grain is {shown(grain)}", "Use an integer of 1 or more")
     plain = plain_function(function)
     found = _add_defaults(plain, [_argument(x) for x in arguments])
     if count:
@@ -258,11 +262,13 @@ def _add_defaults(function: FunctionType, given: list[Any]) -> list[Any]:
     missing = takes - len(given)
     takes_more = bool(code.co_flags & CO_VARARGS)
     if code.co_kwonlyargcount:
-        fix = "Let it take all by position"
-        raise OptionError(f"{function.__name__} takes arguments by name", fix)
+        fix = "Make all its parameters positional"
+        raise OptionError(f"{function.__name__} has keyword-only parameters", fix)
     if missing > len(defaults) or (missing < 0 and not takes_more):
         listed = ", ".join(("i", *names))
-        fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"
+        fix = (
+            f"It takes {listed}" if takes >= 0 else "Give it a parameter for the index"
+        )
         problem = f"{function.__name__} gets an index and {len(given)} arguments"
         raise OptionError(problem, fix)
     # Compiled loops pass all arguments by position, so defaults are filled in here.
@@ -296,7 +302,7 @@ def translate_errors(function: FunctionType) -> Iterator[None]:
         # Any other IndexError comes from the function itself.
         if error.args != ("outside",):
             raise
-        fix = "Views go from 0 to their size"
+        fix = "Indices of a view are from 0 to its size - 1"
         raise BoundsError(f"{_place(function)} indexes outside a view", fix) from None
 
 

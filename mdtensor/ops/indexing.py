@@ -91,7 +91,7 @@ def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
         fix = "Write into asarray(x, copy=True)"
         if x.dtype.is_integer and x.dtype.bits == 8:
             # The codes of 4-bit tensors are unpacked copies, which look like this.
-            fix += ", or q[key] = value where these are the codes of a 4-bit q"
+            fix += "; if x is q.codes of a 4-bit tensor q, assign q[key] = value"
         raise WriteError("the buffer is read-only", fix, call)
     target = x.buffer if view is None else view
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))

@@ -143,7 +143,9 @@ def repeat(
     # Inference does not see the elements of `repeats`, so they are checked here.
     if kernel.is_negative(counts):
         call = describe("repeat", x, repeats)
-        raise OptionError("a number of repeats is below 0", "Use integers from 0", call)
+        raise OptionError(
+            "a number of repeats is below 0", "Use integers of 0 or more", call
+        )
     made = partial(kernel.repeat, x.buffer, counts, axis)
     return x.wrap(allocate(made, "repeat", x, repeats))
 
@@ -173,7 +175,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     if any(n < DYNAMIC for shape in sizes for n in shape):
         raise OptionError(
             f"shapes {shown(shapes)} have a negative size",
-            "Use sizes from 0 on, or -1 for an unknown size",
+            "Use sizes of 0 or more, or -1 for an unknown size",
         )
     return joint_shape(*sizes)
 

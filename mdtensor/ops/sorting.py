@@ -116,8 +116,8 @@ def searchsorted(
 def _check_indices(sorter: npt.NDArray[Any], size: int, given: list[Any]) -> None:
     if np.any(sorter < 0) or np.any(sorter >= size):
         raise OptionError(
-            f"sorter holds an index outside of {size} elements",
-            "Use what argsort(x1) gives",
+            f"sorter has an index out of bounds for {size} elements",
+            "Use the result of argsort(x1)",
             describe("searchsorted", *given),
         )
 

@@ -199,7 +199,9 @@ class Lattice(RuleSet):
                 raise RegistrationError(f"{name} is not in the lattice", "Add it first")
         for low, high in product(lower, higher):
             if low in self.upper(high):
-                raise RegistrationError(f"{new} above {low} and below {high}: a cycle")
+                raise RegistrationError(
+                    f"{new} would be above {low} and below {high}: a cycle"
+                )
 
     def _check_joins(self, new: DType, wider: Lattice) -> None:
         """Raise if `new` changes a join of known types, which caches may hold."""

@@ -271,11 +271,13 @@ def _read_bytes(data: bytes) -> tuple[dict[str, Stored], dict[str, str]]:
 
 
 def _header(data: Bytes) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Return the size of a header that the package accepts, its arrays, its metadata.
+    """Return the size, the arrays and the metadata of a header.
+
+    The package `safetensors` has already accepted the header.
 
     Raises:
-        StorageError: a name occurs twice (the package would use the last one), or an
-            entry has fields outside the format (the package would drop them).
+        StorageError: a name occurs twice (`safetensors` would use the last one), or an
+            entry has fields outside the format (`safetensors` would drop them).
     """
     size = int.from_bytes(data[:LENGTH].tobytes(), "little")
     text = data[LENGTH : LENGTH + size].tobytes()
@@ -323,11 +325,12 @@ def save_file(
         tensors: by name. A tensor of several arrays, such as codes with scales, is
             stored as arrays named `w`, `w_scale`, `w_zero_point`.
         filename: the path.
-        metadata: texts by name to store in the file; `mdtensor` is reserved.
+        metadata: a str for each name, to store in the file; the name `mdtensor` is
+            reserved.
 
     Raises:
         StorageError: a value is not a tensor or is on a device, two arrays have one
-            name, the metadata are not texts, the path cannot be written, or the
+            name, the metadata is not a dict of str, the path cannot be written, or the
             package `safetensors` is not installed.
 
     Example:
@@ -429,11 +432,12 @@ def _specs(arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def _check_name(name: Any) -> None:
     if not _is_text(name) or name == METADATA:
-        raise StorageError(f"a tensor cannot be called {shown(name)}", "Use a text")
+        fix = "Use a str that UTF-8 can encode, other than '__metadata__'"
+        raise StorageError(f"a tensor cannot be called {shown(name)}", fix)
 
 
 def _is_text(given: Any) -> bool:
-    """Return whether `given` is a text that UTF-8 can encode."""
+    """Return whether `given` is a str that UTF-8 can encode."""
     try:
         return isinstance(given, str) and given.encode() is not None
     except UnicodeEncodeError:
@@ -442,10 +446,15 @@ def _is_text(given: Any) -> bool:
 
 def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise StorageError(f"metadata are {shown(metadata)}", "Give texts by name")
+        raise StorageError(
+            f"metadata is {shown(metadata)}", "Give a dict of str by name"
+        )
     found = dict(metadata or {})
     if not all(_is_text(text) for pair in found.items() for text in pair):
-        raise StorageError("metadata are not texts by name", "Use str(value)")
+        raise StorageError(
+            "a name or value of the metadata is not a str that UTF-8 can encode",
+            "Use str(value), without lone surrogates",
+        )
     if KEY in found:
         raise StorageError(f"the metadata key {KEY!r} is reserved", "Rename it")
     return found

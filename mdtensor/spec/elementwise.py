@@ -136,14 +136,15 @@ def check_number(dtype: DType) -> None:
 
 
 def check_fractions(dtype: DType) -> None:
-    """Raise if the type does not hold fractions.
+    """Raise if the type cannot represent fractions.
 
     Raises:
         PromotionError: `dtype` is neither floating nor complex.
     """
     if not (dtype.is_floating or dtype.is_complex):
         raise PromotionError(
-            f"{dtype} does not hold fractions", "Use astype(x, float32) on one operand"
+            f"{dtype} cannot represent fractions",
+            "Use astype(x, float32) on one operand",
         )
 
 
@@ -176,7 +177,8 @@ def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
             fit_scalar(bound, x.dtype)
     elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):
         raise PromotionError(
-            f"{name} is {bound.dtype}, which {x.dtype} does not hold",
+            f"{x.dtype} does not represent all values of {name}, a tensor of "
+            f"{bound.dtype}",
             f"Use astype({name}, {x.dtype})",
         )
     elif bound is not None and not is_tensor(bound):

@@ -38,7 +38,7 @@ def index_shape(
     """Return the shape of `x[key]`; -1 for a mask, unless `count` is known.
 
     Raises:
-        BoundsError: too many indices, one outside its axis, picks that do not
+        BoundsError: too many indices, an index out of bounds, picks that do not
             broadcast, a mask of other sizes than its axes, or no index at all.
 
     Example:

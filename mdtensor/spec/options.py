@@ -34,7 +34,7 @@ def number(value: object, name: str, least: float | None = None) -> float:
         value = value.item()  # type: ignore[attr-defined]
     # A bool is an int to Python, but `eps=True` is a mistake.
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionError(problem, "Give a number, not a text or bool")
+        raise OptionError(problem, "Give a number, not a str or bool")
     try:
         found = float(value)
     except OverflowError:
@@ -83,5 +83,5 @@ def file_path(value: Any, name: str) -> Path:
     except (TypeError, UnicodeEncodeError):
         is_name = False
     if not is_name:
-        raise OptionError(f"{name} is {shown(value)}", "Pass a text or a pathlib.Path")
+        raise OptionError(f"{name} is {shown(value)}", "Pass a str or a pathlib.Path")
     return found

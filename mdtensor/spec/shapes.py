@@ -137,10 +137,11 @@ def reduced_shape(shape: Shape, axis: Axes | None, keepdims: bool) -> Shape:
 
 
 def check_nonempty(shape: Shape, axis: Axes | None) -> None:
-    """Raise if an extreme would be taken over no elements."""
+    """Raise if a minimum or maximum would be taken over no elements."""
     if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
         raise ShapeError(
-            f"cannot take an extreme of no elements: shape {shape}, axis {axis}"
+            "cannot take the minimum or maximum of no elements: "
+            f"shape {shape}, axis {axis}"
         )
 
 
@@ -213,8 +214,8 @@ def shape_sizes(shape: object) -> Shape:
     """
     # Only this function reads the shape of a new tensor, so it may be an iterator.
     given = tuple(shape) if isinstance(shape, Iterator) else shape
-    sizes = integers(given, "shape", "Use sizes from 0")
-    _check_sizes(sizes, 0, "Use sizes from 0")
+    sizes = integers(given, "shape", "Use sizes of 0 or more")
+    _check_sizes(sizes, 0, "Use sizes of 0 or more")
     return sizes
 
 
@@ -274,7 +275,9 @@ def reshape_shape(old: Shape, shape: object) -> Shape:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
         ((3, 8), (M, 2, 2))
     """
-    wanted = partial_sizes(shape, DYNAMIC, "Use sizes from 0, and -1 for one of them")
+    wanted = partial_sizes(
+        shape, DYNAMIC, "Use sizes of 0 or more, and -1 for one of them"
+    )
     is_open = DYNAMIC in old
     at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
     if len(at) > 1:
@@ -342,7 +345,8 @@ def moveaxis_order(source: object, destination: object, ndim: int) -> tuple[int,
     )
     if not len(here) == len(there) == len(set(here)) == len(set(there)):
         raise ShapeError(
-            f"axes {here} do not move to {there}", "Name as many places, each once"
+            f"axes {here} do not move to {there}",
+            "Give as many destinations as sources, each once",
         )
     places = dict(zip(there, here, strict=True))
     others = iter(axis for axis in range(ndim) if axis not in here)
@@ -410,7 +414,7 @@ def pad_widths(pad_width: object, ndim: int) -> tuple[tuple[int, int], ...]:
     Raises:
         ShapeError: their number is not the number of axes, or one is negative.
     """
-    fix = "Give one (before, after) from 0 for each axis"
+    fix = "Give (before, after), each 0 or more, for each axis"
     given = entries(pad_width)
     if given is None:
         raise OptionError(f"pad_width is {shown(pad_width)}", fix)

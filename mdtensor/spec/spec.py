@@ -91,7 +91,7 @@ class TileSpec(TensorSpec):
 
     Raises:
         ShapeError: the shape has more dimensions, or as in `TensorSpec`.
-        OptionError: `max_rank` is not an integer from 0.
+        OptionError: `max_rank` is not an integer of 0 or more.
 
     Example:
         >>> import mdtensor as md
@@ -108,7 +108,7 @@ class TileSpec(TensorSpec):
         super().__post_init__()
         if not is_size(self.max_rank) or self.max_rank < 0:
             problem = f"max_rank is {shown(self.max_rank)}"
-            raise OptionError(problem, "Use an integer from 0")
+            raise OptionError(problem, "Use an integer of 0 or more")
         if len(self.shape) > self.max_rank:
             raise ShapeError(
                 f"TileSpec can have at most {self.max_rank} dimensions, "
@@ -135,7 +135,7 @@ def _sizes(shape: object) -> Shape:
         raise ShapeError(problem, "Use a tuple of sizes")
     if not all(map(_is_known_or_not, given)):
         problem = f"the shape of a spec is {shown(given)}"
-        raise ShapeError(problem, "Use sizes from 0, -1 or Dim")
+        raise ShapeError(problem, "Use sizes of 0 or more, -1 or Dim")
     return check_rank(tuple(n if isinstance(n, Dim) else int(n) for n in given))
 
 

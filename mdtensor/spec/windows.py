@@ -34,7 +34,7 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
     Raises:
         OptionError: not one or two integers, or below `least`.
     """
-    fix = f"Use one or two integers from {least} on"
+    fix = f"Use one or two integers of {least} or more"
     both = _integers(value, name, fix, 2)
     if len(both) != 2 or min(both) < least:
         raise OptionError(f"{name} is {shown(value)}", fix)
@@ -43,7 +43,7 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
 
 def padding4(value: object) -> tuple[int, int, int, int]:
     """Return (top, left, bottom, right) from one, two (h, w) or four integers."""
-    fix = "Use one, two or four sizes from 0"
+    fix = "Use one, two or four integers of 0 or more"
     sizes = _integers(value, "padding", fix, 4)
     if len(sizes) == 2:
         sizes *= 2
@@ -99,8 +99,8 @@ class Window:
         # Padding of a transposed convolution removes rows instead of adding them.
         if size < 1 or reached <= padding:
             raise ShapeError(
-                f"the result would be empty: {size} positions reach {max(reached, 0)}, "
-                f"padding removes {padding}",
+                f"the result would be empty: {size} positions cover "
+                f"{max(reached, 0)}, and padding removes {padding}",
                 "Use less padding, or a larger input",
             )
         return reached - padding
@@ -217,7 +217,7 @@ def single(value: object, name: str, least: int) -> int:
     Raises:
         OptionError: not one integer, or below `least`.
     """
-    fix = f"Use one integer from {least} on"
+    fix = f"Use one integer of {least} or more"
     one = _integers(value, name, fix)
     if len(one) != 1 or one[0] < least:
         raise OptionError(f"{name} is {shown(value)}", fix)
@@ -226,7 +226,7 @@ def single(value: object, name: str, least: int) -> int:
 
 def padding2(value: object) -> tuple[int, int]:
     """Return (before, after) from one or two integers."""
-    fix = "Use one or two sizes from 0"
+    fix = "Use one or two integers of 0 or more"
     sizes = _integers(value, "padding", fix, 2)
     if len(sizes) == 1:
         sizes *= 2
@@ -311,8 +311,8 @@ def conv_transpose_shape(
     steps = zip(window.stride, window.dilation, strict=True)
     if any(n >= max(step) for n, step in zip(output_padding, steps, strict=True)):
         raise OptionError(
-            f"output_padding {output_padding} reaches the stride {window.stride} "
-            f"and the dilation {window.dilation}",
-            "Use less",
+            f"output_padding {output_padding} is not below the stride {window.stride} "
+            f"or the dilation {window.dilation}",
+            "Use a smaller output_padding",
         )
     return (x[0], channels, *window.spread(x[2], x[3], output_padding))

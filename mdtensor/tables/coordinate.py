@@ -50,7 +50,9 @@ class CoordinateType(type):
             OptionError: no coordinate has it.
         """
         if not hasattr(cls, "kind"):
-            raise OptionError(f"{cls.__name__} is not a kind", "Use one: BlockSize[64]")
+            raise OptionError(
+                f"{cls.__name__} is not a kind", "Use a kind, as in BlockSize[64]"
+            )
         found = cls.find(value)
         if found is None:
             known = ", ".join(map(str, cls.kind.members)) or "none"
@@ -148,10 +150,10 @@ class Coordinate(metaclass=CoordinateType):
             taken = cls.members.get(value)
         except TypeError:
             problem = f"the value of {cls.__name__} is a {type(value).__name__}"
-            raise RegistrationError(problem, "Use one that has a hash") from None
+            raise RegistrationError(problem, "Use a hashable value") from None
         if taken is not None:
-            problem = f"{cls.kind.__name__} has {taken} for {value}"
-            raise RegistrationError(problem, "Use that one")
+            problem = f"{cls.kind.__name__} already has {taken} for the value {value}"
+            raise RegistrationError(problem, f"Use {taken}")
         cls.members[value] = cls
 
     @classmethod
@@ -180,11 +182,11 @@ def _check_class(cls: type, values: object, of: object, rest: dict[str, Any]) ->
     name, problem, fix = cls.__name__, "", ""
     if rest:
         problem = f"is given {', '.join(rest)}"
-        fix = "Known are value=, values= and of="
+        fix = "The keywords are value=, values= and of="
     elif not (of is None or _is_kind(of)):
         problem, fix = (
             f"has of={shown(of)}, which is not a kind",
-            "Give one: of=ElementType",
+            "Give a kind, such as of=ElementType",
         )
     elif not isinstance(values, (tuple, list, range)):
         problem, fix = f"has the values {shown(values)}", "Give a tuple"
@@ -206,7 +208,11 @@ def _is_of(value: object, kind: CoordinateType) -> bool:
 
 
 def _counterpart(kind: CoordinateType, inner: CoordinateType) -> CoordinateType:
-    """Return `kind[inner]`, below the counterparts of the bases of `inner`."""
+    """Return the class `kind[inner]`.
+
+    It is a subclass of `kind[base]` for the base class of `inner`, or of `kind` if that
+    base is itself a kind.
+    """
     # Two threads must not make two classes for one coordinate.
     with _lock:
         known: CoordinateType | None = kind.members.get(inner)
@@ -287,63 +293,63 @@ class Complex(ElementType):
 
 
 class Bool(Logical, value=dtypes.bool_):
-    """`mdtensor.bool`."""
+    """The element type `mdtensor.bool`, as a coordinate."""
 
 
 class Int8(Signed, value=dtypes.int8):
-    """`mdtensor.int8`."""
+    """The element type `mdtensor.int8`, as a coordinate."""
 
 
 class Int16(Signed, value=dtypes.int16):
-    """`mdtensor.int16`."""
+    """The element type `mdtensor.int16`, as a coordinate."""
 
 
 class Int32(Signed, value=dtypes.int32):
-    """`mdtensor.int32`."""
+    """The element type `mdtensor.int32`, as a coordinate."""
 
 
 class Int64(Signed, value=dtypes.int64):
-    """`mdtensor.int64`."""
+    """The element type `mdtensor.int64`, as a coordinate."""
 
 
 class UInt8(Unsigned, value=dtypes.uint8):
-    """`mdtensor.uint8`."""
+    """The element type `mdtensor.uint8`, as a coordinate."""
 
 
 class UInt16(Unsigned, value=dtypes.uint16):
-    """`mdtensor.uint16`."""
+    """The element type `mdtensor.uint16`, as a coordinate."""
 
 
 class UInt32(Unsigned, value=dtypes.uint32):
-    """`mdtensor.uint32`."""
+    """The element type `mdtensor.uint32`, as a coordinate."""
 
 
 class UInt64(Unsigned, value=dtypes.uint64):
-    """`mdtensor.uint64`."""
+    """The element type `mdtensor.uint64`, as a coordinate."""
 
 
 class Float16(Floating, value=dtypes.float16):
-    """`mdtensor.float16`."""
+    """The element type `mdtensor.float16`, as a coordinate."""
 
 
 class BFloat16(Floating, value=dtypes.bfloat16):
-    """`mdtensor.bfloat16`."""
+    """The element type `mdtensor.bfloat16`, as a coordinate."""
 
 
 class Float32(Floating, value=dtypes.float32):
-    """`mdtensor.float32`."""
+    """The element type `mdtensor.float32`, as a coordinate."""
 
 
 class Float64(Floating, value=dtypes.float64):
-    """`mdtensor.float64`."""
+    """The element type `mdtensor.float64`, as a coordinate."""
 
 
 class Complex64(Complex, value=dtypes.complex64):
-    """`mdtensor.complex64`."""
+    """The element type `mdtensor.complex64`, as a coordinate."""
 
 
 class Complex128(Complex, value=dtypes.complex128):
-    """`mdtensor.complex128`."""
+    """The element type `mdtensor.complex128`, as a coordinate."""
 
 
 class Contiguity(Coordinate):

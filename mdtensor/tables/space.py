@@ -46,7 +46,7 @@ class Axis(tuple[CoordinateType, ...]):
             if one.kind is not first.kind:
                 raise RegistrationError(
                     f"{first} is of {first.kind}, {one} of {one.kind}",
-                    "The coordinates of an axis are of one kind",
+                    "Give coordinates of one kind",
                 )
             if one in coordinates[:at]:
                 raise RegistrationError(
@@ -103,7 +103,7 @@ class Axes:
     def __init__(self, *axes: Axis) -> None:
         if not axes:
             raise RegistrationError(
-                "a space has at least one axis", "Give Axis(...) for each"
+                "a space needs at least one axis", "Pass one Axis(...) for each axis"
             )
         kinds = set()
         for axis in axes:

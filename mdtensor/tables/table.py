@@ -37,7 +37,8 @@ def build(
     # Builtins such as len and math.sqrt are callable, but do not take a tag.
     if isinstance(getattr(op, "__self__", None), ModuleType):
         fix = (
-            "Give what @generic declared, or a function whose first parameter is a tag"
+            "Pass an operation that @generic declared, or a function whose first "
+            "parameter is a tag"
         )
         raise RegistrationError(f"{op.__name__} is not an operation", fix)
     # A plain callable runs at every point; an operation selects a method for each.
@@ -74,7 +75,9 @@ def _check_takes_a_tag(function: Callable[..., Any]) -> None:
         return
     if not any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         name = getattr(function, "__name__", "the callable")
-        raise RegistrationError(f"{name} takes no tag", "Its first parameter is one")
+        raise RegistrationError(
+            f"{name} does not take a tag", "Declare it as the first parameter"
+        )
 
 
 def points(space: Axes, part: object) -> Iterator[TagType]:

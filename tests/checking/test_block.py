@@ -195,4 +195,6 @@ def test_a_function_is_checked_at_each_call() -> None:
 def test_audits_are_of_operations() -> None:
     with pytest.raises(RegistrationError) as caught:
         md.audit(len)
-    assert str(caught.value) == "len is not an operation. Give what @generic made."
+    assert str(caught.value) == (
+        "len is not an operation. Pass an operation that @generic declared."
+    )

@@ -242,7 +242,7 @@ def test_labels(call: Call, files: Path, tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     run = ("run", "net.onnx", "x.npy", "--labels")
     refused(call(*run, few), "expected 5 labels, one a class, not 2")
-    refused(call(*run, binary), "binary.txt is not a text in UTF-8")
+    refused(call(*run, binary), "binary.txt is not a UTF-8 text file")
     refused(call(*run, "gone.txt"), "gone.txt: No such file or directory")
 
 

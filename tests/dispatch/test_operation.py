@@ -192,8 +192,8 @@ def test_a_method_takes_the_declared_keywords() -> None:
     message = text(RegistrationError, no_keywords)
     assert message == (
         "method twice(Tensor, Any) has the keywords none, the declaration of twice "
-        "has times, out. Take the declared ones, or **options; only out may be "
-        "omitted."
+        "has times, out. Declare the same keywords, or **options; only out may "
+        "be omitted."
     )
 
 
@@ -343,7 +343,8 @@ def test_what_is_no_operation_has_no_methods() -> None:
     with pytest.raises(RegistrationError) as raised:
         md.method(len)
     assert str(raised.value) == (
-        "len is not an operation. Use @method(operation) with what @generic declared."
+        "len is not an operation. Use @method(operation) with an operation that "
+        "@generic declared."
     )
 
 
@@ -443,7 +444,7 @@ def test_signatures_are_the_same_however_they_are_written() -> None:
     for kind in (either, md.SignedTensor, md.FloatingTensor):
         define(kind)
     for kind in (either, other, md.SignedTensor):
-        with pytest.raises(RegistrationError, match="has the signature of the method"):
+        with pytest.raises(RegistrationError, match="has the same signature as"):
             define(kind)
     assert len(keep.operation.methods) == 3
 

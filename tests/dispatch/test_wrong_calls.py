@@ -82,7 +82,7 @@ def test_names_that_register_refuses(name: Any) -> None:
         (
             "attribute",
             ("n", int, "a"),
-            "the default of n is 'a', not int. Give one of its type",
+            "the default of n is 'a', not int. Give a default of this type",
         ),
     ],
 )
@@ -218,7 +218,7 @@ def test_attributes_are_checked_as_those_of_a_chain() -> None:
     def wrong(x: Any, /, *, factor: float = "no") -> Any: ...  # type: ignore[assignment]
 
     assert refused(lambda: md.generic(wrong)) == (
-        "wrong: the default of factor is 'no', not float. Give one of its type."
+        "wrong: the default of factor is 'no', not float. Give a default of this type."
     )
     assert md.generic(wrong, checked=False)
 
@@ -259,8 +259,9 @@ def test_annotations_that_are_no_class(hint: Any, shown: str) -> None:
 @pytest.mark.parametrize("hint", ["Nope", Union[int, "Nope"]])  # noqa: F821
 def test_annotations_that_name_nothing(hint: Any) -> None:
     assert refused(method_for(hint)) == (
-        "an annotation of a method of erf names nothing: name 'Nope' is not defined. "
-        "Use classes that the module has."
+        "an annotation of a method of erf cannot be resolved: name 'Nope' is not "
+        "defined. "
+        "Use classes that the module defines or imports."
     )
 
 
@@ -419,35 +420,35 @@ def test_a_wrapper_without_a_rule() -> None:
         ),
         (
             ("odd", "posit", 8, "nope"),
-            "the storage is 'nope'. Use a NumPy dtype of numbers",
+            "the storage is 'nope'. Use a numeric NumPy dtype",
         ),
         (
             ("odd", "posit", 8, object),
-            "the storage is <class 'object'>. Use a NumPy dtype of numbers",
+            "the storage is <class 'object'>. Use a numeric NumPy dtype",
         ),
         (
             ("odd", "posit", 16, "int8"),
-            "the number of bits is 16. Use an integer from 1 to 8, those of int8",
+            "the number of bits is 16. Use an integer from 1 to 8 for int8",
         ),
         (
             ("odd", "posit", "8", "int8"),
-            "the number of bits is '8'. Use an integer from 1 to 8, those of int8",
+            "the number of bits is '8'. Use an integer from 1 to 8 for int8",
         ),
         (
             ("odd", "real floating", 8, "float16"),
-            "the number of bits is 8. Use 16, those of float16",
+            "the number of bits is 8. Use 16 for float16",
         ),
         (
             ("odd", "complex floating", 32, "complex64"),
-            "the number of bits is 32. Use 64, those of complex64",
+            "the number of bits is 32. Use 64 for complex64",
         ),
         (
             ("odd", "real floating", 8, ml_dtypes.float4_e2m1fn),
-            "the number of bits is 8. Use 4, those of float4_e2m1fn",
+            "the number of bits is 8. Use 4 for float4_e2m1fn",
         ),
         (
             ("odd", "real floating", 64, None),
-            "the storage is None. Use a NumPy dtype of numbers",
+            "the storage is None. Use a numeric NumPy dtype",
         ),
         (
             ("odd", "flaoting", 16, "float16"),
@@ -540,7 +541,7 @@ def test_devices_of_types() -> None:
         "no device 3. Registered are cpu, cuda:0."
     )
     assert refused(leaf(dtype=float32, device="cuda")) == (
-        "float32 on cuda:0 has a tensor type."
+        "float32 on cuda:0 already has a tensor type."
     )
     assert refused(leaf(device="cpu")) == (
         "W has a device and no dtype. Give both; a kind has neither."
@@ -564,11 +565,14 @@ def test_the_root_of_tags_has_no_instance() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"place": 3}, "is given place. Known are value=, values= and of="),
-        ({"of": 3}, "has of=3, which is not a kind. Give one: of=ElementType"),
+        ({"place": 3}, "is given place. The keywords are value=, values= and of="),
+        (
+            {"of": 3},
+            "has of=3, which is not a kind. Give a kind, such as of=ElementType",
+        ),
         (
             {"of": tables.Float32},
-            "has of=Float32, which is not a kind. Give one: of=ElementType",
+            "has of=Float32, which is not a kind. Give a kind, such as of=ElementType",
         ),
         ({"values": 3}, "has the values 3. Give a tuple"),
     ],
@@ -579,7 +583,7 @@ def test_kinds_of_coordinates(options: Any, problem: str) -> None:
         f"Odd {problem}."
     )
     assert refused(lambda: make("Odd", (ElementType,), {}, value=[])) == (
-        "the value of Odd is a list. Use one that has a hash."
+        "the value of Odd is a list. Use a hashable value."
     )
 
 
@@ -598,7 +602,7 @@ def test_tables_of_odd_things() -> None:
         "cpu is not in the space. The space is Axes(Axis(Cpu, Cuda))."
     )
     assert refused(lambda: table(space, Tag[Cpu], lambda: 3)) == (
-        "<lambda> takes no tag. Its first parameter is one."
+        "<lambda> does not take a tag. Declare it as the first parameter."
     )
     assert refused(lambda: table(space, Tag[Cpu], placed, arguments=3)) == (
         "placed: arguments are 3. Give a type for each of x."

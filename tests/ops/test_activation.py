@@ -232,7 +232,7 @@ def test_prelu(dtype: md.DType) -> None:
 
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "leaky_relu(Float32Tensor[2,3]): negative_slope must be a real number, but "
-    "is '1'. Give a number, not a text or bool.": (
+    "is '1'. Give a number, not a str or bool.": (
         lambda x: md.leaky_relu(x, negative_slope="1")
     ),
     "celu(Float32Tensor[2,3]): alpha is 0. Use another number.": (

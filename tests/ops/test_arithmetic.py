@@ -267,10 +267,10 @@ def test_clip_and_nan() -> None:
 
 X = md.asarray([1, 5], dtype=md.int8)
 UNFIT = {
-    "clip(Int8Tensor[2]): min is int16, which int8 does not hold. "
-    "Use astype(min, int8).": {"min": md.asarray([1], dtype=md.int16)},
-    "clip(Int8Tensor[2]): max is float32, which int8 does not hold. "
-    "Use astype(max, int8).": {"max": md.asarray(2.0)},
+    "clip(Int8Tensor[2]): int8 does not represent all values of min, a tensor of "
+    "int16. Use astype(min, int8).": {"min": md.asarray([1], dtype=md.int16)},
+    "clip(Int8Tensor[2]): int8 does not represent all values of max, a tensor of "
+    "float32. Use astype(max, int8).": {"max": md.asarray(2.0)},
     "clip(Int8Tensor[2]): min is a ndarray. Give a Python number or a tensor.": {
         "min": np.zeros(2, np.int8)
     },

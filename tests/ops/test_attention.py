@@ -144,15 +144,15 @@ REFUSED: dict[str, Callable[[], Any]] = {
         lambda: attention(X, X, X, attn_mask=md.ones((4, 2, 2)))
     ),
     "embedding(Int64Tensor[2], Float32Tensor[2,3]): an index is outside a table of 2 "
-    "rows. Use integers from 0.": lambda: md.embedding(md.asarray([0, 2]), X),
+    "rows. Use integers of 0 or more.": lambda: md.embedding(md.asarray([0, 2]), X),
     "embedding(Int8Tensor[1], Float32Tensor[2,3]): an index is outside a table of 2 "
-    "rows. Use integers from 0.": (
+    "rows. Use integers of 0 or more.": (
         lambda: md.embedding(md.asarray([-1], dtype=md.int8), X)
     ),
     "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, it has 1. "
     "Give the shape [rows, e].": (lambda: md.embedding(md.asarray([0]), X[0, :2])),
     "one_hot(Int64Tensor[2]): an element is outside of 2 classes. "
-    "Use integers from 0, or a larger num_classes.": (
+    "Use integers of 0 or more, or a larger num_classes.": (
         lambda: md.one_hot(md.asarray([0, 2]), 2)
     ),
     "one_hot(Int64Tensor[0]): cannot find the number of classes of an empty tensor. "

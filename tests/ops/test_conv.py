@@ -240,7 +240,7 @@ REFUSED = {
         lambda: md.conv1d(md.ones((2, 3)), md.ones((2, 3, 1)))
     ),
     "conv1d(Float32Tensor[1,1,3], Float32Tensor[1,1,1]): stride is (1, 2). "
-    "Use one integer from 1 on.": (
+    "Use one integer of 1 or more.": (
         lambda: md.conv1d(md.ones((1, 1, 3)), md.ones((1, 1, 1)), stride=(1, 2))
     ),
     "conv_transpose2d(Float32Tensor[1,2,2,2], Float32Tensor[3,1,1,1]): the image has 2 "
@@ -248,13 +248,14 @@ REFUSED = {
         lambda: md.conv_transpose2d(md.ones((1, 2, 2, 2)), md.ones((3, 1, 1, 1)))
     ),
     "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): output_padding "
-    "(1, 1) reaches the stride (1, 1) and the dilation (1, 1). Use less.": (
+    "(1, 1) is not below the stride (1, 1) or the dilation (1, 1). Use a smaller "
+    "output_padding.": (
         lambda: md.conv_transpose2d(
             md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), output_padding=1
         )
     ),
     "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): the result "
-    "would be empty: 2 positions reach 2, padding removes 2. "
+    "would be empty: 2 positions cover 2, and padding removes 2. "
     "Use less padding, or a larger input.": (
         lambda: md.conv_transpose2d(
             md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), padding=1

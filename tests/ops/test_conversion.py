@@ -300,7 +300,8 @@ def text(error: type[Exception], call: Any) -> str:
 def test_errors_say_what_and_where() -> None:
     x = md.asarray([1.5, 300.0])
     assert text(CastError, lambda: md.astype(x, md.uint8)) == (
-        "astype(Float32Tensor[2], uint8): 1 of 2 values outside; uint8 represents 0 to "
+        "astype(Float32Tensor[2], uint8): 1 of 2 values are out of range; uint8 "
+        "represents 0 to "
         '255. Use casting="saturate" or "wrap", or a wider type.'
     )
     assert text(CastError, lambda: md.astype(x, md.int64, casting="exact")) == (
@@ -321,8 +322,8 @@ def test_errors_say_what_and_where() -> None:
         "Use real(x) or abs(x) first."
     )
     assert text(CastError, lambda: md.astype(z, md.int8, casting="wrap")) == (
-        "astype(Complex64Tensor[2], int8): no real number is what a complex one wraps "
-        "to. Use real(x) or abs(x) first."
+        "astype(Complex64Tensor[2], int8): casting='wrap' does not apply to complex "
+        "numbers. Use real(x) or abs(x) first."
     )
     assert text(OptionError, lambda: md.astype(x, "int7")).startswith(
         "astype(Float32Tensor[2], str): no element type int7. Known are bool, int8,"

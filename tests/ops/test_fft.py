@@ -172,19 +172,19 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.fft(COMPLEXES, n=0),
             OptionError,
             "fft(Complex64Tensor[2,3])",
-            "n is 0. Use an integer from 1.",
+            "n is 0. Use an integer of 1 or more.",
         ),
         (
             lambda: md.fft.fft(COMPLEXES[:, :0]),
             ShapeError,
             "fft(Complex64Tensor[2,0])",
-            "the transformed axis is empty. Give n from 1.",
+            "the transformed axis is empty. Give n of 1 or more.",
         ),
         (
             lambda: md.fft.irfft(COMPLEXES[:, :1]),
             ShapeError,
             "irfft(Complex64Tensor[2,1])",
-            "the transformed axis is empty. Give n from 1.",
+            "the transformed axis is empty. Give n of 1 or more.",
         ),
         (
             lambda: md.fft.fft(COMPLEXES, axis=2),
@@ -202,13 +202,13 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.fftn(COMPLEXES, s=[3]),
             OptionError,
             "fftn(Complex64Tensor[2,3])",
-            "s has 1 sizes for 2 dimensions, no axes are given. Name the axes as well.",
+            "s has 1 sizes for 2 dimensions, and axes is missing. Pass axes=.",
         ),
         (
             lambda: md.fft.fftn(COMPLEXES, s=[3], axes=[0, 1]),
             ShapeError,
             "fftn(Complex64Tensor[2,3])",
-            "got 1 sizes for 2 axes. Pair them.",
+            "got 1 sizes for 2 axes. Give one size for each axis.",
         ),
         (
             lambda: md.fft.fftn(COMPLEXES, axes=[0, 0]),
@@ -235,7 +235,7 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.fftfreq(0),
             OptionError,
             "fftfreq(int)",
-            "n is 0. Use an integer from 1.",
+            "n is 0. Use an integer of 1 or more.",
         ),
         (
             lambda: md.fft.rfftfreq(3, d=0),

@@ -86,7 +86,7 @@ def test_operands_are_promoted(operation: Any) -> None:
     with pytest.raises(PromotionError) as caught:
         operation(x, 3)
     assert str(caught.value) == (
-        f"{operation.__name__}(Int8Tensor[2], int): int8 does not hold fractions. "
+        f"{operation.__name__}(Int8Tensor[2], int): int8 cannot represent fractions. "
         "Use astype(x, float32) on one operand."
     )
     with pytest.raises(DispatchError):

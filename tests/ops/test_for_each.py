@@ -81,19 +81,16 @@ REFUSED = {
         lambda y: md.for_each(-1, fill, y),
         md.ShapeError,
         (
-            "for_each(int, function, View[3]): count is not a size. Give an integer "
-            "from "
-            "0 "
-            "on."
+            "for_each(int, function, View[3]): count is -1. Give an integer of 0 or "
+            "more."
         ),
     ),
     "count of a wrong type": (
         lambda y: md.for_each(2.0, fill, y),
         md.ShapeError,
         (
-            "for_each(float, function, View[3]): count is not a size. Give an integer "
-            "from 0 "
-            "on."
+            "for_each(float, function, View[3]): count is 2.0. Give an integer of 0 or "
+            "more."
         ),
     ),
     "function": (
@@ -164,8 +161,8 @@ REFUSED = {
         lambda y: md.for_each(1, lambda i, *, y: None, y),
         md.OptionError,
         (
-            "for_each(int, function, View[3]): <lambda> takes arguments by name. Let "
-            "it take all by position."
+            "for_each(int, function, View[3]): <lambda> has keyword-only parameters. "
+            "Make all its parameters positional."
         ),
     ),
     "generator": (
@@ -179,7 +176,7 @@ REFUSED = {
     "grain": (
         lambda y: md.for_each(1, fill, y, grain=0),
         md.OptionError,
-        "for_each(int, function, View[3]): grain is 0. Use an integer from 1 on.",
+        "for_each(int, function, View[3]): grain is 0. Use an integer of 1 or more.",
     ),
     "view of no tensor": (
         lambda y: md.flat_in([1.0]),
@@ -281,7 +278,7 @@ def test_an_index_outside_is_our_error(
         md.for_each(4000, function, *views, scheduling=scheduling)
     assert str(caught.value) == (
         f"for_each(int, function, View[4000], View[4000]): {line(function)} indexes "
-        "outside a view. Views go from 0 to their size."
+        "outside a view. Indices of a view are from 0 to its size - 1."
     )
 
 
@@ -340,7 +337,7 @@ def fraction(i, x, y):
 UNCOMPILABLE = {
     reads: (
         1,
-        "the view is for reading, and is written. Use flat_out(x) or ranked_out",
+        "the function writes to a read-only view. Use flat_out(x) or ranked_out",
     ),
     narrows: (1, "complex128 is written to elements of float32."),
     unknown: (
@@ -387,7 +384,7 @@ def test_views_show_what_they_are() -> None:
     view = md.ranked_in(md.zeros((2, 3), dtype=md.int8))
     assert repr(view) == "View[2,3] of Int8Tensor[2,3]"
     assert (view.shape, view.size) == ((2, 3), 6)
-    with pytest.raises(md.DispatchError, match="the view is for reading"):
+    with pytest.raises(md.DispatchError, match="writes to a read-only view"):
         view[0, 0] = 1
 
 

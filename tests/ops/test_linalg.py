@@ -402,7 +402,7 @@ VECTOR = md.ones((2,))
             PromotionError,
             "inv(Float16Tensor[2,2])",
             (
-                "matrices are solved in float32, float64 or complex, not float16. "
+                "linear algebra takes float32, float64 or complex, not float16. "
                 "Use astype(x, float32)."
             ),
         ),
@@ -411,7 +411,7 @@ VECTOR = md.ones((2,))
             PromotionError,
             "qr(Float16Tensor[2,2])",
             (
-                "matrices are solved in float32, float64 or complex, not float16. "
+                "linear algebra takes float32, float64 or complex, not float16. "
                 "Use astype(x, float32)."
             ),
         ),
@@ -420,7 +420,7 @@ VECTOR = md.ones((2,))
             PromotionError,
             "solve(Int64Tensor[1,1], Int64Tensor[1])",
             (
-                "matrices are solved in float32, float64 or complex, not int64. "
+                "linear algebra takes float32, float64 or complex, not int64. "
                 "Use astype(x, float32)."
             ),
         ),
@@ -492,7 +492,7 @@ VECTOR = md.ones((2,))
             OptionError,
             "vector_norm(Float32Tensor[2])",
             (
-                "ord must be a real number, but is 'fro'. Give a number, not a text or "
+                "ord must be a real number, but is 'fro'. Give a number, not a str or "
                 "bool."
             ),
         ),
@@ -506,7 +506,7 @@ VECTOR = md.ones((2,))
             lambda: linalg.pinv(WIDE, rtol=[0.1]),
             OptionError,
             "pinv(Float32Tensor[2,3])",
-            "rtol is of type list. Give a number or floats.",
+            "rtol is of type list. Give a number or a tensor of floats.",
         ),
         (
             lambda: linalg.pinv(WIDE, rtol=md.asarray([0.1])),
@@ -528,7 +528,7 @@ VECTOR = md.ones((2,))
             CastError,
             "trace(Complex64Tensor[2,3])",
             (
-                "int8 does not hold what complex64 elements add up to. "
+                "int8 cannot represent the result for complex64 elements. "
                 "Use real(x) or abs(x) first."
             ),
         ),

@@ -228,7 +228,7 @@ def test_broadcast_to_is_a_view_that_cannot_be_written() -> None:
     )
     assert text(ShapeError, lambda: md.broadcast_to(x, (-1, 3))) == (
         "broadcast_to(Int64Tensor[3]): shape (-1, 3) has a negative size. "
-        "Use sizes from 0."
+        "Use sizes of 0 or more."
     )
 
 
@@ -277,7 +277,7 @@ def test_moveaxis_refuses() -> None:
     x = counted(2, 3, 4)
     assert text(ShapeError, lambda: md.moveaxis(x, (0, 1), 2)) == (
         "moveaxis(Int64Tensor[2,3,4], tuple, int): axes (0, 1) do not move to (2,). "
-        "Name as many places, each once."
+        "Give as many destinations as sources, each once."
     )
     for source, destination in (((0, 0), (0, 1)), ((0, 1), (2, 2)), ((0, -3), (0, 1))):
         with pytest.raises(ShapeError, match="each once"):
@@ -329,11 +329,11 @@ def test_repeat_against_numpy(data: st.DataObject) -> None:
 def test_repeat_refuses() -> None:
     x = counted(3)
     assert text(OptionError, lambda: md.repeat(x, -1)) == (
-        "repeat(Int64Tensor[3], int): repeats is -1. Use integers from 0."
+        "repeat(Int64Tensor[3], int): repeats is -1. Use integers of 0 or more."
     )
     assert text(OptionError, lambda: md.repeat(x, md.asarray([1, -1, 1]))) == (
         "repeat(Int64Tensor[3], Int64Tensor[3]): a number of repeats is below 0. "
-        "Use integers from 0."
+        "Use integers of 0 or more."
     )
     assert text(ShapeError, lambda: md.repeat(x, md.asarray([1, 1]))) == (
         "repeat(Int64Tensor[3], Int64Tensor[2]): repeats have shape (2,), the axis has "
@@ -385,7 +385,8 @@ def test_tile_against_numpy(shape: Any, counts: Any) -> None:
 def test_tile_refuses() -> None:
     assert md.tile(counted(2), 2).tolist() == [0, 1, 0, 1]
     assert text(OptionError, lambda: md.tile(counted(2), (2, -1))) == (
-        "tile(Int64Tensor[2], tuple): repetitions is (2, -1). Use integers from 0."
+        "tile(Int64Tensor[2], tuple): repetitions is (2, -1). Use integers of 0 or "
+        "more."
     )
     assert text(ShapeError, lambda: md.tile(counted(2), (2**30, 2**30))) == (
         "tile(Int64Tensor[2]): the result does not fit into memory. "

@@ -328,13 +328,16 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=-1),
             OptionError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "axes is -1. Give a number of axes from 0, or the axes of each operand.",
+            (
+                "axes is -1. Give a number of axes, 0 or more, or the axes of each "
+                "operand."
+            ),
         ),
         (
             lambda: md.tensordot(FLOAT, md.ones((2, 3, 1)), axes=3),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Float32Tensor[2,3,1])",
-            "3 axes of 2 dimensions. Use fewer.",
+            "axes is 3, but an operand has 2 dimensions. Use fewer axes.",
         ),
         (
             lambda: md.tensordot(md.ones((2, 3, 1)), FLOAT, axes=3),

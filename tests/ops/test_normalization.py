@@ -215,12 +215,14 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
         lambda x: md.layer_norm(x, md.ones((2,)), normalized_shape=3)
     ),
     "rms_norm(Float32Tensor[2,3]): normalized_shape is (). "
-    "Use one size from 0 or more.": lambda x: md.rms_norm(x, normalized_shape=()),
+    "Use one or more sizes of 0 or more.": lambda x: md.rms_norm(
+        x, normalized_shape=()
+    ),
     "group_norm(Float32Tensor[2,3]): 3 channels do not split into 2 groups. "
     "Choose a num_groups that divides the channels.": (
         lambda x: md.group_norm(x, num_groups=2)
     ),
-    "group_norm(Float32Tensor[2,3]): num_groups is 0. Use an integer from 1 on.": (
+    "group_norm(Float32Tensor[2,3]): num_groups is 0. Use an integer of 1 or more.": (
         lambda x: md.group_norm(x, num_groups=0)
     ),
     "instance_norm(Float32Tensor[2,3]): shape (2, 3) ends at the channels, axis 1. "

@@ -30,8 +30,8 @@ SAID = {
     "The 'with' construct is not supported.. Raised from None": (
         "The 'with' construct is not supported."
     ),
-    "the view is for reading, and is written": (
-        "the view is for reading, and is written. Use flat_out(x) or ranked_out(x)."
+    "the function writes to a read-only view": (
+        "the function writes to a read-only view. Use flat_out(x) or ranked_out(x)."
     ),
     "nothing is written to elements of float32": (
         "nothing is written to elements of float32. Let every path return a number."
@@ -39,8 +39,9 @@ SAID = {
     "NameError: name 'q' is not defined": (
         "NameError: name 'q' is not defined. Define it before the call."
     ),
-    "uint64 meets a signed integer in //": (
-        "uint64 meets a signed integer in //. Write np.uint64(n) of the signed one."
+    "uint64 is combined with a signed integer by //": (
+        "uint64 is combined with a signed integer by //. Write np.uint64(n) for the "
+        "signed integer."
     ),
     "float64 is written to elements of uint8": (
         "float64 is written to elements of uint8. Use astype(x, float32), or "

@@ -156,7 +156,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
         lambda: md.pixel_unshuffle(X, 3)
     ),
     "pixel_shuffle(Float32Tensor[1,1,2,2]): upscale_factor is 0. "
-    "Use one integer from 1 on.": lambda: md.pixel_shuffle(X, 0),
+    "Use one integer of 1 or more.": lambda: md.pixel_shuffle(X, 0),
 }
 
 

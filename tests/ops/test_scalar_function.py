@@ -448,9 +448,9 @@ def test_uint64_beside_signed_integers_is_refused(symbol: str, function: Any) ->
         md.elementwise(function, dtype=md.uint64)(x, 3)
     assert caught.value.problem == (
         f"mixed at test_scalar_function.py:{function.__code__.co_firstlineno}"
-        f" cannot be compiled: uint64 meets a signed integer in {symbol}"
+        f" cannot be compiled: uint64 is combined with a signed integer by {symbol}"
     )
-    assert caught.value.fix == "Write np.uint64(n) of the signed one"
+    assert caught.value.fix == "Write np.uint64(n) for the signed integer"
 
 
 @compiled

@@ -130,7 +130,7 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "Pass axis=.": lambda: md.cumulative_prod(md.asarray(1.0)),
     "cumulative_sum(Float32Tensor[2,3]): include_initial is 1. Use True or "
     "False.": lambda: md.cumulative_sum(X, axis=0, include_initial=1),
-    "diff(Float32Tensor[2,3]): n is -1. Use an integer from 0.": (
+    "diff(Float32Tensor[2,3]): n is -1. Use an integer of 0 or more.": (
         lambda: md.diff(X, n=-1)
     ),
     "diff(Float32Tensor[]): axis -1 does not exist in 0 dimensions. "

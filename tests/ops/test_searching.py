@@ -218,13 +218,13 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "searchsorted(Float32Tensor[2], Float32Tensor[2]): side is 'middle'. "
     "Use one of 'left', 'right'.": lambda: md.searchsorted(V, V, side="middle"),
     "searchsorted(Float32Tensor[2], Float32Tensor[2]): sorter is a list. "
-    "Use what argsort(x1) gives.": lambda: md.searchsorted(V, V, sorter=[0, 1]),
+    "Use the result of argsort(x1).": lambda: md.searchsorted(V, V, sorter=[0, 1]),
     "searchsorted(Float32Tensor[2], Float32Tensor[2]): sorter is a Float32Tensor. "
-    "Use what argsort(x1) gives.": lambda: md.searchsorted(V, V, sorter=V),
+    "Use the result of argsort(x1).": lambda: md.searchsorted(V, V, sorter=V),
     "searchsorted(Float32Tensor[2], Float32Tensor[2]): sorter has shape (3,), "
     "x1 has shape (2,).": (lambda: md.searchsorted(V, V, sorter=md.asarray([0, 1, 0]))),
-    "searchsorted(Float32Tensor[2], Float32Tensor[2], Int64Tensor[2]): sorter holds an "
-    "index outside of 2 elements. Use what argsort(x1) gives.": (
+    "searchsorted(Float32Tensor[2], Float32Tensor[2], Int64Tensor[2]): sorter has an "
+    "index out of bounds for 2 elements. Use the result of argsort(x1).": (
         lambda: md.searchsorted(V, V, sorter=md.asarray([0, 2]))
     ),
     "where(BoolTensor[2], Float32Tensor[2,3], int): shapes (2,) and (2, 3) and () do "
@@ -246,5 +246,5 @@ def test_what_refusals_say(text: str) -> None:
 
 
 def test_a_negative_sorter_is_refused() -> None:
-    with pytest.raises(md.OptionError, match="outside of 2 elements"):
+    with pytest.raises(md.OptionError, match="out of bounds for 2 elements"):
         md.searchsorted(V, V, sorter=md.asarray([0, -1], dtype=md.int8))

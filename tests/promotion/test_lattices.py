@@ -134,8 +134,18 @@ CHANGED = (
             "int8 is in the lattice already. Omit this call.",
         ),
         ("q8_8", ["int8"], ["other"], "other is not in the lattice. Add it first."),
-        ("q8_8", ["int16"], ["int8"], "q8_8 above int16 and below int8: a cycle."),
-        ("q8_8", ["int8"], ["int8"], "q8_8 above int8 and below int8: a cycle."),
+        (
+            "q8_8",
+            ["int16"],
+            ["int8"],
+            "q8_8 would be above int16 and below int8: a cycle.",
+        ),
+        (
+            "q8_8",
+            ["int8"],
+            ["int8"],
+            "q8_8 would be above int8 and below int8: a cycle.",
+        ),
         (
             "q8_8",
             ["int8", "uint8"],

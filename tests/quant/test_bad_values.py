@@ -213,14 +213,14 @@ def test_the_sweep_reaches_what_is_public():
             lambda: quant.Table(float, GRID, GRID).code(300),
             "Table: 300 is not a code of qint8. Use integers from -128 to 127.",
         ),
-        (lambda: quant.read_gguf(3), "path is 3. Pass a text or a pathlib.Path."),
+        (lambda: quant.read_gguf(3), "path is 3. Pass a str or a pathlib.Path."),
         (
             lambda: quant.load("\0"),
-            "path is '\\x00'. Pass a text or a pathlib.Path.",
+            "path is '\\x00'. Pass a str or a pathlib.Path.",
         ),
         (
             lambda: md.safetensors.load_file(3),
-            "filename is 3. Pass a text or a pathlib.Path.",
+            "filename is 3. Pass a str or a pathlib.Path.",
         ),
         (
             lambda: QInt8Tensor.from_parts(3, {}),

@@ -695,7 +695,7 @@ def test_f24_nothing_is_compiled_or_run_by_a_declaration() -> None:
     assert {handle.__func__ for handle in table.handles.values()} == {never}
 
 
-MIXED = "The coordinates of an axis are of one kind"
+MIXED = "Give coordinates of one kind"
 ONCE = "A tag has one coordinate of a kind"
 ADD = "Add a method for each, or leave the points out of the coverage"
 SPACE_IS = f"The space is {NUMBERS}"

@@ -595,7 +595,7 @@ def test_p10_arguments_of_infer_itself() -> None:
         "Float32Tensor."
     )
     assert refused(ShapeError, TensorSpec, F32, (4, -2)) == (
-        "the shape of a spec is (4, -2). Use sizes from 0, -1 or Dim."
+        "the shape of a spec is (4, -2). Use sizes of 0 or more, -1 or Dim."
     )
     assert refused(DispatchError, md.infer, "reshape", spec, (32,), shape=(8, 4)) == (
         "reshape(Float32Tensor[4,8]): shape is given twice. "

@@ -175,6 +175,12 @@ def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
 
 # --- what is refused ------------------------------------------------------------------
 
+USE_A_NAME = "Use a str that UTF-8 can encode, other than '__metadata__'."
+NOT_STR = (
+    "a name or value of the metadata is not a str that UTF-8 can encode. "
+    "Use str(value), without lone surrogates."
+)
+
 
 @pytest.mark.parametrize(
     ("tensors", "metadata", "text"),
@@ -184,22 +190,22 @@ def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
             None,
             "'a' is a ndarray, not a tensor. Use asarray(x).",
         ),
-        ({1: md.ones(1)}, None, "a tensor cannot be called 1. Use a text."),
+        ({1: md.ones(1)}, None, f"a tensor cannot be called 1. {USE_A_NAME}"),
         (
             {"\ud800": md.ones(1)},
             None,
-            "a tensor cannot be called '\\ud800'. Use a text.",
+            f"a tensor cannot be called '\\ud800'. {USE_A_NAME}",
         ),
-        ({}, {"\ud800": ""}, "metadata are not texts by name. Use str(value)."),
+        ({}, {"\ud800": ""}, NOT_STR),
         (
             {"__metadata__": md.ones(1)},
             None,
-            "a tensor cannot be called '__metadata__'. Use a text.",
+            f"a tensor cannot be called '__metadata__'. {USE_A_NAME}",
         ),
         (
             {"a": md.ones(1)},
             {"n": 1},
-            "metadata are not texts by name. Use str(value).",
+            NOT_STR,
         ),
         ([md.ones(1)], None, 'a list does not have names. Give {"name": tensor}.'),
         (
@@ -303,7 +309,7 @@ DAMAGED = {
     "'a': the element type 'int9' is not registered. Import the package that": file_of(
         noted({"a": {"type": "int9", "parts": [""], "facts": {}}}), b"12"
     ),
-    "'a': Int8Tensor has one array, and no facts.": file_of(
+    "'a': expected one array and no facts for Int8Tensor.": file_of(
         noted({"a": {"type": "int8", "parts": [""], "facts": {"b": 1}}}), b"12"
     ),
     "'a': the array holds uint8, not int8. Use astype(asarray(a), int8).": file_of(

@@ -89,7 +89,7 @@ def test_padding_that_is_none(value: Any) -> None:
     with pytest.raises(OptionError) as caught:
         windows.padding4(value)
     assert str(caught.value) == (
-        f"padding is {value!r}. Use one, two or four sizes from 0."
+        f"padding is {value!r}. Use one, two or four integers of 0 or more."
     )
 
 
@@ -99,7 +99,7 @@ def test_pairs() -> None:
         with pytest.raises(OptionError) as caught:
             windows.pair(value, "stride", 1)
         assert str(caught.value) == (
-            f"stride is {value!r}. Use one or two integers from 1 on."
+            f"stride is {value!r}. Use one or two integers of 1 or more."
         )
 
 

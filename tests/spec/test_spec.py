@@ -153,10 +153,11 @@ def test_a_call_needs_numbers() -> None:
             "Use integers; names are for infer."
         )
     assert refused(OptionError, md.zeros, (M, 4)) == (
-        "zeros(tuple): shape is (M, 4). Use sizes from 0."
+        "zeros(tuple): shape is (M, 4). Use sizes of 0 or more."
     )
     assert refused(OptionError, md.infer, "tile", X, (M, 1)) == (
-        "tile(Float32Tensor[M,4], tuple): repetitions is (M, 1). Use integers from 0."
+        "tile(Float32Tensor[M,4], tuple): repetitions is (M, 1). Use integers of 0 or "
+        "more."
     )
 
 
@@ -174,11 +175,14 @@ def test_a_name_is_no_axis_and_no_index() -> None:
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ((-8,), "(-8,) has a negative size. Use sizes from 0, and -1 for one of them"),
+        (
+            (-8,),
+            "(-8,) has a negative size. Use sizes of 0 or more, and -1 for one of them",
+        ),
         ((-1, -1), "(-1, -1) has more than one unknown size. Give all but one"),
         ((M, N), "(M, N) has more than one unknown size. Give all but one"),
-        ((2.0,), "is (2.0,). Use sizes from 0, and -1 for one of them"),
-        ("ab", "is 'ab'. Use sizes from 0, and -1 for one of them"),
+        ((2.0,), "is (2.0,). Use sizes of 0 or more, and -1 for one of them"),
+        ("ab", "is 'ab'. Use sizes of 0 or more, and -1 for one of them"),
         ((3, 3), "8 elements do not fill shape (3, 3)"),
     ],
 )
@@ -218,10 +222,10 @@ def test_shapes_that_an_unknown_size_may_fill(shape: Any) -> None:
     [
         (3, "3. Use a tuple of sizes"),
         (None, "None. Use a tuple of sizes"),
-        ((4, -2), "(4, -2). Use sizes from 0, -1 or Dim"),
-        ((2.0,), "(2.0,). Use sizes from 0, -1 or Dim"),
-        ((True,), "(True,). Use sizes from 0, -1 or Dim"),
-        (("M", 3), "('M', 3). Use sizes from 0, -1 or Dim"),
+        ((4, -2), "(4, -2). Use sizes of 0 or more, -1 or Dim"),
+        ((2.0,), "(2.0,). Use sizes of 0 or more, -1 or Dim"),
+        ((True,), "(True,). Use sizes of 0 or more, -1 or Dim"),
+        (("M", 3), "('M', 3). Use sizes of 0 or more, -1 or Dim"),
     ],
 )
 def test_shapes_that_a_spec_refuses(shape: Any, problem: str) -> None:
@@ -270,7 +274,7 @@ def test_other_arguments_of_a_spec() -> None:
     )
     for most in ("x", -1, 2.5, True):
         assert refused(OptionError, TileSpec, F32, (2,), None, most) == (
-            f"max_rank is {most!r}. Use an integer from 0."
+            f"max_rank is {most!r}. Use an integer of 0 or more."
         )
 
 

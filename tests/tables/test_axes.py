@@ -97,7 +97,7 @@ def test_two_axes_of_one_kind_have_names() -> None:
     assert said.startswith("float32 may be Float32 or Read[Float32]. Give one")
 
 
-ONE_KIND = "The coordinates of an axis are of one kind"
+ONE_KIND = "Give coordinates of one kind"
 A_KIND = "Give a kind such as ElementType, or a class of it such as Floating"
 CLASSES = "Give classes such as Float32; Axis.full(kind) has all of a kind"
 NAME_ONE = "Name one: class Other(Coordinate, of=ElementType)"
@@ -117,7 +117,10 @@ AXIS_ERRORS: list[tuple[Any, str]] = [
     (lambda: Axis(Placement), f"Placement is not a coordinate. {CLASSES}."),
     (lambda: Axis(1, 2.0), f"1 is not a coordinate. {CLASSES}."),
     (lambda: Axis.full(3), f"3 is not a class of coordinates. {A_KIND}."),
-    (lambda: Axes(), ("a space has at least one axis. Give Axis(...) for each.")),
+    (
+        lambda: Axes(),
+        ("a space needs at least one axis. Pass one Axis(...) for each axis."),
+    ),
     (lambda: Axes(Float32), "Float32 is not an axis. Use Axis(...)."),
     (
         lambda: Axes(FLOATS, DEVICES, Axis(Int8)),

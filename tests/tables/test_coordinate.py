@@ -96,7 +96,7 @@ def test_what_is_not_there_is_an_error_with_what_is() -> None:
 
 
 def test_the_root_is_no_kind() -> None:
-    with pytest.raises(OptionError, match=r"Coordinate is not a kind. Use one: Block"):
+    with pytest.raises(OptionError, match=r"Coordinate is not a kind. Use a kind, as"):
         Coordinate[64]
     with pytest.raises(RegistrationError, match="Coordinate is not a class of coord"):
         Axis.full(Coordinate)
@@ -107,7 +107,7 @@ def test_the_root_is_no_kind() -> None:
 def test_a_value_has_one_coordinate() -> None:
     with pytest.raises(RegistrationError) as caught:
         type(Cpu)("Host", (DeviceType,), {}, value="cpu")
-    assert str(caught.value) == "DeviceType has Cpu for cpu. Use that one."
+    assert str(caught.value) == "DeviceType already has Cpu for the value cpu. Use Cpu."
     assert "Host" not in map(str, Axis.full(DeviceType))
     assert DeviceType["cpu"] is Cpu
 

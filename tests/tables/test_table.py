@@ -159,7 +159,8 @@ def test_what_is_no_operation_is_refused() -> None:
     assert said == "3 is not an operation. Give a callable."
     said = text(RegistrationError, lambda: DispatchTable(SMALL, SMALL, len))
     assert said == (
-        "len is not an operation. Give what @generic declared, or a function whose "
+        "len is not an operation. Pass an operation that @generic declared, or a "
+        "function whose "
         "first parameter is a tag."
     )
     said = text(RegistrationError, lambda: DispatchTable(Axis(Cpu), SMALL, named))

@@ -85,7 +85,7 @@ def find_mixture(annotation):
         pair = [annotation.typemap[x.name] for x in (expression.lhs, expression.rhs)]
         is_exact = symbol in _COMPARISONS and any(map(_is_small, pair))
         if _is_mixed(pair) and not is_exact:
-            problem = f"uint64 meets a signed integer in {symbol}"
+            problem = f"uint64 is combined with a signed integer by {symbol}"
             return problem, expression.loc.line
     return "", 0
 

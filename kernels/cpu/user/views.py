@@ -110,7 +110,7 @@ def converter(element, value):
 def loss(element, value):
     """Return the problem with writing a `value` to `element`, or an empty text."""
     if not element.writes:
-        return "the view is for reading, and is written"
+        return "the function writes to a read-only view"
     if not isinstance(value, types.Number | types.Boolean):
         kind = "nothing" if isinstance(value, types.NoneType) else str(value)
         return f"{kind} is written to elements of {element.name}"

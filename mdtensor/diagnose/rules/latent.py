@@ -15,7 +15,7 @@ EXPLANATION = """
 Some classes combine two axes: Float32OnGpu derives from Float32 and OnGpu,
 Float32OnDisk from Float32 and OnDisk, Int8OnDisk from Int8 and OnDisk. Int8OnGpu is
 missing, but foreseeable: it would fill the last corner. A method for Int8 and a method
-for OnGpu do not share a class today. They will tie as soon as somebody writes
+for OnGpu do not share a class today. They will tie as soon as a package declares
 Int8OnGpu, without any change to these methods.
 
 This is not an error yet. When you write the class, write its method too, or let the

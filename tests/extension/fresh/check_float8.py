@@ -138,7 +138,7 @@ def test_dlpack_has_no_place_for_it() -> None:
     with pytest.raises(md.ExchangeError) as caught:
         md.asarray([1.0], dtype=float8).__dlpack__()
     assert str(caught.value) == (
-        "__dlpack__(Float8Tensor[1]): DLPack has no place for float8_e4m3fn. "
+        "__dlpack__(Float8Tensor[1]): DLPack cannot represent float8_e4m3fn. "
         "Use astype(x, float32)."
     )
 
@@ -216,7 +216,8 @@ def test_casts_tell_what_does_not_fit() -> None:
     with pytest.raises(md.CastError) as caught:
         md.astype(x, float8, casting="check")
     assert str(caught.value) == (
-        "astype(Float32Tensor[5], float8_e4m3fn): 2 of 5 values outside; float8_e4m3fn "
+        "astype(Float32Tensor[5], float8_e4m3fn): 2 of 5 values are out of range; "
+        "float8_e4m3fn "
         'represents -448.0 to 448.0. Use casting="saturate" or "wrap", or a wider type.'
     )
     with pytest.raises(md.CastError, match="3 of 5 values are not exactly"):

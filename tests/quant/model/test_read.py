@@ -96,10 +96,10 @@ def test_missing_and_duplicate_names(nodes: Any, words: str, make_model: Any) ->
 
 def test_a_second_result_that_is_not_supported(make_model: Any) -> None:
     nodes = [
-        node("LayerNormalization", ["x", "x"], ["p", "where"]),
+        node("RMSNormalization", ["x", "x"], ["p", "where"]),
         node("Cast", ["where"], ["y"], to=1),
     ]
-    with pytest.raises(ModelError, match="reads 'where', an output of LayerNormalization"):
+    with pytest.raises(ModelError, match="reads 'where', an output of RMSNorm"):
         read_graph(make_model(nodes, {"x": (4,)}))
 
 

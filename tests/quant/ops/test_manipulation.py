@@ -108,7 +108,7 @@ def test_a_wrong_border_names_the_quantized_tensor():
         md.pad(QInt8Tensor([1, 2], scale=0.5), 3)
     assert str(caught.value) == (
         "pad(QInt8Tensor[2]): pad_width is 3. "
-        "Give one (before, after) from 0 for each axis."
+        "Give (before, after), each 0 or more, for each axis."
     )
 
 
