@@ -76,10 +76,10 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "normal": lambda r, n: r.standard_normal(n),
     "Laplace": lambda r, n: r.laplace(size=n),
     "relu of normal": lambda r, n: np.maximum(r.standard_normal(n), 0),
-    "1e-4 outliers, 60 times": lambda r, n: np.r_[
+    "0.01 % outliers, 60 times as large": lambda r, n: np.r_[
         r.standard_normal(n - n // 10_000), 60 * r.standard_normal(n // 10_000)
     ],
-    "Student, 3 degrees": lambda r, n: r.standard_t(3, n),
+    "Student's t, 3 degrees of freedom": lambda r, n: r.standard_t(3, n),
 }
 
 

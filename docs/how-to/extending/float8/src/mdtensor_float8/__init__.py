@@ -22,5 +22,6 @@ class CudaFloat8Tensor(md.FloatingTensor, dtype=float8, device=md.cuda):
     __slots__ = ()
 
 
-# With an integer it stays what it is, as all floats do; with a float it is the weaker.
+# With an integer the result is float8, as for all floats; with another float it is the
+# other float.
 md.add_type(float8, above=[md.int64, md.uint64], below=[md.float16, md.bfloat16])
