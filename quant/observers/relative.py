@@ -71,7 +71,8 @@ def cells_of(values: npt.NDArray[Any]) -> IntArray:
 def _end_of(cells: IntArray) -> FloatArray:
     """Return the end next to 0 of cells on the positive side."""
     exponents, inside = np.divmod(cells - 1, CELLS)
-    return np.ldexp((1 + inside / CELLS) / 2, exponents + LEAST)
+    ends: FloatArray = np.ldexp((1 + inside / CELLS) / 2, exponents + LEAST)
+    return ends
 
 
 #: The widest type for which the divergence is computed: it counts every code.
@@ -171,9 +172,8 @@ def _divergence(
 
 def _spread(codes: IntArray, counts: FloatArray, widths: FloatArray) -> FloatArray:
     """Spread the counts of each code evenly over its cells, so that none is empty."""
-    densities: FloatArray = np.bincount(codes, counts)[codes]
-    densities = densities / np.bincount(codes, widths)[codes]
-    return densities * widths
+    sums: FloatArray = np.bincount(codes, counts)
+    return sums[codes] * widths / np.bincount(codes, widths)[codes]
 
 
 @dataclass
