@@ -73,7 +73,7 @@ def is_array_like(value: object) -> bool:
     return not isinstance(value, type) and hasattr(type(value), "__array__")
 
 
-def read_array(value: object) -> np.ndarray:  # type: ignore[type-arg]
+def read_array(value: object) -> np.ndarray:
     """Return the elements of an array of another library as a NumPy array.
 
     Raises:

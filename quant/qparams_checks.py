@@ -4,7 +4,7 @@ Each function converts an argument to the form that a grid stores, or raises.
 """
 
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +99,12 @@ def check_axis(given: object) -> int | None:
     # A grid does not know the rank of its tensor, so an axis cannot count from the end.
     # NumPy's spans of time are integers, too, and are converted to other classes.
     is_integer = isinstance(given, Integral) and not isinstance(given, np.timedelta64)
-    if not is_integer or not 0 <= int(given) < MOST:
+    at = int(cast(Any, given)) if is_integer else -1
+    if not 0 <= at < MOST:
         raise GridError(
             f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
         )
-    return int(given)
+    return at
 
 
 def check_block_size(given: object, axis: int | None) -> int | None:

@@ -458,7 +458,8 @@ def tensor_products(case: Case) -> Iterator[Lost | Headroom]:
 @audit(cross, result=IntegerTensor)
 @on_host
 def cross_products(case: Case) -> Iterator[Lost | Headroom]:
-    at = pair_axis(*(x.shape for x in case.arguments), case.options["axis"])
+    a, b = case.arguments
+    at = pair_axis(a.shape, b.shape, case.options["axis"])
     compute = partial(np.cross, axis=at)
     return _sums_of_products(compute, 2, case, subtracts=True)
 

@@ -46,10 +46,10 @@ def diagonal(x: Dense, /, *, offset: int) -> Tensor:
     return x.wrap(x.buffer.diagonal(_diagonal_at(offset, x), -2, -1))
 
 
-def _diagonal_at(offset: object, x: Tensor) -> int:
+def _diagonal_at(offset: int, x: Tensor) -> int:
     """Return the offset for NumPy, which takes 32 bits; an empty diagonal stays so."""
     rows, columns = x.shape[-2:]
-    return max(-rows, min(int(offset), columns))  # type: ignore[call-overload]
+    return int(max(-rows, min(offset, columns)))
 
 
 @method(trace)

@@ -172,7 +172,7 @@ def _divergence(
 
 def _spread(codes: IntArray, counts: FloatArray, widths: FloatArray) -> FloatArray:
     """Spread the counts of each code evenly over its cells, so that none is empty."""
-    sums: FloatArray = np.bincount(codes, counts)
+    sums = np.bincount(codes, counts).astype(np.float64)
     return sums[codes] * widths / np.bincount(codes, widths)[codes]
 
 

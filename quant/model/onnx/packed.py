@@ -65,8 +65,7 @@ class Blocks:
             (qint8, steps, np.zeros_like(zeros)),
         ):
             if _fit(dtype, found) and _fit(dtype, at):
-                blocks = {"axis": 1, "block_size": self.size}
-                grid = QParams(scales, at, dtype=dtype, **blocks)
+                grid = QParams(scales, at, dtype=dtype, axis=1, block_size=self.size)
                 return quantized(found.astype(grid.dtype.storage), grid)
         return None
 

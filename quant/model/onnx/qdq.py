@@ -336,7 +336,8 @@ def fold_weights(graph: Graph) -> Graph:
             if _infers_to(read, specs, specs[node.output]):
                 nodes[node.output] = read
                 for bias in filter(None, node.inputs[2:]):
-                    if (stored := _codes_behind(graph, bias)) in graph.constants:
+                    stored = _codes_behind(graph, bias)
+                    if stored is not None and stored in graph.constants:
                         constants[bias] = dequantize(graph.constants[stored])
     return graph.rewritten(nodes, constants) if nodes else graph
 

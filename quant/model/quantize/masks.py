@@ -50,12 +50,13 @@ def without_masks(values: npt.NDArray[Any], axis: int | None) -> npt.NDArray[Any
         return (
             values if finite.all() else np.where(finite, values, values[finite].min())
         )
-    wide = values.astype(np.float64)
+    wide: npt.NDArray[np.float64] = values.astype(np.float64)
     tops = wide.max(axis=axis, keepdims=True)
     raised = np.maximum(wide, tops - DEPTH)
     is_used = np.broadcast_to(tops >= tops.max() - MASKED_ROW, wide.shape)
     low = raised.min(where=is_used, initial=np.inf)
-    return np.where(is_used, raised, low)
+    limited: npt.NDArray[np.float64] = np.where(is_used, raised, low)
+    return limited
 
 
 def bears_infinity(graph: Graph, value: str) -> bool:

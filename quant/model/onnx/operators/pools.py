@@ -124,8 +124,9 @@ def _least(spec: TensorSpec) -> float:
 def _places(g: Builder, op: Operator, window: Window) -> list[str]:
     """Return for each offset the index of its element in the flat input, constants."""
     n, c, *sizes = require_fixed_shape(g, op, op.inputs[0])
-    order = "F" if op.get("storage_order", 0) else "C"
-    inside = np.arange(prod(sizes), dtype=np.int64).reshape(sizes, order=order)
+    inside = np.arange(prod(sizes), dtype=np.int64).reshape(sizes)
+    if op.get("storage_order", 0):
+        inside = np.arange(prod(sizes), dtype=np.int64).reshape(sizes[::-1]).T
     images = np.arange(n * c, dtype=np.int64).reshape(n, c, *[1] * len(sizes))
     padded = np.pad(images * prod(sizes) + inside, window.widths)
     return [

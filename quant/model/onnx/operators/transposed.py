@@ -128,13 +128,13 @@ def _over_three_axes(g: Builder, op: Operator, window: Window, groups: int) -> N
         kept = slice(window.before[0], whole - window.after[0] + window.more[0])
         widths = ((0, 0), (0, 0), (0, added), (0, 0), (0, 0))
         total = g.step(op, "longer", md.pad, total, pad_width=widths)
-    key = (slice(None), slice(None), kept)
+    cut = (slice(None), slice(None), kept)
     if op.input(2) is None:
-        g.call(op, md.getitem, total, key=key)
+        g.call(op, md.getitem, total, key=cut)
         return
     shape = (-1, 1, 1, 1)
     bias = g.step(op, "bias", md.reshape, op.inputs[2], shape=shape)
-    g.call(op, md.add, g.step(op, "cropped", md.getitem, total, key=key), bias)
+    g.call(op, md.add, g.step(op, "cropped", md.getitem, total, key=cut), bias)
 
 
 def _spread(

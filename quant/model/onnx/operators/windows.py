@@ -357,7 +357,8 @@ def nearest_places(axis: Axis, place: Place, rounding: str) -> npt.NDArray[np.in
     indices = np.arange(axis.new, dtype=np.int64 if is_short else object)
     numerators = indices * step + first
     found = -(-numerators // common) if is_up else numerators // common
-    return np.clip(found, 0, axis.old - 1).astype(np.int64)
+    places: npt.NDArray[np.int64] = np.clip(found, 0, axis.old - 1).astype(np.int64)
+    return places
 
 
 #: The elements that a place costs: as a Fraction it takes as much time and memory.
