@@ -220,8 +220,7 @@ class QuantizedTensor(Tensor):
     def _check_grid(cls, qparams: object, shape: tuple[int, ...]) -> QParams:
         """Return `qparams` if it is a grid for codes of this type and `shape`."""
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
-            is_grid = isinstance(qparams, QParams)
-            raise cls._grid_error(f", got {qparams if is_grid else shown(qparams)}")
+            raise cls._grid_error(f", got {shown(qparams)}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
         return qparams
 

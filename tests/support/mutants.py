@@ -145,37 +145,43 @@ def passes(place: Path, tests: tuple[str, ...], seconds: float) -> bool:
     return done.returncode == 0
 
 
-def survives(mutant: Mutant, place: Path, tests: tuple[str, ...], most: float) -> bool:
-    """Return whether the tests pass although the copy has the fault."""
-    name, _, rest = mutant.path.partition("/")
-    inside = mutant.path if name == "mdtensor" else f"mdtensor/{name}/{rest}"
-    file = place / inside
-    whole = file.read_text(encoding="utf-8")
-    lines = whole.splitlines(keepends=True)
-    assert lines[mutant.line - 1].rstrip("\n") == mutant.before
-    lines[mutant.line - 1] = mutant.after + "\n"
-    file.write_text("".join(lines), encoding="utf-8")
-    try:
-        return passes(place, tests, most)
-    finally:
-        file.write_text(whole, encoding="utf-8")
+@dataclass(frozen=True)
+class Trial:
+    """A fault, the tests that shall notice it, and the seconds that they may take."""
+
+    mutant: Mutant
+    tests: tuple[str, ...]
+    most: float
+
+    def survives(self, place: Path) -> bool:
+        """Return whether the tests pass although the copy has the fault."""
+        name, _, rest = self.mutant.path.partition("/")
+        is_core = name == "mdtensor"
+        file = place / "mdtensor" / (rest if is_core else self.mutant.path)
+        whole = file.read_text(encoding="utf-8")
+        lines = whole.splitlines(keepends=True)
+        assert lines[self.mutant.line - 1].rstrip("\n") == self.mutant.before
+        lines[self.mutant.line - 1] = self.mutant.after + "\n"
+        file.write_text("".join(lines), encoding="utf-8")
+        try:
+            return passes(place, self.tests, self.most)
+        finally:
+            file.write_text(whole, encoding="utf-8")
 
 
-def survivors(
-    work: list[tuple[Mutant, tuple[str, ...]]], places: list[Path], most: float
-) -> list[Mutant]:
+def survivors(work: list[Trial], places: list[Path]) -> list[Mutant]:
     """Return the mutants that no test notices; each copy runs one at a time."""
     free: SimpleQueue[Path] = SimpleQueue()
     for place in places:
         free.put(place)
 
-    def run(item: tuple[Mutant, tuple[str, ...]]) -> bool:
+    def run(trial: Trial) -> bool:
         place = free.get()
         try:
-            return survives(*item[:1], place, item[1], most)
+            return trial.survives(place)
         finally:
             free.put(place)
 
     with ThreadPoolExecutor(len(places)) as pool:
         outcomes = list(pool.map(run, work))
-    return [item[0] for item, alive in zip(work, outcomes, strict=True) if alive]
+    return [t.mutant for t, alive in zip(work, outcomes, strict=True) if alive]
