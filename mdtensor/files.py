@@ -82,8 +82,8 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         OSError: the file cannot be written.
 
     Example:
-        >>> require_writable("numbers")
-        >>> Path("numbers").exists()
+        >>> require_writable("new")
+        >>> Path("new").exists()
         False
     """
     target, mode = _find_target(path)
