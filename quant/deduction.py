@@ -76,7 +76,7 @@ def out_grid_rule(
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
         if out is None and exact is None:
-            problem = f"no grid holds the result exactly{grids(specs)}"
+            problem = f"no grid represents the result exactly{grids(specs)}"
             raise GridError(problem, "Pass out=QParams(...)")
         if check is not None:
             check(*specs, is_rounded=out is not None)
@@ -202,7 +202,7 @@ def _infer_sum(
     """Infer a sum of elements: exact on a grid of `qint32`, or rounded to `out`."""
     if dtype is not None:
         raise OptionError(
-            "codes add up to codes of qint32, dtype= is for numbers",
+            "a sum of codes is always qint32; dtype= is for sums of numbers",
             "Omit dtype=, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)

@@ -102,7 +102,9 @@ def check_axis(given: object) -> int | None:
     at = int(cast(Any, given)) if is_integer else -1
     if not 0 <= at < MOST:
         raise GridError(
-            f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
+            f"axis is {shown(given)}",
+            "Count axes from the front, starting at 0",
+            "QParams",
         )
     return at
 
@@ -118,7 +120,7 @@ def check_block_size(given: object, axis: int | None) -> int | None:
         or not 1 <= int(given) < MOST
     ):
         raise GridError(
-            f"block_size is {shown(given)}", "Use an integer from 1", "QParams"
+            f"block_size is {shown(given)}", "Use an integer of 1 or more", "QParams"
         )
     if axis is None:
         raise GridError(
@@ -194,7 +196,7 @@ def check_scales(exact: FloatArray, dtype: DType) -> FloatArray:
         text = f"{worst[0]:g}" if worst.size else "infinite"
         raise GridError(
             f"a scale is {text}",
-            f"Use finite numbers from {smallest:.3g} on",
+            f"Use finite numbers of {smallest:.3g} or more",
             "QParams",
         )
     return rounded
@@ -306,7 +308,10 @@ def as_storage(codes: object, dtype: DType, stored: np.dtype[Any]) -> object:
 
 
 def check_codes(codes: npt.NDArray[Any], grid: Grid) -> None:
-    """Raise unless all `codes` are in the range of `grid`, which may be narrow."""
+    """Raise unless all `codes` are in the range of `grid`.
+
+    The range may exclude the smallest code of its type (narrow range).
+    """
     # Every byte is a code of an 8-bit float.
     if grid.dtype in FLOATS or not codes.size:
         return

@@ -109,7 +109,7 @@ def prepared(
         spec = arguments[at]
         is_free = place in operations()[name].places
         kind, scale = next(found) if is_free else (spec.type, SAME[0])
-        scale = 1.0 if name == "acosh" else scale  # it is of numbers from 1 on
+        scale = 1.0 if name == "acosh" else scale  # its domain starts at 1
         made[at] = value(kind, spec.shape, scale)
     return made, options
 
@@ -133,7 +133,8 @@ def outcome(compute: Callable[[], Any]) -> str:
     try:
         found = compute()
     except md.NoMethodError as error:
-        return f"NoMethodError: no method takes it. {error.fix.split('. Nearest')[0]}."
+        fix = error.fix.split(". Nearest")[0]
+        return f"NoMethodError: no method takes these types. {fix}."
     except md.MdtensorError as error:
         return f"{type(error).__name__}: {error.problem}. {error.fix}."
     if isinstance(found, tuple):
@@ -186,7 +187,7 @@ class Notes:
         grid = r"\(scale=.*?\)( of \w+)?"
         text = re.sub(rf"(; the grids? (is|are)|:) {grid}( and {grid})?", "", text)
         names = "|".join(operations())
-        text = re.sub(rf"^(\w+: )({names}) ", r"\1this ", text)
+        text = re.sub(rf"^(\w+: )({names}) ", r"\1the operation ", text)
         return f"E{self.numbers.setdefault(text, len(self.numbers) + 1)}"
 
     def shown(self, found: Cell) -> str:
@@ -259,7 +260,7 @@ def tables() -> str:
         f"### {', '.join(f'`{name}`' for name in names)}\n\n{text}"
         for text, names in groups.items()
     ]
-    parts += ["### Of one operand", table_of_ones(notes)]
+    parts += ["### One operand", table_of_ones(notes)]
     legend = [f"- **E{n}** {text}" for text, n in notes.numbers.items()]
     return "\n\n".join([*parts, "### Errors", "\n".join(legend)])
 

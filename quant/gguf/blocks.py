@@ -147,7 +147,7 @@ def to_grid_tensor(name: str, data: Array, shape: tuple[int, ...]) -> QuantizedT
     codes = _decode(name, np.where(is_step, ones, blocks))
     steps = spread.reshape(-1, grid.group)[:, :1]
     if not np.isfinite(steps).all():
-        raise StorageError(f"a step of {name} is not finite", "Use dequantize()")
+        raise StorageError(f"a scale of {name} is not finite", "Use dequantize()")
     counts = codes.astype(np.int8).reshape(-1, grid.group)
     found, zeros = _make_steps_positive(counts, steps, int(grid.leaf.dtype.maximum))
     groups = (*shape[:-1], shape[-1] // grid.group)
@@ -323,7 +323,7 @@ class Blocks:
             made = gguf_package().quants.quantize(_rows(numbers), block_type(type))
         blocks = cls(type, made.view(np.uint8)[: numbers.size // elements], x.shape)
         if not np.isfinite(blocks.dequantize().buffer).all():
-            raise StorageError(f"a step of {type} overflows float16", "Scale x", call)
+            raise StorageError(f"a scale of {type} overflows float16", "Scale x", call)
         return blocks
 
     @classmethod
@@ -418,7 +418,7 @@ class Blocks:
 
 
 def _is_size(given: object) -> bool:
-    """Return whether a value is an integer from 0 on, and not a bool."""
+    """Return whether a value is an integer of at least 0, and not a bool."""
     if not isinstance(given, int | np.integer) or isinstance(given, bool):
         return False
     return bool(given >= 0)

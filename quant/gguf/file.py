@@ -142,8 +142,8 @@ def _encode_text(given: str) -> bytes:
     try:
         data: bytes = given.encode()
     except (AttributeError, UnicodeEncodeError):
-        problem = f"{shown(given)} is not a text"
-        raise StorageError(problem, "Use str(value)") from None
+        problem = f"{shown(given)} is not a str that UTF-8 can encode"
+        raise StorageError(problem, "Use str(value), without lone surrogates") from None
     return struct.pack("<Q", len(data)) + data
 
 

@@ -138,7 +138,7 @@ def check_fits(sums: Array) -> None:
     if least < -(2**31) or most >= 2**31:
         far, end = (most, "2**31 - 1") if most >= 2**31 else (least, "-2**31")
         raise GridError(
-            f"a result is {far} steps from 0, beyond {end}",
+            f"a result would have the code {far}, beyond {end}",
             "Pass out=QParams(...), or requantize the arguments first",
         )
 
@@ -235,8 +235,9 @@ def _check_whole_blocks(xs: Sequence[Operand], size: int, axis: int | None) -> N
         length = prod(x.shape) if axis is None else x.shape[axis]
         if length % size:
             raise GridError(
-                f"{length} indices end inside a block of {size}",
-                "Give all but the last whole blocks, or requantize to one grid first",
+                f"{length} indices are not whole blocks of {size}",
+                "Give whole blocks in all tensors but the last, or requantize to one "
+                "grid first",
             )
 
 
@@ -322,7 +323,7 @@ def _distinct(grid: QParams) -> tuple[list[QParams], Array]:
 
 
 def _single(grid: QParams, row: Array) -> QParams:
-    """Return `grid` with one scale and zero point, from a row of both."""
+    """Return `grid` with the one scale and zero point in `row`: (scale, zero point)."""
     where: dict[str, Any] = {"axis": None, "block_size": None}
     return grid.replace(scale=row[0], zero_point=int(row[1]), **where)
 

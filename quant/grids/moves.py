@@ -65,7 +65,9 @@ def squeeze(grid: QParams, gone: Sequence[int]) -> QParams:
         return _per_element(grid, lambda v: v[0]) if is_gone else grid.on_axis(axis)
     # An unknown size (-1) counts as 1 in the shape rule, but its scales are known.
     if any(grid.scale.shape[at] != 1 for at in gone):
-        raise ShapeError(f"scales of shape {grid.scale.shape} differ along {gone}")
+        raise ShapeError(
+            f"scales of shape {grid.scale.shape} differ along the axes {gone}"
+        )
     if grid.axis in gone:
         return _per_element(grid, lambda v: v.squeeze(tuple(gone)))
     return _move(grid, lambda v: v.squeeze(tuple(gone)), axis=axis)
@@ -378,7 +380,7 @@ def getitem(grid: QParams, shape: Shape, key: object) -> QParams:
 
     Raises:
         GridError: the scales of the result would not lie along one axis.
-        BoundsError: an index is outside its axis.
+        BoundsError: an index is out of bounds.
     """
     if grid.axis is None:
         return grid
@@ -395,7 +397,7 @@ def getitem(grid: QParams, shape: Shape, key: object) -> QParams:
         keys = [*keys[:slot], place, *keys[slot + 1 :]] if grid.block_size else [place]
         return _per_element(grid, lambda v: v[tuple(keys)])
     except IndexError:
-        problem = f"an index is outside its axis of the shape {shape}"
+        problem = f"an index is out of bounds for the shape {shape}"
         fix = "Use indices from -n to n - 1 for an axis of n elements"
         raise BoundsError(problem, fix) from None
 
@@ -406,7 +408,7 @@ def _expand_masks(
     """Return the entries of a key with each mask replaced by a row of integers.
 
     Args:
-        parts: each index with the sizes of the axes that it takes.
+        parts: each index with the sizes of the axes that it consumes.
 
     Returns:
         The same, where a mask is the row of integers that it picks along the axis of
@@ -432,7 +434,7 @@ def _split_key(
     """Return how a key indexes `axis`.
 
     Args:
-        parts: each index with the sizes of the axes that it takes.
+        parts: each index with the sizes of the axes that it consumes.
 
     Returns:
         The index of `axis`; the axis of the result that it becomes, or None; all
@@ -471,7 +473,7 @@ def _is_array(index: object) -> bool:
 
 
 def _result_rank(index: Any, sizes: Shape) -> int:
-    """Return how many axes of the result an index makes of the axes that it takes."""
+    """Return how many axes the result has in place of those that an index consumes."""
     if index is Ellipsis:
         return len(sizes)
     if _is_array(index):

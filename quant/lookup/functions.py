@@ -184,7 +184,7 @@ def _atan_of_inverse(n: int) -> Decimal:
 
 cos: Function = _at_zero(1, _of_decimals(_cosine))
 cosh: Function = _at_zero(1, _cosh)
-sqrt = Partial(_root, lambda x: x >= 0, "from 0 on")
+sqrt = Partial(_root, lambda x: x >= 0, "of 0 or more")
 reciprocal = Partial(lambda x: 1 / x, lambda x: x != 0, "other than 0")
 log = Partial(_of_decimals(Decimal.ln), lambda x: x > 0, "above 0")
 log2 = Partial(_log2, lambda x: x > 0, "above 0")
@@ -192,7 +192,7 @@ log10 = Partial(_of_decimals(Decimal.log10), lambda x: x > 0, "above 0")
 log1p = Partial(_log1p, lambda x: x > -1, "above -1")
 asin = Partial(_asin, lambda x: abs(x) <= 1, "from -1 to 1")
 acos = Partial(_acos, lambda x: abs(x) <= 1, "from -1 to 1")
-acosh = Partial(_acosh, lambda x: x >= 1, "from 1 on")
+acosh = Partial(_acosh, lambda x: x >= 1, "of 1 or more")
 atanh = Partial(_atanh, lambda x: abs(x) < 1, "between -1 and 1")
 
 

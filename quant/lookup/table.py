@@ -71,7 +71,7 @@ class Table:
                 f"function is {shown(function)}", "Pass a function of a Fraction"
             )
         if not is_number(error) or error < 0:
-            raise OptionError(f"error is {shown(error)}", "Use a number from 0 on")
+            raise OptionError(f"error is {shown(error)}", "Use a number of 0 or more")
         for name, grid in (("source", source), ("out", out)):
             _check_grid(name, grid)
         # A rule reproduces a library, and libraries do not have tables of functions.
@@ -151,7 +151,7 @@ def _call(function: Callable[[Fraction], Any], x: Fraction) -> Any:
     except (ArithmeticError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise OptionError(
-            f"the function of {float(x):g} raises {reason}",
+            f"the function raises for {float(x):g}: {reason}",
             "Return a number for each code; each code is passed as a Fraction",
             "Table",
         ) from error

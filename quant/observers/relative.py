@@ -153,7 +153,11 @@ def _bulk(values: FloatArray, counts: FloatArray, most: float) -> float:
 def _divergence(
     values: FloatArray, counts: FloatArray, widths: FloatArray, grid: QParams
 ) -> float:
-    """Return sum p · log(p / q) over the cells within the grid."""
+    """Return sum p · log(p / q) over the cells of the histogram in the grid's range.
+
+    p counts saturated values in the first and the last of these cells. q is the count
+    of each code, spread evenly over its cells.
+    """
     limit = 2.0**31
     steps = np.clip(np.rint(values / float(grid.scale)), -limit, limit)
     codes = steps.astype(np.int64) + grid.zero

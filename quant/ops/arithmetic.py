@@ -303,7 +303,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
     """
     number = _number(a, b)
     if not number:
-        raise NotCompiled("a compiled quotient takes a constant number other than 0")
+        raise NotCompiled("a compiled division needs a constant divisor other than 0")
     return lookup_step(build.affine(1 / number, Fraction(0)), a, out)
 
 

@@ -383,10 +383,10 @@ def _target(x: TensorSpec, dtype: Any) -> QParams:
             f"{found} alone is not a grid", f"Use QParams(scale, dtype={found})"
         )
     if found.is_floating:
-        fix = "Use dequantize(x), and cast what it gives"
+        fix = "Cast dequantize(x) instead"
         raise CastError(f"a quantized tensor does not cast to {found}", fix)
     fix = "Use x.codes, or cast dequantize(x)"
-    raise CastError(f"{found} may mean codes or numbers", fix)
+    raise CastError(f"a cast to {found} could mean codes or numbers", fix)
 
 
 def cast_spec(

@@ -264,7 +264,7 @@ def require_out(name: str, out: object, *arguments: object) -> QParams:
     """
     if out is None:
         raise GridError(
-            f"no grid holds the result exactly{grids(arguments)}",
+            f"no grid represents the result exactly{grids(arguments)}",
             "Pass out=QParams(...); the result is rounded to it, once",
             describe(name, *arguments),
         )

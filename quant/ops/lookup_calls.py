@@ -60,7 +60,7 @@ def lookup_step(
     # A compiled step cannot raise for single codes, so each code needs a value.
     is_partial = isinstance(function, build.Partial)
     if is_partial and build.outside_domain(function, require_one_grid(x)).any():
-        raise NotCompiled("a compiled step has a value for every code")
+        raise NotCompiled("a compiled step needs a value for every code")
     return _lookup(function, x, out)
 
 
@@ -230,7 +230,8 @@ def read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
     # No finite number lies above +inf or below -inf, so nothing could be returned.
     if inf in (low, -high if high is not None else None):
-        raise OptionError("all numbers are out of bounds", "Pass finite bounds")
+        problem = f"no finite number lies between min {low} and max {high}"
+        raise OptionError(problem, "Pass finite bounds")
     return None if low == -inf else low, None if high == inf else high
 
 

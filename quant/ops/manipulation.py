@@ -144,7 +144,7 @@ def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Conca
     if out is not None:
         raise NotCompiled("a compiled concat does not round; requantize before it")
     if axis is None or len(xs) < 2:
-        raise NotCompiled("a compiled concat joins two or more, along an axis")
+        raise NotCompiled("a compiled concat joins two or more tensors along an axis")
     for x in xs:
         layout(x)
     at = normalize_axis(axis, xs[0].ndim)
@@ -454,7 +454,7 @@ def _infer_repeat(x: TensorSpec, repeats: Any, *, axis: int | None) -> TensorSpe
 
 def _check_counts(counts: npt.ArrayLike) -> None:
     if np.any(np.less(counts, 0)):
-        raise OptionError("a number of repeats is below 0", "Use integers from 0")
+        raise OptionError("a number of repeats is below 0", "Use integers of 0 or more")
 
 
 @method(repeat, deduce=_infer_repeat)
@@ -466,7 +466,7 @@ def repeat(
 
 def _infer_tile(x: TensorSpec, repetitions: Any) -> TensorSpec:
     shape = result_shape(tile, x, repetitions)
-    counts = integers(repetitions, "repetitions", "Use integers from 0")
+    counts = integers(repetitions, "repetitions", "Use integers of 0 or more")
     new = list(range(len(shape) - x.ndim))
     grid = moves.expand_dims(x.qparams, new, len(shape))
     here = (*[1] * len(new), *x.shape)

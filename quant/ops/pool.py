@@ -146,7 +146,9 @@ def avg_pool2d_step(
     window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     # The padding that ceil_mode adds never counts, so windows there count fewer codes.
     if count_include_pad and window.padding != padding4(padding):
-        raise NotCompiled("a compiled mean counts whole windows")
+        raise NotCompiled(
+            "a compiled mean does not take windows that ceil_mode extends"
+        )
     if prod(window.kernel) > MOST_COUNTS:
         raise NotCompiled(f"a compiled mean has at most {MOST_COUNTS} codes")
     return make_step(

@@ -58,7 +58,7 @@ def sum(
 ) -> Run:
     if dtype is not None:
         raise OptionError(
-            "codes add up to qint32 codes, dtype= is for numbers",
+            "a sum of codes is always qint32; dtype= is for sums of numbers",
             "Omit dtype=, or use dequantize(x) first",
             describe("sum", x),
         )

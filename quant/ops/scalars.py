@@ -266,7 +266,7 @@ def _scale_grid(grid: QParams, factor: float) -> QParams:
     # A scale is positive, so a factor of 0 or below cannot go into it.
     if not factor > 0:
         raise GridError(
-            f"a scale times {factor} is not a scale{_grid_text(grid)}",
+            f"the scale times {factor} is not a valid scale{_grid_text(grid)}",
             "Pass out=QParams(...), or use neg(x), or factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
@@ -279,11 +279,11 @@ def _scale_grid(grid: QParams, factor: float) -> QParams:
     try:
         scaled = grid.replace(scale=scales)
     except GridError as error:
-        problem = f"a scale times {factor} is not a scale: {error.problem}"
+        problem = f"the scale times {factor} is not a valid scale: {error.problem}"
         raise GridError(problem, fix) from None
     if scaled.fractions != wanted:
         named = _grid_text(grid)
-        problem = f"a scale times {factor} is not exact in the type of scales{named}"
+        problem = f"the scale times {factor} is not exact in the type of scales{named}"
         raise GridError(problem, fix)
     return scaled
 

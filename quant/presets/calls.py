@@ -61,13 +61,15 @@ def require_one_type(rule: str, operation: str, *grids: QParams) -> None:
     kinds = {grid.dtype for grid in grids}
     if len(kinds) > 1:
         names = " and ".join(sorted(str(kind) for kind in kinds))
-        refuse(rule, operation, f"it mixes {names}", "Use one 8-bit type for all")
+        refuse(
+            rule, operation, f"it does not mix {names}", "Use one 8-bit type for all"
+        )
 
 
 def require_one_scale(rule: str, operation: str, *grids: QParams) -> None:
     """Raise unless each grid has one scale."""
     if any(grid.axis is not None for grid in grids):
-        problem = "it has one scale for a whole tensor"
+        problem = "it takes only one scale for a whole tensor"
         refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
 
 
@@ -76,7 +78,7 @@ def require_scale_per_output(
 ) -> None:
     """Raise unless the weights have one scale, or one along the axis `outputs`."""
     if not grid.is_along(None, outputs):
-        problem = "its weights have one scale for each output"
+        problem = "it takes weights with one scale for each output"
         refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
 
 
@@ -92,7 +94,7 @@ def require_same_grid(rule: str, operation: str, source: QParams, out: QParams) 
     """Raise unless the result keeps the grid of the argument."""
     # The kernel works on raw codes, without scales.
     if source != out:
-        problem = f"it keeps the grid, ({source.describe()})"
+        problem = f"the result must keep the grid ({source.describe()})"
         refuse(rule, operation, problem, "Use out=x.qparams, then requantize")
 
 
@@ -101,7 +103,9 @@ def require_concat_grid(
 ) -> None:
     """Raise if qint8 arrays to concatenate are not on the grid `out`."""
     if out.dtype is qint8 and source != out:
-        problem = f"its qint8 is on one grid, not also ({source.describe()})"
+        problem = (
+            f"it concatenates qint8 on one grid only, not also ({source.describe()})"
+        )
         refuse(rule, operation, problem, "Requantize to out= first, or use quint8")
 
 
@@ -115,7 +119,7 @@ def require_bounded_grid(rule: str, operation: str, out: QParams) -> None:
     """Raise unless `out` is the grid that the library fixes for the function."""
     wanted = output_grid(operation, out.dtype)
     if out != wanted:
-        refuse(rule, operation, f"it writes to {wanted} only", "Use that as out=")
+        refuse(rule, operation, f"it writes to {wanted} only", f"Pass out={wanted}")
 
 
 # LiteRT's int8 kernels take symmetric weights only: a zero point of the weights would
@@ -131,7 +135,7 @@ def require_symmetric_weights(
     if w.dtype is qint8 and not w.qparams.zero_point.any():
         return
     if w.dtype is not quint8 or x.dtype is not quint8:
-        problem = "its weights are qint8 with zero point 0, or quint8 by quint8"
+        problem = "it takes qint8 weights with zero point 0, or quint8 by quint8"
         refuse(rule, operation, problem, "Quantize them symmetrically")
     require_one_scale(rule, operation, w.qparams)
 
@@ -188,14 +192,14 @@ class Call:
     check: Check
 
     def __call__(self, *given: Any, **options: Any) -> QuantizedTensor:
-        """Compute the operation for tensors, then `out`."""
+        """Compute the operation. `given` are its tensors, and `out` last."""
         raise NotImplementedError
 
     def allow(self, *given: Any, **options: Any) -> None:
         """Raise if the library does not compute this call.
 
         Args:
-            given: tensors or specs, then `out`.
+            given: tensors or specs, and `out` last.
             options: options of the operation.
 
         Raises:

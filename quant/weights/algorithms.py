@@ -171,14 +171,14 @@ def hqq(
 
     Each iteration first chooses the error e to ignore, by shrinking w - round(w), and
     then the grid that fits w - e best; beta grows each time. A zero point is a code, so
-    it is an integer, and the scale does the rest: scale = sum c (w - e) / sum c², c the
-    codes minus their zero point. The result is the best grid of all iterations and of
-    `rtn`. This algorithm does not need samples.
+    it is rounded to an integer first; then the scale is fitted: scale = sum c (w - e) /
+    sum c², where c are the codes minus their zero point. The result is the best grid of
+    all iterations and of `rtn`. This algorithm does not need samples.
 
     Args:
         norm: p, from 0.1 to 1: the smaller, the less outliers count.
-        beta: at first, errors up to beta**(-1 / (2 - p)) scales are not ignored; at
-            least 1.
+        beta: in the first iteration, e is 0 where |w - round(w)| is at most
+            beta**(-1 / (2 - p)) times the scale; at least 1.
         growth: the factor of beta from one iteration to the next; at least 1.
         steps: the number of iterations.
 

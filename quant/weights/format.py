@@ -59,7 +59,7 @@ class WeightFormat:
         if self.axis is not None and not (_is_whole(self.axis) and self.axis == 0):
             raise OptionError(
                 f"axis is {shown(self.axis)}",
-                "Use 0, a scale for each output, or None, one for all",
+                "Use 0 (a scale for each output) or None (one scale for all)",
             )
         if self.block_size is None:
             return
@@ -97,7 +97,7 @@ class WeightFormat:
         """
         if self.block_size is not None and len(shape) > 2:
             raise ShapeError(
-                f"blocks in weights of shape {shape}",
+                f"weights of shape {shape} do not take blocks",
                 "Use a scale for each output, or weights of two axes",
             )
 
@@ -181,7 +181,7 @@ def check_number(name: str, given: Any, least: float, most: float = inf) -> None
     # In Python a bool is a number, but True as a damping is a mistake.
     is_number = isinstance(given, Real) and not isinstance(given, bool)
     if not is_number or not least <= given <= most or isinf(given):
-        ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
+        ends = f"of {least:g} or more" if most == inf else f"from {least:g} to {most:g}"
         raise OptionError(f"{written(name)} is {shown(given)}", f"Use a number {ends}")
 
 
@@ -193,7 +193,7 @@ def check_count(name: str, given: object, least: int) -> None:
     """
     if not _is_whole(given) or not least <= given <= MOST:
         problem = f"{written(name)} is {shown(given)}"
-        raise OptionError(problem, f"Use an integer from {least}")
+        raise OptionError(problem, f"Use an integer of {least} or more")
 
 
 def _is_whole(given: object) -> TypeGuard[int]:
@@ -218,7 +218,7 @@ def matrix(weights: Any) -> FloatArray:
     """
     if weights.ndim < 2 or not weights.size:
         raise ShapeError(
-            f"weights of shape {tuple(weights.shape)}",
+            f"weights have shape {tuple(weights.shape)}",
             "Give [outputs, inputs, ...], none of them 0",
         )
     return np.asarray(weights, np.float64).reshape(weights.shape[0], -1)

@@ -161,7 +161,7 @@ def require_inputs(layer: Layer, method: str) -> InputMoments:
     """
     if layer.inputs is None:
         raise OptionError(
-            f"{method} needs samples of what the layer reads", "Give samples"
+            f"{method} needs samples of the inputs of the layer", "Give samples"
         )
     return layer.inputs
 
@@ -229,7 +229,7 @@ def real_weights(given: object) -> FloatArray:
     # Written so that a NaN fails, too.
     if not (np.abs(found) <= LARGEST).all():
         raise DataError(
-            "a weight is NaN, infinite or beyond float32", "Look where it comes from"
+            "a weight is NaN, infinite or beyond float32", "Check the weights"
         )
     return found
 

@@ -102,7 +102,8 @@ class InputMoments:
         found = numbers(samples).astype(np.float64, copy=False)
         if found.ndim == 0 or found.shape[-1] != self.inputs:
             raise ShapeError(
-                f"samples of shape {found.shape} for weights of {self.inputs} inputs",
+                f"samples have shape {found.shape}, the weights have {self.inputs} "
+                "inputs",
                 "Give the inputs along the last axis",
             )
         return found.reshape(-1, self.inputs)
@@ -197,7 +198,7 @@ class InputMoments:
         found = numbers(weights).astype(np.float64, copy=False)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             raise ShapeError(
-                f"weights of shape {found.shape} for {self.inputs} inputs",
+                f"weights have shape {found.shape}, expected {self.inputs} inputs",
                 "Give [outputs, inputs]",
             )
         return found
@@ -304,12 +305,13 @@ def patches(
 
 def _check(shape: tuple[int, ...], window: Window, groups: Any) -> None:
     if len(shape) != 4:
-        raise ShapeError(f"images of shape {shape}", "Give [n, c, h, w]")
+        raise ShapeError(f"images have shape {shape}", "Give [n, c, h, w]")
     window.slide(shape[2], shape[3])
     is_whole = isinstance(groups, int) and not isinstance(groups, bool)
     if not is_whole or groups < 1 or shape[1] % groups:
         raise OptionError(
-            f"{shape[1]} channels in {shown(groups)} groups", "Use a divisor"
+            f"{shape[1]} channels do not split into {shown(groups)} groups",
+            "Choose groups that divide the channels",
         )
 
 

@@ -168,7 +168,9 @@ def _check_rows(weights: object, biases: object) -> None:
         ("biases", () if biases is None else biases),
     ):
         if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-            raise OptionError(f"{name} is {shown(given)}", "Give a list, of each layer")
+            raise OptionError(
+                f"{name} is {shown(given)}", "Give a list with an entry for each layer"
+            )
 
 
 def _cast_all(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -231,17 +233,19 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
     for weights, bias in zip(layers, offsets, strict=True):
         if weights.ndim < 2 or not weights.size:
             raise ShapeError(
-                f"weights of shape {weights.shape}", "Give [outputs, inputs, ...]"
+                f"weights have shape {weights.shape}", "Give [outputs, inputs, ...]"
             )
         if bias is not None and bias.shape != weights.shape[:1]:
             raise ShapeError(
-                f"a bias of shape {bias.shape} for {weights.shape[0]} outputs",
+                f"the bias has shape {bias.shape}, the layer has {weights.shape[0]} "
+                "outputs",
                 f"Give it shape ({weights.shape[0]},)",
             )
     for first, second in pairwise(layers):
         if len(_inputs(second, len(first))) != len(first):
             raise ShapeError(
-                f"{second.shape[1]} inputs after {len(first)} outputs",
+                f"a layer has {second.shape[1]} inputs, the layer before it has "
+                f"{len(first)} outputs",
                 "Give layers in the order in which they run",
             )
 
@@ -281,7 +285,7 @@ def correct_bias(bias: object, weights: object, found: object, samples: object) 
     offset = np.zeros(len(wanted)) if bias is None else real_weights(bias)
     if offset.shape != (len(wanted),):
         raise ShapeError(
-            f"a bias of shape {offset.shape} for {len(wanted)} outputs",
+            f"the bias has shape {offset.shape}, the layer has {len(wanted)} outputs",
             f"Give it shape ({len(wanted)},)",
         )
     mean = moments_of(samples, wanted.shape[1]).mean

@@ -43,15 +43,15 @@ ARRAYS = [
     ("pickled.npy", "DataError: pickled.npy does not hold a plain NumPy array"),
     ("pickled.npz", "DataError: pickled.npz does not hold a plain NumPy array"),
     ("cut.npz", "DataError: cut.npz does not hold a plain NumPy array"),
-    ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], given is Float32Tensor["),
-    ("double.npy", "given is Float64Tensor[1,3,8,8]. Give an array of float32."),
-    ("complex.npy", "given is Complex64Tensor[1,3,8,8]. Give an array of float32."),
+    ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], but got Float32Tensor["),
+    ("double.npy", "but got Float64Tensor[1,3,8,8]. Give an array of float32."),
+    ("complex.npy", "but got Complex64Tensor[1,3,8,8]. Give an array of float32."),
 ]
 FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),
     (["samples.npz"], "expected one array in samples.npz, not 2 named arrays"),
-    (["samples.npy"], "given is Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
-    ([], "the model has the inputs 'x', given are none"),
+    (["samples.npy"], "but got Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
+    ([], "the model has the inputs 'x', but got none"),
     (["x.npy", "x.npy"], "2 inputs given, the model has 1. It has 'x'."),
 ]
 SAMPLES = [
@@ -61,8 +61,8 @@ SAMPLES = [
     ("large.npy", "sample 1: 'c' becomes NaN or infinite"),
     ("none.npy", "there are no samples in none.npy. Pass at least one."),
     ("nothing.npz", "there are no samples in nothing.npz. Pass at least one."),
-    ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
-    ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
+    ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
+    ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
 ]
 OPTIONS = [
     (["--shape", "1,a"], "not '1,a'. Pass --shape such as 1,3,48,192."),
@@ -129,7 +129,7 @@ def test_shapes(call: Call, untouched: Path, options: list[str], words: str) -> 
 
 def test_several_inputs(call: Call, untouched: Path) -> None:
     words = (
-        "the model has the inputs 'a', 'b', given are 'a'. "
+        "the model has the inputs 'a', 'b', but got 'a'. "
         "Give each of them once, in this order."
     )
     refused(call("run", "two.onnx", "pair.npy"), words)
@@ -178,7 +178,7 @@ WEIGHTS = [
     ("--method=best", "--method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
     ("--weight-dtype=int4", "no element type int4. Use qint4. Known are bool,"),
     ("--weight-dtype=quint4", "quint4 is unsigned. Use --asymmetric or a signed type."),
-    ("--block-size=0", "--block-size is 0. Use an integer from 1."),
+    ("--block-size=0", "--block-size is 0. Use an integer of 1 or more."),
 ]
 
 

@@ -193,18 +193,24 @@ def test_the_sweep_reaches_what_is_public():
     [
         (
             lambda: quant.quantize_weights(WEIGHTS, block_size=2**63),
-            "block_size is 9223372036854775808. Use an integer from 1.",
+            "block_size is 9223372036854775808. Use an integer of 1 or more.",
         ),
         (
             lambda: quant.quantize_weights(WEIGHTS, axis=np.ones(2)),
-            "axis is ndarray[2]. Use 0, a scale for each output, or None, one for all.",
+            (
+                "axis is ndarray[2]. Use 0 (a scale for each output) or None (one "
+                "scale for all)."
+            ),
         ),
         (lambda: quant.InputMoments(True), "inputs is True. Use 1 or more."),
         (
             lambda: quant.InputMoments(2**31),
             "the products of 2147483648 inputs do not fit into memory. Use fewer.",
         ),
-        (lambda: quant.equalize(3), "weights is 3. Give a list, of each layer."),
+        (
+            lambda: quant.equalize(3),
+            "weights is 3. Give a list with an entry for each layer.",
+        ),
         (
             lambda: quant.Table(3, GRID, GRID),
             "function is 3. Pass a function of a Fraction.",

@@ -231,8 +231,8 @@ NO_AXIS = (
     "(2, 24). Keep that axis, or use requantize(x, out=QParams(...)) to one grid first."
 )
 INSIDE = (
-    "12 indices end inside a block of 8. Give all but the last whole blocks, or "
-    "requantize to one grid first."
+    "12 indices are not whole blocks of 8. Give whole blocks in all tensors but the "
+    "last, or requantize to one grid first."
 )
 NO_ROW = (
     "scales differ along axis 1. Pick with one row of integers, or requantize to one "

@@ -29,7 +29,7 @@ def test_a_scale_that_is_no_step_is_refused(scale, shown):
     with pytest.raises(GridError) as raised:
         QParams(scale)
     assert str(raised.value) == (
-        f"QParams: a scale is {shown}. Use finite numbers from 1.18e-38 on."
+        f"QParams: a scale is {shown}. Use finite numbers of 1.18e-38 or more."
     )
 
 
@@ -154,12 +154,12 @@ def test_repr_is_one_short_line():
         (
             ([1, 2],),
             {"axis": -1},
-            "QParams: axis is -1. Count it from the front, from 0.",
+            "QParams: axis is -1. Count axes from the front, starting at 0.",
         ),
         (
             ([1, 2],),
             {"axis": 1.5},
-            "QParams: axis is 1.5. Count it from the front, from 0.",
+            "QParams: axis is 1.5. Count axes from the front, starting at 0.",
         ),
         ((1,), {"dtype": "int8"}, "QParams: int8 is not a quantized type. Use qint8."),
     ],

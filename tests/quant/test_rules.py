@@ -131,7 +131,7 @@ def test_a_rule_says_which_operations_it_does_not_define():
             lambda: md.mul(
                 X, X, out=QParams(1.0, dtype=quant.quint8), rounding="tflite_ref"
             ),
-            "it mixes qint8 and quint8",
+            "it does not mix qint8 and quint8",
         ),
     ],
 )

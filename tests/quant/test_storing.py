@@ -149,15 +149,15 @@ HOSTILE = {
         {"": CODES, "_scale": ONE},
         {"shape": [3]},
     ),
-    "QParams: a scale is nan. Use finite numbers from 1.18e-38 on": (
+    "QParams: a scale is nan. Use finite numbers of 1.18e-38 or more": (
         {"": CODES, "_scale": np.full(3, np.nan, np.float32)},
         {"axis": 0},
     ),
-    "QParams: a scale is 0. Use finite numbers from 1.18e-38 on": (
+    "QParams: a scale is 0. Use finite numbers of 1.18e-38 or more": (
         {"": CODES, "_scale": np.array(0, np.float32)},
         {},
     ),
-    "QParams: a scale is -0.5. Use finite numbers from 1.18e-38 on": (
+    "QParams: a scale is -0.5. Use finite numbers of 1.18e-38 or more": (
         {"": CODES, "_scale": np.array(-0.5, np.float32)},
         {},
     ),

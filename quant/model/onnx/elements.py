@@ -135,10 +135,10 @@ def widen(array: Array) -> Array:
 
 @cache
 def magnitudes(code: int) -> Array:
-    """Return the finite numbers from 0 on of a floating-point type, as float32.
+    """Return the finite numbers of an ONNX floating-point type that are 0 or more.
 
-    They ascend. Number i has the bit pattern i, so numbers at even positions have an
-    even significand.
+    They ascend and are float32. Number i has the bit pattern i, so numbers at even
+    positions have an even significand.
     """
     dtype = ELEMENTS[code].dtype
     info: Any = ml_dtypes.finfo  # Any: ml_dtypes does not annotate it

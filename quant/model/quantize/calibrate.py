@@ -81,7 +81,7 @@ class Calibration:
         if not isinstance(other, Calibration):
             raise DataError(
                 f"{shown(other)} is not a Calibration",
-                "Give what calibrate(graph, samples) returns",
+                "Pass the result of calibrate(graph, samples)",
             )
         if _kinds(self.observers) != _kinds(other.observers):
             raise DataError(

@@ -500,7 +500,7 @@ class _Explicit:
         if not largest < 2.0**31:
             raise DataError(
                 f"layer {node.name!r}: a corrected bias has the code {largest:.3g}, "
-                "and int32 holds 2147483647",
+                "beyond the int32 limit 2147483647",
                 "Use samples of the range that was calibrated",
             )
         return QInt32Tensor(codes.astype(np.int32), grid)

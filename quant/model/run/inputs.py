@@ -120,7 +120,7 @@ def checked_feeds(
     """
     if set(feeds) != set(inputs):
         raise DataError(
-            f"the model has the inputs {_listed(inputs)}, given are {_listed(feeds)}",
+            f"the model has the inputs {_listed(inputs)}, but got {_listed(feeds)}",
             "Give each of them once, in this order",
         )
     return {name: _checked(name, spec, feeds[name]) for name, spec in inputs.items()}
@@ -131,12 +131,12 @@ def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
         tensor = md.asarray(value)
     except (MdtensorError, TypeError, ValueError):
         raise DataError(
-            f"input {name!r} is {spec}, given is {type_and_shape(value)}",
+            f"input {name!r} is {spec}, but got {type_and_shape(value)}",
             f"Give an array of {spec.dtype}",
         ) from None
     if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
         raise DataError(
-            f"input {name!r} is {spec}, given is {type_and_shape(tensor)}",
+            f"input {name!r} is {spec}, but got {type_and_shape(tensor)}",
             _remedy(tensor, spec),
         )
     return tensor

@@ -165,7 +165,7 @@ class Plan:
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise OptionError(
-                f"repeat is {shown(repeat)}", "Use an integer from 1", "profile"
+                f"repeat is {shown(repeat)}", "Use an integer of 1 or more", "profile"
             )
         values = self._fed(feeds)
         seconds: dict[str, float] = {}

@@ -155,7 +155,7 @@ def test_what_is_refused(rng) -> None:
     cases = {
         "no tensor type stores Blocks(Q4_K, shape=(1, 256), 144 bytes). "
         "Use dequantize().": some("Q4_K", rng, 1, 1).tensor,
-        "a step of Q8_0 is not finite. Use dequantize().": Blocks(
+        "a scale of Q8_0 is not finite. Use dequantize().": Blocks(
             "Q8_0", np.full(34, 0x7E, np.uint8), (1, 32)
         ).tensor,
         "float32 would round Blocks(F64, shape=(1, 1), 8 bytes). Use tensor().": some(
@@ -166,7 +166,7 @@ def test_what_is_refused(rng) -> None:
         ),
         "rows of 31 are not a multiple of 32, the block size of Q8_0. Pad them to a "
         "multiple of 32.": lambda: Blocks("Q8_0", np.zeros(34, np.uint8), (1, 31)),
-        "Blocks.quantize(Float32Tensor[1,32]): a step of Q8_0 overflows float16. "
+        "Blocks.quantize(Float32Tensor[1,32]): a scale of Q8_0 overflows float16. "
         "Scale x.": lambda: Blocks.quantize(ones * 1e30, "Q8_0"),
         f"Blocks.quantize(Float32Tensor[1,32]): {FINITE} Replace NaN and infinities "
         "first.": lambda: Blocks.quantize(ones * md.inf, "Q8_0"),
@@ -283,6 +283,9 @@ def test_tensors_without_names_are_not_written(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+NOT_STR = "is not a str that UTF-8 can encode. Use str(value), without lone surrogates."
+
+
 def test_what_is_not_written(tmp_path) -> None:
     path = tmp_path / "a.gguf"
     cases = [
@@ -291,8 +294,8 @@ def test_what_is_not_written(tmp_path) -> None:
             {},
             "'a' has 5 axes, but GGUF allows 4. Use reshape.",
         ),
-        ({1: md.ones(1)}, {}, "1 is not a text. Use str(value)."),
-        ({}, {"k": "\ud800"}, "'\\ud800' is not a text. Use str(value)."),
+        ({1: md.ones(1)}, {}, f"1 {NOT_STR}"),
+        ({}, {"k": "\ud800"}, f"'\\ud800' {NOT_STR}"),
         (
             {},
             {"k": {}},

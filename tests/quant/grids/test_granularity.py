@@ -202,8 +202,8 @@ def test_rules_of_one_scale_refuse_several(rule):
         with pytest.raises(md.OptionError) as raised:
             quant.requantize(source, out=out, rounding=rule)
         assert str(raised.value) == (
-            f"requantize: rounding={rule!r}: it has one scale for a whole tensor. "
-            "Use rounding='exact' here."
+            f"requantize: rounding={rule!r}: it takes only one scale for a whole "
+            "tensor. Use rounding='exact' here."
         )
     moved = quant.requantize(x, out=QParams([0.5, 0.25], axis=0), rounding="onnx")
     assert moved.codes.tolist() == [2, 8]

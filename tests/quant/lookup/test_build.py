@@ -88,7 +88,7 @@ def test_without_out_a_curve_is_refused():
     with pytest.raises(md.GridError) as raised:
         md.sigmoid(every_code(QParams(0.1)))
     assert str(raised.value) == (
-        "sigmoid(QInt8Tensor[256]): no grid holds the result exactly; the grid is "
+        "sigmoid(QInt8Tensor[256]): no grid represents the result exactly; the grid is "
         "(scale=0.1, zero_point=0). "
         "Pass out=QParams(...); the result is rounded to it, once."
     )

@@ -142,7 +142,7 @@ def test_without_out_a_clip_is_on_its_own_grid():
     with pytest.raises(md.GridError) as raised:
         md.sigmoid(x)
     assert str(raised.value) == (
-        "sigmoid(QInt16Tensor[5]): no grid holds the result exactly; "
+        "sigmoid(QInt16Tensor[5]): no grid represents the result exactly; "
         "the grid is (scale=0.25, zero_point=0). Pass "
         "out=QParams(...); the result is rounded to it, once."
     )

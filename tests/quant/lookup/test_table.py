@@ -102,16 +102,16 @@ def test_infinities_saturate_and_other_values_are_refused():
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (math.log, "of -128 raises ValueError: math domain error"),
-        (lambda x: 1 / x, "of 0 raises ZeroDivisionError: Fraction(1, 0)"),
+        (math.log, "-128: ValueError: math domain error"),
+        (lambda x: 1 / x, "0: ZeroDivisionError: Fraction(1, 0)"),
     ],
 )
 def test_a_function_that_has_no_number_for_a_code(function, said):
     with pytest.raises(md.OptionError) as caught:
         Table(function, QParams(1.0), QParams(1.0))
     assert str(caught.value) == (
-        f"Table: the function {said}. Return a number for each code; each code is "
-        "passed as a Fraction."
+        f"Table: the function raises for {said}. Return a number for each code; each "
+        "code is passed as a Fraction."
     )
 
 

@@ -232,7 +232,8 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
     seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
     far = [x * np.float32(1e9) for x in SAMPLES]
     said = (
-        r"layer '\w+': a corrected bias has the code \S+, and int32 holds 2147483647\. "
+        r"layer '\w+': a corrected bias has the code \S+, beyond the int32 limit "
+        r"2147483647\. "
     )
     with pytest.raises(DataError, match=said + "Use samples of the range"):
         quantize_graph(GRAPH, seen, (), choose_algorithm(GRAPH, "rtn", far, True))
@@ -293,7 +294,7 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         (
             {"method": "gptq", "samples": [SAMPLES[0][:, :3]]},
             DataError,
-            "sample 1: input 'x' is Float32Tensor[-1,16,9,9], given is",
+            "sample 1: input 'x' is Float32Tensor[-1,16,9,9], but got",
         ),
     ],
 )

@@ -205,8 +205,14 @@ def test_it_is_saved_and_others_compute_the_same(
     ("options", "said"),
     [
         ({}, "method='awq' needs samples. Pass them as samples."),
-        ({"samples": 1, "candidates": 0}, "candidates is 0. Use an integer from 1."),
-        ({"samples": 1, "candidates": 2.5}, "candidates is 2.5. Use an integer from 1"),
+        (
+            {"samples": 1, "candidates": 0},
+            "candidates is 0. Use an integer of 1 or more.",
+        ),
+        (
+            {"samples": 1, "candidates": 2.5},
+            "candidates is 2.5. Use an integer of 1 or more",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(options: Any, said: str) -> None:

@@ -92,21 +92,21 @@ def test_specs_name_the_node_that_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("feeds", "words"),
     [
-        ({}, "has the inputs 'x', given are none"),
-        ({"x": np.zeros((2, 3), np.float32), "z": 1.0}, "given are 'x', 'z'"),
+        ({}, "has the inputs 'x', but got none"),
+        ({"x": np.zeros((2, 3), np.float32), "z": 1.0}, "but got 'x', 'z'"),
         (
             {"x": np.zeros((2, 3))},
-            r"'x' is Float32Tensor\[2,3\], given is Float64Tensor\[2,3\]. Give an arr",
+            r"'x' is Float32Tensor\[2,3\], but got Float64Tensor\[2,3\]. Give an arr",
         ),
         (
             {"x": np.zeros((3, 2), np.float32)},
-            r"'x' is Float32Tensor\[2,3\], given is Float32Tensor\[3,2\]",
+            r"'x' is Float32Tensor\[2,3\], but got Float32Tensor\[3,2\]",
         ),
         (
             {"x": np.zeros((2, 3), "U1")},
-            r"given is ndarray\[2,3\]. Give an array of float32",
+            r"but got ndarray\[2,3\]. Give an array of float32",
         ),
-        ({"x": np.zeros((2,), np.float32)}, r"given is Float32Tensor\[2\]"),
+        ({"x": np.zeros((2,), np.float32)}, r"but got Float32Tensor\[2\]"),
     ],
 )
 def test_feeds_are_checked(feeds: Any, words: str) -> None:

@@ -36,14 +36,14 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
         (
             lambda x: x[..., :100],
             (
-                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "input 'x' is Float32Tensor[1,3,48,192], but got "
                 "Float32Tensor[1,3,48,100]. Give an array of that shape."
             ),
         ),
         (
             lambda x: np.concatenate([x, x]),
             (
-                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "input 'x' is Float32Tensor[1,3,48,192], but got "
                 "Float32Tensor[2,3,48,192]. Give 1 at a time, or leave the first size "
                 "open, in the file and in input_shapes."
             ),
@@ -51,7 +51,7 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
         (
             lambda x: x.astype(np.float64),
             (
-                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "input 'x' is Float32Tensor[1,3,48,192], but got "
                 "Float64Tensor[1,3,48,192]. Give an array of float32."
             ),
         ),
@@ -75,7 +75,7 @@ def test_inputs_as_a_dict_are_inputs_by_name(classifier, crops):
     assert found.tolist() == classifier(x).tolist()
     with pytest.raises(md.DataError, match="2 inputs given, the model has 1"):
         classifier({}, x)
-    with pytest.raises(md.DataError, match="given are 'no_such_input'"):
+    with pytest.raises(md.DataError, match="but got 'no_such_input'"):
         classifier({"no_such_input": x})
 
 

@@ -179,6 +179,6 @@ def test_a_quotient_of_codes_that_are_computed_is_no_table() -> None:
     )
     spec = md.TensorSpec(md.Float32Tensor, (3,))
     plan = Plan(Graph({"x": spec}, nodes, {}, ("y",)))
-    why = "a compiled quotient takes a constant number other than 0"
+    why = "a compiled division needs a constant divisor other than 0"
     assert plan.nodes[-1].why == why
     assert plan(np.array([0, 1, 2], np.float32))["y"].codes.tolist() == [90, 102, 99]

@@ -287,14 +287,14 @@ def test_a_profile_times_every_node(classifier, small_classifier, crops, roundin
 
 def wrong_feeds(good):
     """What each of them is told."""
-    known = "the model has the inputs 'x', given are"
+    known = "the model has the inputs 'x', but got"
     by_name = "Give each of them once, in this order."
     return {
-        "input 'x' is Float32Tensor[1,8,4,6], given is Float32Tensor[1,8,4,5]. "
+        "input 'x' is Float32Tensor[1,8,4,6], but got Float32Tensor[1,8,4,5]. "
         "Give an array of that shape.": {"x": good[..., :5]},
-        "input 'x' is Float32Tensor[1,8,4,6], given is Float32Tensor[6]. "
+        "input 'x' is Float32Tensor[1,8,4,6], but got Float32Tensor[6]. "
         "Give an array of that shape.": good[0, 0, 0],
-        "input 'x' is Float32Tensor[1,8,4,6], given is NoneType. "
+        "input 'x' is Float32Tensor[1,8,4,6], but got NoneType. "
         "Give an array of float32.": None,
         f"{known} 'zz'. {by_name}": {"zz": good},
         f"{known} none. {by_name}": {},
@@ -318,7 +318,10 @@ def test_a_profile_runs_at_least_once(repeat):
     plan = Plan(graph_of(QUANTIZE))
     with pytest.raises(md.OptionError) as raised:
         plan.profile(np.zeros((1, 8, 4, 6), np.float32), repeat=repeat)
-    assert str(raised.value) == f"profile: repeat is {repeat}. Use an integer from 1."
+    assert (
+        str(raised.value)
+        == f"profile: repeat is {repeat}. Use an integer of 1 or more."
+    )
 
 
 def test_a_saved_model_says_why_as_it_did(classifier, crops, tmp_path):

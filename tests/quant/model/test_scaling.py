@@ -204,7 +204,7 @@ def test_any_groups(groups: int, per: int, more: int) -> None:
             (
                 lambda m, n=n: m.equalize(sweeps=n),
                 OptionError,
-                f"sweeps is {n}. Use an integer from 1.",
+                f"sweeps is {n}. Use an integer of 1 or more.",
             )
             for n in (0, 2.5, float("inf"), True, None)
         ],

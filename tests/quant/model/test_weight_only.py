@@ -219,14 +219,17 @@ def test_narrow_floats_are_saved(
         ({"bits": 9}, "bits is 9. Use 2 to 8."),
         ({"bits": 4.0}, "bits is 4.0. Use 2 to 8."),
         ({"symmetric": "no"}, "symmetric is 'no'. Use True or False."),
-        ({"block_size": 2.5}, "block_size is 2.5. Use an integer from 1."),
-        ({"method": "hqq", "steps": 2.5}, "steps is 2.5. Use an integer from 0."),
-        ({"method": "hqq", "beta": float("inf")}, "beta is inf. Use a number from 1"),
+        ({"block_size": 2.5}, "block_size is 2.5. Use an integer of 1 or more."),
+        ({"method": "hqq", "steps": 2.5}, "steps is 2.5. Use an integer of 0 or more."),
+        (
+            {"method": "hqq", "beta": float("inf")},
+            "beta is inf. Use a number of 1 or more",
+        ),
         (
             {"method": "gptq", "samples": [X], "act_order": 1},
             "act_order is 1. Use True or False.",
         ),
-        ({"block_size": 0}, "block_size is 0. Use an integer from 1."),
+        ({"block_size": 0}, "block_size is 0. Use an integer of 1 or more."),
         (
             {"keep_float": ["Q"]},
             "keep_float names 'Q', which no node has.",

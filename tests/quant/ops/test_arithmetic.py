@@ -166,8 +166,9 @@ def test_accumulators_that_leave_32_bits_are_refused(tensor):
     with pytest.raises(md.GridError) as raised:
         most + one
     assert str(raised.value) == (
-        "add(QInt32Tensor[1], QInt32Tensor[1]): a result is 2147483648 steps from 0, "
-        "beyond 2**31 - 1. Pass out=QParams(...), or requantize the arguments first."
+        "add(QInt32Tensor[1], QInt32Tensor[1]): a result would have the code "
+        "2147483648, beyond 2**31 - 1. Pass out=QParams(...), or requantize the "
+        "arguments first."
     )
 
 
@@ -195,12 +196,12 @@ def test_a_number_scales_the_scale(factor, dtype):
 @pytest.mark.parametrize(
     ("factor", "text"),
     [
-        (0, "0 is not a scale; the grid is (scale=0.75, zero_point=0). Pass"),
-        (-2.5, "-2.5 is not a scale; the grid is (scale=0.75, zero_point=0). Pass"),
-        (0.1, "a scale times 0.1 is not exact in the type of scales; the grid is (sc"),
-        (1e308, "float): a scale times 1e+308 is not a scale: a scale "),
-        (10**400, " is not a scale: a scale is"),
-        (2.0**-130, " is not a scale: a scale is"),
+        (0, "0 is not a valid scale; the grid is (scale=0.75, zero_point=0). Pass"),
+        (-2.5, "-2.5 is not a valid scale; the grid is (scale=0.75, zero_point=0). Pa"),
+        (0.1, "the scale times 0.1 is not exact in the type of scales; the grid is ("),
+        (1e308, "float): the scale times 1e+308 is not a valid scale: a scale "),
+        (10**400, " is not a valid scale: a scale is"),
+        (2.0**-130, " is not a valid scale: a scale is"),
     ],
 )
 def test_a_number_that_is_no_exact_factor_is_refused(factor, text, tensor):

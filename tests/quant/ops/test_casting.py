@@ -56,9 +56,10 @@ def test_its_own_type_is_itself():
 
 REFUSED = {
     "quint8 alone is not a grid. Use QParams(scale, dtype=quint8).": "quint8",
-    "a quantized tensor does not cast to float32. Use dequantize(x), and cast what it "
-    "gives.": md.float32,
-    "int8 may mean codes or numbers. Use x.codes, or cast dequantize(x).": "int8",
+    "a quantized tensor does not cast to float32. Cast dequantize(x) "
+    "instead.": md.float32,
+    "a cast to int8 could mean codes or numbers. Use x.codes, or cast "
+    "dequantize(x).": "int8",
 }
 
 

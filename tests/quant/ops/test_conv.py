@@ -182,8 +182,8 @@ def test_sums_up_to_32_bits_are_exact():
     with pytest.raises(md.GridError) as raised:
         md.conv2d(*large(most + 1))
     assert str(raised.value) == (
-        "conv2d(QUInt8Tensor[1,66312,1,1], QInt8Tensor[1,66312,1,1]): a result is "
-        "2147514120 steps from 0, beyond 2**31 - 1. Pass out=QParams(...), or "
+        "conv2d(QUInt8Tensor[1,66312,1,1], QInt8Tensor[1,66312,1,1]): a result would "
+        "have the code 2147514120, beyond 2**31 - 1. Pass out=QParams(...), or "
         "requantize the arguments first."
     )
     out = QParams(2.0**24, 5)

@@ -72,7 +72,7 @@ def test_other_options_are_refused():
         md.elu(x, alpha=math.nan, out=QParams(1.0))
     with pytest.raises(md.OptionError, match="negative_slope is '1'"):
         md.leaky_relu(x, negative_slope="1", out=QParams(1.0))
-    with pytest.raises(md.GridError, match="no grid holds the result exactly"):
+    with pytest.raises(md.GridError, match="no grid represents the result exactly"):
         md.silu(x)
 
 

@@ -238,7 +238,7 @@ def test_large_angles_are_reduced_exactly():
         (
             md.sqrt,
             -1,
-            "sqrt is defined for numbers from 0 on; code -1 stands for -0.25",
+            "sqrt is defined for numbers of 0 or more; code -1 stands for -0.25",
         ),
         (
             md.reciprocal,
@@ -255,7 +255,11 @@ def test_large_angles_are_reduced_exactly():
             4,
             "atanh is defined for numbers between -1 and 1; code 4 stands for 1",
         ),
-        (md.acosh, 3, "acosh is defined for numbers from 1 on; code 3 stands for 0.75"),
+        (
+            md.acosh,
+            3,
+            "acosh is defined for numbers of 1 or more; code 3 stands for 0.75",
+        ),
     ],
 )
 def test_a_code_without_a_value_is_refused(operation, code, said):

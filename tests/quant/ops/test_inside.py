@@ -198,8 +198,8 @@ def test_no_library_computes_this(rule, random_codes):
     with pytest.raises(md.OptionError) as raised:
         md.linear(x, w, out=out)
     assert str(raised.value).endswith(
-        f"linear: rounding={rule!r}: its weights have one scale for each output. Use "
-        "rounding='exact' here."
+        f"linear: rounding={rule!r}: it takes weights with one scale for each "
+        "output. Use rounding='exact' here."
     )
 
 
@@ -269,5 +269,5 @@ def test_convolutions_of_nothing_with_blocks():
         "axis 1. Pass out=QParams(...), or give them one scale for each output "
         "channel: axis=0."
     )
-    with pytest.raises(md.OptionError, match="its weights have one scale for each"):
+    with pytest.raises(md.OptionError, match="it takes weights with one scale"):
         md.conv2d(x, w, out=QParams(0.5, rounding="onnx"))

@@ -127,9 +127,9 @@ def test_sums_up_to_32_bits_are_exact():
     with pytest.raises(md.GridError) as raised:
         md.linear(x, w)
     assert str(raised.value) == (
-        "linear(QInt16Tensor[1,258], QUInt8Tensor[1,258]): a result is 2155806720 "
-        "steps from 0, beyond 2**31 - 1. Pass out=QParams(...), or requantize the "
-        "arguments first."
+        "linear(QInt16Tensor[1,258], QUInt8Tensor[1,258]): a result would have "
+        "the code 2155806720, beyond 2**31 - 1. Pass out=QParams(...), or requantize "
+        "the arguments first."
     )
     out = QParams(2.0**10, dtype=quant.qint16)
     wanted = round(Fraction(2**15 * 255 * 258, 2**21))

@@ -161,9 +161,9 @@ def test_sums_up_to_32_bits_are_exact():
     with pytest.raises(md.GridError) as raised:
         md.linear(x, w)
     assert str(raised.value) == (
-        "linear(QUInt8Tensor[1,66312], QInt8Tensor[1,66312]): a result is 2147514120 "
-        "steps from 0, beyond 2**31 - 1. Pass out=QParams(...), or requantize the "
-        "arguments first."
+        "linear(QUInt8Tensor[1,66312], QInt8Tensor[1,66312]): a result would have "
+        "the code 2147514120, beyond 2**31 - 1. Pass out=QParams(...), or requantize "
+        "the arguments first."
     )
     with pytest.raises(NotCompiled, match="a sum could reach 2147514120"):
         linear_step(spec_of(x), w, None)

@@ -153,7 +153,7 @@ def test_a_mean_needs_out(name, random_codes):
     with pytest.raises(md.GridError) as raised:
         pools[name]()
     assert str(raised.value) == (
-        f"{name}(QInt8Tensor[1,1,2,2]): no grid holds the result exactly; "
+        f"{name}(QInt8Tensor[1,1,2,2]): no grid represents the result exactly; "
         "the grid is (scale=0.25, zero_point=5). "
         "Pass out=QParams(...); the result is rounded to it, once."
     )

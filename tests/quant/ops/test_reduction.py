@@ -87,7 +87,8 @@ def test_sums_that_leave_32_bits_are_refused():
     with pytest.raises(md.GridError) as raised:
         md.sum(x)
     assert str(raised.value) == (
-        "sum(QInt32Tensor[2]): a result is 2147483648 steps from 0, beyond 2**31 - 1. "
+        "sum(QInt32Tensor[2]): a result would have the code 2147483648, beyond "
+        "2**31 - 1. "
         "Pass out=QParams(...), or requantize the arguments first."
     )
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
@@ -95,7 +96,7 @@ def test_sums_that_leave_32_bits_are_refused():
     low = QInt32Tensor([-(2**31), -1], scale=0.5)
     assert md.sum(low[:1]).codes.tolist() == -(2**31)
     with pytest.raises(
-        md.GridError, match=r"is -2147483649 steps from 0, beyond -2\*\*31"
+        md.GridError, match=r"have the code -2147483649, beyond -2\*\*31"
     ):
         md.sum(low)
 
@@ -139,7 +140,8 @@ def test_codes_add_up_to_codes():
     with pytest.raises(md.OptionError) as raised:
         md.sum(x, dtype=md.int64)
     assert str(raised.value) == (
-        "sum(QInt8Tensor[2]): codes add up to qint32 codes, dtype= is for numbers. "
+        "sum(QInt8Tensor[2]): a sum of codes is always qint32; dtype= is for sums of "
+        "numbers. "
         "Omit dtype=, or use dequantize(x) first."
     )
 
@@ -165,7 +167,7 @@ def test_a_mean_needs_out(tensor):
     with pytest.raises(md.GridError) as raised:
         md.mean(tensor([1, 2], GRIDS[0]))
     assert str(raised.value) == (
-        "mean(QInt8Tensor[2]): no grid holds the result exactly; "
+        "mean(QInt8Tensor[2]): no grid represents the result exactly; "
         "the grid is (scale=0.1, zero_point=3). "
         "Pass out=QParams(...); the result is rounded to it, once."
     )
@@ -213,5 +215,5 @@ def test_equal_codes_share_equally_with_ties_to_even():
 
 
 def test_softmax_of_codes_needs_out():
-    with pytest.raises(md.GridError, match="no grid holds the result exactly"):
+    with pytest.raises(md.GridError, match="no grid represents the result exactly"):
         md.softmax(QInt8Tensor([1], scale=0.5))

@@ -299,9 +299,9 @@ def test_a_quotient_needs_out():
     with pytest.raises(md.GridError) as raised:
         Q8 / OTHER
     assert str(raised.value) == (
-        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): no grid holds the result exactly; "
-        "the grids are (scale=0.5, zero_point=0) and (scale=0.25, zero_point=7). "
-        "Pass out=QParams(...); the result is rounded to it, once."
+        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): no grid represents the result "
+        "exactly; the grids are (scale=0.5, zero_point=0) and (scale=0.25, "
+        "zero_point=7). Pass out=QParams(...); the result is rounded to it, once."
     )
 
 

@@ -110,8 +110,9 @@ def test_signed_codes_of_lite_rt(rule):
     with pytest.raises(md.OptionError) as caught:
         md.concat([x, y], out=out, rounding=rule)
     assert str(caught.value) == (
-        f"concat: rounding={rule!r}: its qint8 is on one grid, not also (scale=0.05, "
-        "zero_point=-51). Requantize to out= first, or use quint8."
+        f"concat: rounding={rule!r}: it concatenates qint8 on one grid only, "
+        "not also (scale=0.05, zero_point=-51). Requantize to out= first, or use "
+        "quint8."
     )
 
 

@@ -48,7 +48,13 @@ def test_they_are_samples_of_a_convolution():
 @pytest.mark.parametrize(
     ("x", "kernel", "options", "error", "said"),
     [
-        (np.zeros((3, 4, 5)), 2, {}, ShapeError, "images of shape (3, 4, 5). Give [n,"),
+        (
+            np.zeros((3, 4, 5)),
+            2,
+            {},
+            ShapeError,
+            "images have shape (3, 4, 5). Give [n",
+        ),
         (
             np.zeros((1, 4, 2, 2)),
             3,
@@ -61,14 +67,14 @@ def test_they_are_samples_of_a_convolution():
             2,
             {"groups": 3},
             OptionError,
-            "in 3 groups. Use a",
+            "into 3 groups. Choose",
         ),
         (
             np.zeros((1, 4, 5, 5)),
             2,
             {"groups": 0},
             OptionError,
-            "in 0 groups. Use a",
+            "into 0 groups. Choose",
         ),
         (np.zeros((1, 4, 5, 5)), 0, {}, OptionError, "kernel_size is 0"),
         (np.zeros((1, 4, 5, 5)), 2, {"stride": 0}, OptionError, "stride is 0"),

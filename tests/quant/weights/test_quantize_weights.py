@@ -249,22 +249,30 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
             OptionError,
             "block_size, symmetric; gptq has damping, act_order.",
         ),
-        ({"method": "gptq"}, OptionError, "gptq needs samples of what the layer reads"),
-        ({"method": "awq"}, OptionError, "awq needs samples of what the layer reads."),
+        (
+            {"method": "gptq"},
+            OptionError,
+            "gptq needs samples of the inputs of the layer",
+        ),
+        (
+            {"method": "awq"},
+            OptionError,
+            "awq needs samples of the inputs of the layer.",
+        ),
         (
             {"method": "gptq", "samples": X, "damping": -1},
             OptionError,
-            "damping is -1. Use a number from 0 on.",
+            "damping is -1. Use a number of 0 or more.",
         ),
         (
             {"method": "gptq", "samples": X, "damping": "much"},
             OptionError,
-            "damping is 'much'. Use a number from 0 on.",
+            "damping is 'much'. Use a number of 0 or more.",
         ),
         (
             {"method": "awq", "samples": X, "candidates": 0},
             OptionError,
-            "candidates is 0. Use an integer from 1.",
+            "candidates is 0. Use an integer of 1 or more.",
         ),
         (
             {"method": "hqq", "norm": 2.0},
@@ -273,8 +281,12 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         ),
         ({"bits": 9}, OptionError, "bits is 9. Use 2 to 8."),
         ({"bits": 4.5}, OptionError, "bits is 4.5. Use 2 to 8."),
-        ({"axis": 1}, OptionError, "axis is 1. Use 0, a scale for each output, or"),
-        ({"block_size": 0}, OptionError, "block_size is 0. Use an integer from 1."),
+        ({"axis": 1}, OptionError, "axis is 1. Use 0 (a scale for each output) or"),
+        (
+            {"block_size": 0},
+            OptionError,
+            "block_size is 0. Use an integer of 1 or more.",
+        ),
         (
             {"block_size": 4, "axis": None},
             OptionError,
@@ -308,25 +320,28 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         (
             {"weights": W[0]},
             ShapeError,
-            "weights of shape (20,). Give [outputs,",
+            "weights have shape (20,). Give [outputs,",
         ),
-        ({"weights": W[:, :0]}, ShapeError, "weights of shape (6, 0). Give [outputs,"),
+        ({"weights": W[:, :0]}, ShapeError, "weights have shape (6, 0). Give [outputs"),
         (
             {"weights": W.reshape(6, 5, 4), "block_size": 4},
             ShapeError,
-            "blocks in weights of shape (6, 5, 4). Use a scale for each output",
+            (
+                "weights of shape (6, 5, 4) do not take blocks. Use a scale for each "
+                "output"
+            ),
         ),
         (
             {"samples": X[:, :9]},
             ShapeError,
-            "samples of shape (100, 9) for",
+            "samples have shape (100, 9), the weights",
         ),
         ({"samples": X[:0]}, DataError, "there are no samples. Give at least one."),
         ({"samples": []}, DataError, "there are no samples. Give at least one."),
         ({"samples": X * np.nan}, DataError, "a sample is NaN, infinite or too large"),
         ({"samples": X * 1e200}, DataError, "a sample is NaN, infinite or too large"),
         ({"samples": ["text"]}, DataError, "a str is not an array of real numbers."),
-        ({"samples": 3.0}, ShapeError, "samples of shape () for weights of 20 inputs."),
+        ({"samples": 3.0}, ShapeError, "samples have shape (), the weights have 20"),
         (
             {"samples": quant.InputMoments(3)},
             ShapeError,

@@ -183,12 +183,12 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.equalize([W, W]),
             ShapeError,
-            "32 inputs after 24 outputs. Give layers in the order",
+            "a layer has 32 inputs, the layer before it has 24",
         ),
         (
             lambda: quant.equalize([W, W.T], [W[0], None]),
             ShapeError,
-            "a bias of shape (32,) for 24 outputs",
+            "the bias has shape (32,), the layer has 24 outputs",
         ),
         (
             lambda: quant.equalize([W, W.T * np.inf]),
@@ -198,7 +198,7 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.correct_bias(W[0], W, W, X),
             ShapeError,
-            "a bias of shape (32,) for 24 outputs",
+            "the bias has shape (32,), the layer has 24 outputs",
         ),
         (
             lambda: quant.correct_bias(None, W, W[:, :2], X),
