@@ -123,8 +123,8 @@ def test_out_is_for_methods_that_round() -> None:
     assert twice(md.asarray([1])) == "on None"
     assert text(OptionError, lambda: twice(md.asarray([1.0]), out="grid")) == (
         "twice(Float32Tensor[1]): out= and rounding= set the grid of a quantized "
-        "result, and this method does not return one. Omit them, or quantize the "
-        "arguments first."
+        "result, and this method does not return one. Omit them, quantize the "
+        "arguments first, or pass the tensor to write into."
     )
     assert not twice.select(F, NONE).method.rounds
 
