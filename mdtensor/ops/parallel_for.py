@@ -86,7 +86,7 @@ def _check(start: Any, end: Any, grain: Any, function: Any, scheduling: Any) -> 
         if not _is_integer(value) or not -(2**63) <= value < 2**63:
             raise ShapeError(f"{name} is {shown(value)}", "Pass an integer of 64 bits")
     if not _is_integer(grain) or grain < 1:
-        raise OptionError(f"grain is {shown(grain)}", "Use an integer from 1 on")
+        raise OptionError(f"grain is {shown(grain)}", "Use an integer of 1 or more")
     if not callable(function):
         fix = "Pass a function of the first index and the one behind the last"
         raise OptionError(f"{shown(function)} cannot be called", fix)

@@ -164,7 +164,7 @@ def _splits(channels: int, groups: Any) -> bool:
         OptionError: `groups` is not an integer.
     """
     if not is_size(groups):
-        raise OptionError(f"groups is {shown(groups)}", "Use an integer from 1 on")
+        raise OptionError(f"groups is {shown(groups)}", "Use an integer of 1 or more")
     if groups < 1:
         return False
     # Unknown channels are checked when the operation runs.
