@@ -212,7 +212,7 @@ class Builder:
             ModelError: a size is negative, or the budget does not allow so many.
         """
         if min(shape, default=0) < 0:
-            raise op.error(f"makes a tensor of shape {shape}", "Use sizes from 0 on")
+            raise op.error(f"makes a tensor of shape {shape}", "Use sizes of 0 or more")
         self.spending.add_computed(str(op), prod(shape))
 
     def _define(self, name: str) -> None:

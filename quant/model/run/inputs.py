@@ -64,7 +64,7 @@ def split_together(
     """
     if set(arrays) != set(inputs):
         raise DataError(
-            f"the model has the inputs {_listed(inputs)}, given are {_listed(arrays)}",
+            f"the model has the inputs {_listed(inputs)}, but got {_listed(arrays)}",
             "Give an array of samples for each",
         )
     parts = {name: list(_steps(arrays[name], inputs[name])) for name in inputs}

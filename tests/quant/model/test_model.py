@@ -120,7 +120,7 @@ def test_arrays_of_samples_by_name(rng):
         md.DataError, match=r"samples: 5 for 'a', 4 for 'b'\. Pass as m"
     ):
         model.calibrate({"a": a, "b": b[:4]})
-    with pytest.raises(md.DataError, match="has the inputs 'a', 'b', given are 'a'"):
+    with pytest.raises(md.DataError, match="has the inputs 'a', 'b', but got 'a'"):
         model.calibrate({"a": a})
     with pytest.raises(md.DataError, match=r"and the model has 2 inputs\. Give a dict"):
         model.calibrate(a)

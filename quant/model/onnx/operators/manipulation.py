@@ -234,7 +234,7 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
         listed = ", ".join(map(str, parts))
         raise op.error(
             f"splits an axis of size {size} into parts of {listed}",
-            f"Use sizes from 0 on that add up to {size}",
+            f"Use sizes of 0 or more that add up to {size}",
         )
     return parts
 
