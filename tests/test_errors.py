@@ -91,9 +91,9 @@ LITERAL = {
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)
     ),
-    "div(Int64Tensor[1], Int64Tensor[1]): int64 cannot represent fractions. "
+    "div(BoolTensor[1], BoolTensor[1]): bool cannot represent fractions. "
     "Use astype(x, float32) on one operand.": (
-        lambda: md.asarray([1]) / md.asarray([2])
+        lambda: md.asarray([True]) / md.asarray([True])
     ),
     "add(BoolTensor[1], BoolTensor[1]): bool is not a number type. "
     "Use astype(x, int8) on one operand.": (
@@ -188,8 +188,7 @@ FILTERS = md.ones((2, 2, 1, 1))
             lambda: md.conv2d(IMAGE, FILTERS, groups=True),
             (
                 "conv2d(Float32Tensor[1,2,4,4], Float32Tensor[2,2,1,1]): "
-                "2 output channels do not split into True groups. "
-                "Choose groups that divide the channels."
+                "groups is True. Use an integer of 1 or more."
             ),
         ),
         (

@@ -162,7 +162,7 @@ def test_integers_of_one_element_are_exact() -> None:
             assert rounded(x) == rounded(value)
             assert type(rounded(x)) is int
     for rounded in (math.trunc, math.floor, math.ceil):
-        with pytest.raises(ShapeError, match="2 elements are not one"):
+        with pytest.raises(ShapeError, match="expected one element, got 2"):
             rounded(md.ones((2,)))
         with pytest.raises(CastError, match="nan is not an integer"):
             rounded(md.asarray(math.nan))

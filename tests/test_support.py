@@ -71,7 +71,9 @@ def arranged(operation: Any, leaf: Any) -> tuple[tuple[Any, ...], dict[str, Any]
 def works(operation: Any, leaf: Any, **more: Any) -> bool:
     arguments, options = arranged(operation, leaf)
     try:
-        call(operation, arguments, options | more)
+        # A quotient of integers is one of the type that they promote to.
+        with md.promotion_rules("strict"):
+            call(operation, arguments, options | more)
     except MdtensorError:
         return False
     return True
@@ -182,7 +184,8 @@ def reached(operation: Any, leaf: Any, place: Any) -> str:
     given = tuple(moved(x, place) for x in arguments)
     chosen = {name: moved(x, place) for name, x in options.items()}
     try:
-        call(operation, given, chosen)
+        with md.promotion_rules("strict"):
+            call(operation, given, chosen)
     except DeviceError:
         return "missing" if works(operation, leaf) else "refused"
     except MdtensorError:

@@ -308,7 +308,9 @@ def test_the_classifier(call: Call, classifier: tuple[Path, Path]) -> None:
 
 def test_the_page_of_weights_names_what_the_commands_have(call: Call) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "weights.md").read_text()
-    rows = page.split("| algorithm | of `model` | command |")[1].split("\n\n")[0]
+    rows = page.split("| algorithm | methods of `model` | command |")[1].split("\n\n")[
+        0
+    ]
     commands = [row.rsplit("|", 2)[1] for row in rows.splitlines()[2:]]
     assert len(commands) == 8
     helps = {n: call(n, "--help").out for n in ("quantize", "quantize-weights")}

@@ -299,7 +299,7 @@ def test_types_are_drawn_once_and_linked_to_what_they_derive_from() -> None:
     ("place", "words"),
     [
         ("gone/page.html", "gone/page.html cannot be written: No such file or dir"),
-        (".", "OptionError: . cannot be written: it is a folder. Choose a folder"),
+        (".", "OptionError: . cannot be written: it is a folder. Pass the name of"),
     ],
 )
 def test_a_place_that_cannot_be_written(

@@ -200,6 +200,10 @@ def ways(fix: str) -> list[str]:
     """`Use a, or b` as [a, b]; one that has a comma of its own is one."""
     for verb in ("Use ", "Pass ", "Omit "):
         fix = fix.removeprefix(verb)
+    # `out=` with a tensor is tested where plain operations are.
+    plain = fix.removesuffix(", or pass the tensor to write into")
+    if plain != fix:
+        return plain.split(", ")
     return [fix] if fix in WAYS else fix.split(", or ")
 
 

@@ -103,9 +103,12 @@ def test_it_is_one_of_the_types() -> None:
 
 
 def test_tensors_are_made_of_it() -> None:
-    x = md.asarray([0.3, 17, 2**40, -464, True], dtype=float8)
+    x = md.asarray([0.3, 17, np.nan, -464, True], dtype=float8)
     assert str(x.tolist()) == "[0.3125, 16.0, nan, -448.0, 1.0]"
-    assert md.asarray([2**70 + 1, 17], dtype=float8).tolist()[1] == 16.0
+    # This type does not have infinities, so a larger number would be NaN.
+    for large in (2**40, 2**70 + 1):
+        with pytest.raises(md.CastError):
+            md.asarray([large, 17], dtype=float8)
     assert md.asarray(np.asarray(x)).tolist()[:2] == [0.3125, 16.0]
     assert md.asarray([np.asarray(x)[0], 1.0]).dtype is float8
     for made in (

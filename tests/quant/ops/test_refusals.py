@@ -318,8 +318,8 @@ def test_out_is_for_quantized_results():
         md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))
     assert str(caught.value) == (
         "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= set the grid "
-        "of a quantized result, and this method does not return one. Omit them, or "
-        "quantize the arguments first."
+        "of a quantized result, and this method does not return one. Omit them, "
+        "quantize the arguments first, or pass the tensor to write into."
     )
     with pytest.raises(md.OptionError) as caught:
         md.add(md.ones((1,)), md.ones((1,)), rounding="exact")
@@ -360,7 +360,8 @@ def test_out_of_a_product_of_numbers_names_the_grid():
     assert str(raised.value) == (
         "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= and rounding= set the "
         "grid of a quantized result, and this method does not return one; the grid is "
-        "(scale=0.5, zero_point=0). Omit them, or quantize the arguments first."
+        "(scale=0.5, zero_point=0). Omit them, quantize the "
+        "arguments first, or pass the tensor to write into."
     )
 
 

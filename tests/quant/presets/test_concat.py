@@ -155,8 +155,8 @@ def test_any_types_become_one():
             lambda x: md.concat([md.asarray([1.0])], out=QParams(1.0)),
             (
                 "concat(Float32Tensor[1]): out= and rounding= set the grid of a "
-                "quantized result, and this method does not return one. Omit them, or "
-                "quantize the arguments first."
+                "quantized result, and this method does not return one. Omit them, "
+                "quantize the arguments first, or pass the tensor to write into."
             ),
         ),
         (
