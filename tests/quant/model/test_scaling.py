@@ -226,7 +226,7 @@ def test_any_groups(groups: int, per: int, more: int) -> None:
             OptionError,
             "powers_of_two is 'yes'. Use True or False.",
         ),
-        (lambda m: m.smooth(5), DataError, "the samples are 5. Give an array, or a list"),
+        (lambda m: m.smooth(5), DataError, "the samples are 5. Give an array"),
         (lambda m: m.smooth([]), DataError, "there are no samples. Give at least one."),
         (lambda m: m.smooth([X[:, :1]]), DataError, "sample 1: input 'x' is"),
         (lambda m: m.quantize_weights().smooth([X]), OptionError, "quantized already"),
