@@ -9,7 +9,7 @@ from typing import Any
 import array_api_strict as strict
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from standard.cases import CASES, FFT, LINALG
 
 import mdtensor as md
@@ -44,6 +44,9 @@ def test_every_function_has_a_case() -> None:
 def test_as_array_api_strict(space: str, name: str, data: st.DataObject) -> None:
     theirs, ours, cases = SPACES[space]
     arguments, options = cases[name](data.draw)
+    # NumPy makes a real operand complex; the standard does not, see `ops/test_complex`.
+    kinds = {x.dtype.is_complex for x in arguments if isinstance(x, md.Tensor)}
+    assume(name not in MIXED or len(kinds) < 2)
     # What the standard defines is the same by default; can_cast says more.
     rules = ("array_api",) if name == "can_cast" else ("array_api", "default")
     chosen = data.draw(st.sampled_from(rules))
@@ -86,6 +89,8 @@ def same(name: str, ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
+#: Arithmetic of a complex and a real operand, which the standard defines by parts.
+MIXED = {"add", "subtract", "multiply", "divide"}
 #: Rounding differs by the order of operations; all others agree to the last bit.
 ROUNDED = {*LINALG, *FFT, "sum", "prod", "mean", "std", "var", "linspace"}
 ROUNDED |= {"cumulative_sum", "cumulative_prod", "log1p"}
