@@ -152,7 +152,7 @@ def _dtype(known: DType) -> np.dtype[Any]:
         raise ProtocolError(error.problem, error.fix) from None
 
 
-# Not in the class: for readers, `x.dtype` is an element type, which has no other one.
+# Set outside the class, so that the stubs do not offer `x.dtype.dtype` to readers.
 setattr(DType, "dtype", property(_dtype))  # noqa: B010
 
 

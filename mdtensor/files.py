@@ -137,7 +137,7 @@ class _NewFile:
     def __init__(self, folder: Path, mode: int | None) -> None:
         self._folder = folder
         self._mode = None if mode is None else stat.S_IMODE(mode) & 0o777
-        #: None as long as the file has no name.
+        #: None until the file gets a name.
         self._name: Path | None = None
         self.file = self._open_unnamed() or self._open_named()
 

@@ -39,7 +39,7 @@ def require_plain(array: object) -> None:
 
 
 def require_operand(array: object) -> None:
-    """Check as `require_plain` does, and that `array` has no arithmetic of its own.
+    """Check as `require_plain` does, and that `array` does not define arithmetic.
 
     Raises:
         CastError: elements are masked, or the numbers have a unit.

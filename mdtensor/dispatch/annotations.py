@@ -56,7 +56,7 @@ def _local_names(function: Any, frame: FrameType | None) -> dict[str, Any]:
     while frame is not None and around:
         is_around = frame.f_globals is function.__globals__
         if is_around and frame.f_code.co_name in around:
-            # Names of inner functions hide those of outer ones.
+            # A name in an inner function hides the same name in an outer function.
             found = {**frame.f_locals, **found}
         frame = frame.f_back
     return found

@@ -366,7 +366,7 @@ def select_again(
 
 
 def most_specific(methods: Iterable[Method]) -> list[Method]:
-    """Return the methods below which there is no other one; several are ambiguous.
+    """Return the most specific methods; if there are several, they are ambiguous.
 
     Source: plum, `Resolver.resolve`.
     """

@@ -178,7 +178,7 @@ def promote_types(*types: Any) -> DType:
 
     Raises:
         PromotionError: the types do not have a common type.
-        OptionError: there are no types, or one is not an element type.
+        OptionError: no types are given, or one is not an element type.
 
     Example:
         >>> promote_types(dtypes.uint8, dtypes.int8)
