@@ -347,7 +347,9 @@ __array_api_version__ = "2024.12"
 
 # Submodules become attributes by being imported; only these are public.
 _MODULES = {"dtypes", "extend", "fft", "linalg", "registry"}
-_LATER = {"conformance", "diagnose", "quant", "safetensors", "tables", "wide"}
+_LATER = {"conformance", "graph", "diagnose", "quant", "safetensors", "tables", "wide"}
+#: Functions of `mdtensor.graph`, which is imported when one is used.
+_OF_GRAPH = {"Trace", "compile", "lazy", "realize", "trace"}
 _public = {
     name
     for name, value in globals().items()
@@ -360,11 +362,13 @@ __all__ = sorted(name for name in _public if not hasattr(builtins, name))
 
 def __dir__() -> list[str]:
     dunders = {name for name in globals() if name.startswith("__")}
-    return sorted({*_public, *dunders, *_LATER})
+    return sorted({*_public, *dunders, *_LATER, *_OF_GRAPH})
 
 
 def __getattr__(name: str) -> object:
     if name in _LATER:
         return importlib.import_module(f"mdtensor.{name}")
+    if name in _OF_GRAPH:
+        return getattr(importlib.import_module("mdtensor.graph"), name)
     fix = "" if name.startswith("_") else _hint(name, _public)
     raise AttributeError(f"module 'mdtensor' has no attribute {name!r}.{fix}")

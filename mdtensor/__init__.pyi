@@ -495,9 +495,15 @@ negative: _calls.Neg
 """Return -x. The smallest signed integer and unsigned integers wrap."""
 __version__: str
 __array_api_version__: str
+from mdtensor.graph.trace import Trace as Trace
+from mdtensor.graph.trace import compile as compile
 from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
+from mdtensor import graph as graph
+from mdtensor.graph.lazy import lazy as lazy
 from mdtensor import quant as quant
+from mdtensor.graph.lazy import realize as realize
 from mdtensor import safetensors as safetensors
 from mdtensor import tables as tables
+from mdtensor.graph.trace import trace as trace
 from mdtensor import wide as wide

@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, Self
+from importlib import import_module
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,9 @@ from mdtensor.reloading import Origin, is_reload, origin_of
 
 _REGISTRY: dict[str, Device] = {}
 _ORIGINS: dict[str, Origin] = {}
-
+#: Devices that are imported when they are first named, and that `devices` does not
+#: list: they compute nothing themselves.
+_LATER = {"lazy": ("mdtensor.graph.lazy", "LAZY")}
 
 #: The entry point group of packages that register devices.
 PLUGINS = "mdtensor.devices"
@@ -113,6 +116,21 @@ class Device(ABC):
         # Set here, because the error may be raised later and in another place.
         failed.__cause__ = cause
         return failed
+
+    def tensor_type(self, dtype: Any) -> Any:
+        """Return the tensor type of an element type; None if it must be declared."""
+        return None
+
+    def adopt(self, tensor: Any) -> Any:
+        """Return a host tensor as one of this device that shares its memory, or None.
+
+        The default is None: `to` copies the elements by `from_host`.
+        """
+        return None
+
+    #: Takes an operation and the types of the arguments, and returns the function that
+    #: runs. Without it the methods of the operation are looked up.
+    implementation: Callable[..., Callable[..., Any]] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -226,7 +244,7 @@ def register_device(new: Device) -> Device:
         and type(known).__qualname__ == type(new).__qualname__
         and is_reload(_ORIGINS[new.name], origin)
     )
-    if known is not None and not is_again:
+    if new.name in _LATER or (known is not None and not is_again):
         problem = f"a device named {new.name} exists already"
         raise RegistrationError(problem, "Use it, or choose another name")
     _REGISTRY[new.name], _ORIGINS[new.name] = new, origin
@@ -265,6 +283,9 @@ def device(name: str | Device) -> Device:
 
 
 def _look_up(name: str) -> Device | None:
+    if name in _LATER:
+        module, attribute = _LATER[name]
+        return cast(Device, getattr(import_module(module), attribute))
     return _REGISTRY.get(name, _REGISTRY.get(f"{name}:0"))
 
 

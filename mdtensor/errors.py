@@ -444,6 +444,10 @@ class ModelError(MdtensorError, ValueError):
     """A model file that cannot be read, or a graph that cannot be run."""
 
 
+class TraceError(MdtensorError, TypeError):
+    """A function that cannot be traced: it reads the value of a traced tensor."""
+
+
 class StorageError(MdtensorError, ValueError):
     """A file of tensors that is damaged, or that cannot be read or written."""
 

@@ -22,6 +22,8 @@ from mdtensor.checking import (
     counting as counting,
 )
 from mdtensor.checking.checked import LOGS as LOGS
+from mdtensor.device import device as find_device
+from mdtensor.dispatch.settings import add_setting as add_setting
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.files import (
     replacing as replacing,
@@ -90,7 +92,7 @@ from mdtensor.spec.windows import (
     pair as pair,
     pool_window as pool_window,
 )
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, announce_write as announce_write
 
 # What an extension package needs besides the public names of `mdtensor`, by topic.
 #: Types for annotations of methods.
@@ -111,6 +113,8 @@ __all__ += ["pool_window"]
 __all__ += ["describe", "file_path", "flag", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
+#: Context variables that change results, writes into tensors, devices by name.
+__all__ += ["add_setting", "announce_write", "find_device"]
 #: Reprs and files.
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
 __all__ += ["take_grid", "write_problem"]

@@ -49,6 +49,8 @@ _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 #: Empty the caches that hold result types; called when a type is declared again.
 ON_RELOAD: list[Callable[[], None]] = []
+#: Called with a buffer of the host before an operation writes into it.
+ON_WRITE: list[Callable[[Any], None]] = []
 
 
 class Tensor(Interchange, Operators):
@@ -154,6 +156,13 @@ class Tensor(Interchange, Operators):
     @classmethod
     def wrap(cls, buffer: Any) -> Self:
         """Return a tensor around `buffer`, which is neither checked nor copied."""
+        new = _new(cls)
+        new.buffer = buffer
+        return new
+
+    @classmethod
+    def of_spec(cls, buffer: Any, spec: TensorSpec) -> Self:
+        """Return a tensor of `spec` around a buffer of its device, unchecked."""
         new = _new(cls)
         new.buffer = buffer
         return new
@@ -386,11 +395,20 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
     except (KeyError, AttributeError, TypeError):
         meant, place = dtypes.dtype(dtype), find_device(device)
     if (meant, place.name) not in _LEAVES:
+        made: type[Tensor] | None = place.tensor_type(meant)
+        if made is not None:
+            return made
         is_new = all(known is not meant for known, _ in _LEAVES)
         fix = f"Declare class Mine(FloatingTensor, dtype={meant}), or of another kind"
         problem = f"{meant} has no tensor type on {place}"
         raise PromotionError(problem, fix if is_new else "")
     return _LEAVES[meant, place.name]
+
+
+def announce_write(buffer: Any) -> None:
+    """Tell those who read `buffer` later that an operation will write into it."""
+    for hear in ON_WRITE:
+        hear(buffer)
 
 
 def element(dtype: Any, natural: Natural) -> DType | Natural:

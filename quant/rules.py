@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 
 from mdtensor import OptionError
 from mdtensor.errors import shown, written
+from mdtensor.extend import add_setting
 
 T = TypeVar("T")
 
@@ -72,6 +73,7 @@ NAMES = (
 )
 #: The rule of this context; it is a part of the key of bound calls.
 CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
+add_setting(CURRENT)
 _BLOCKS = Scope(CURRENT)
 
 

@@ -316,6 +316,8 @@ class Operation(Described):
         with self._lock:
             if need_tensors(self, types):
                 found = converter(self, Operation.from_numpy)
+            elif (device := _device_that_implements(types)) is not None:
+                found = device.implementation(self, types)
             else:
                 selection = self._select(types)
                 found = selection.function
@@ -349,6 +351,9 @@ class Operation(Described):
         with self._lock:
             if need_tensors(self, types):
                 return converter(self, Operation.from_numpy)
+            if (device := _device_that_implements(types)) is not None:
+                implementation: Implementation = device.implementation(self, types)
+                return implementation
             selection = self._select(types)
             if selection.method.rounds:
                 found = selection.method.implementation
@@ -371,6 +376,12 @@ class Operation(Described):
             )
 
         return call
+
+
+def _device_that_implements(types: tuple[type, ...]) -> Any:
+    """Return the device of these types that implements operations itself, or None."""
+    places = (getattr(kind, "device", None) for kind in types)
+    return next((p for p in places if getattr(p, "implementation", None)), None)
 
 
 def generic(

@@ -124,6 +124,9 @@ def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     )
     if target is type(x):
         return x
+    adopted: Tensor | None = target.device.adopt(x)
+    if adopted is not None:
+        return adopted
     # A device copies from and to the host only, so a move takes two steps.
     host = x.device.to_host(x.buffer)
     there = checked("to", (x, device), lambda: target.device.from_host(host))

@@ -34,7 +34,7 @@ from mdtensor.kernels.numpy.threads import MOST_THREADS, POOL
 from mdtensor.ops.views import View
 from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import is_size
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, announce_write
 
 # Compile errors, in the words of this library.
 
@@ -227,6 +227,8 @@ def plain_function(
 
 def _argument(x: object) -> Any:
     if isinstance(x, View):
+        if x.operand.writes:
+            announce_write(x.tensor.buffer)
         return x.operand
     if isinstance(x, Tensor):
         fix = "Use flat_in(x) to read it, flat_out(x) to write"

@@ -22,7 +22,7 @@ from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak
 from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
 from mdtensor.spec.shapes import normalize_axis
-from mdtensor.tensor import Tensor, from_numpy, leaves
+from mdtensor.tensor import Tensor, announce_write, from_numpy, leaves
 from mdtensor.types import IntegerTensor
 
 #: Index types for which NumPy agrees with us and returns views.
@@ -94,6 +94,7 @@ def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
             fix += "; if x is q.codes of a 4-bit tensor q, assign q[key] = value"
         raise WriteError("the buffer is read-only", fix, call)
     target = x.buffer if view is None else view
+    announce_write(x.buffer)
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))
     return x
 
@@ -107,6 +108,7 @@ def _fill(x: Tensor, key: object, value: object) -> bool:
     """
     if type(key) not in _PICKS or x.device is not cpu or not x.buffer.flags.writeable:
         return False
+    announce_write(x.buffer)
     try:
         kernel.setitem(x.buffer, (_buffer(key),), number(value, x.dtype))
     except (IndexError, MdtensorError):

@@ -17,7 +17,7 @@ from mdtensor.kernels.numpy.float16 import is_narrow
 from mdtensor.kernels.numpy.layout import FunctionError, Operand, repeats
 from mdtensor.kernels.reference import for_each as oracle
 from mdtensor.ops.operands import on_host
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, announce_write
 
 
 class View:
@@ -62,6 +62,7 @@ class View:
             raise self._refusal(index, error) from None
 
     def __setitem__(self, index: Any, value: object) -> None:
+        announce_write(self.tensor.buffer)
         try:
             self._elements[index] = value
         except (IndexError, FunctionError) as error:

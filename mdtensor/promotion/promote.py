@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import dtypes
+from mdtensor.dispatch.settings import add_setting
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     CastError,
@@ -113,7 +114,9 @@ _ALL = (DEFAULT, STRICT, ARRAY_API, NUMPY, JAX, TORCH, PYPTO)
 #: Every rule set by its name.
 RULE_SETS = MappingProxyType({rules.name: rules for rules in _ALL})
 
+#: The rule set of this context.
 _CURRENT: ContextVar[RuleSet] = ContextVar("mdtensor.promotion", default=DEFAULT)
+add_setting(_CURRENT)
 #: Returns the active rule set, whose identity can key a cache. Every mixed operation
 #: calls it, so it is the variable's own method and not a function around it.
 current: Callable[[], RuleSet] = _CURRENT.get

@@ -28,7 +28,7 @@ from mdtensor import (
     to,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.extend import flag
+from mdtensor.extend import find_device, flag
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import steps
@@ -482,16 +482,19 @@ def _fractions(x: QuantizedTensor) -> list[Fraction]:
     return [Fraction(step) * Fraction(scale) for step, scale in rows]
 
 
-def _infer_to(x: TensorSpec, device: object) -> TensorSpec:
-    if device not in (cpu, cpu.name):
+def _infer_to(x: TensorSpec, device: Union[Device, str]) -> TensorSpec:
+    target = find_device(device)
+    found = x.type if target is cpu else target.tensor_type(x.type.dtype)
+    if found is None:
         raise DeviceError(
             f"quantized tensors are not on {device} yet",
             "Use dequantize(x), and move that",
         )
-    return x
+    return TensorSpec(found, x.shape, x.qparams)
 
 
 @method(to, deduce=_infer_to)
 def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
     checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
-    return x
+    moved: QuantizedTensor | None = find_device(device).adopt(x)
+    return x if moved is None else moved

@@ -19,6 +19,7 @@ from mdtensor import (
 )
 from mdtensor.errors import describe, grids
 from mdtensor.extend import (
+    announce_write,
     check_broadcast,
     normalize_axis,
 )
@@ -114,6 +115,7 @@ def _write(x: QuantizedTensor, key: object, value: object) -> QuantizedTensor:
     places = getitem(x, key)
     _check_value(places, value)
     _check_writeable(x)
+    announce_write(x.buffer)
     codes = _copy_of_codes(x)
     if isinstance(value, QuantizedTensor):
         given = value.codes

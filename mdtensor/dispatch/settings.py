@@ -1,0 +1,37 @@
+"""Settings of a context that change results, such as the promotion rules.
+
+A call that runs later, or a plan that is kept, must have the settings of the moment
+when it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_VARIABLES: list[ContextVar[Any]] = []
+
+
+def add_setting(variable: ContextVar[Any]) -> None:
+    """Make `variable` a setting: it changes the results of operations."""
+    _VARIABLES.append(variable)
+
+
+def settings() -> tuple[Any, ...]:
+    """Return the present value of each setting."""
+    return tuple(variable.get() for variable in _VARIABLES)
+
+
+@contextmanager
+def using(values: Sequence[Any]) -> Iterator[None]:
+    """Set the settings to `values` inside a `with` block."""
+    # A setting that was added after `settings()` keeps its present value.
+    pairs = zip(_VARIABLES, values, strict=False)
+    tokens = [(variable, variable.set(value)) for variable, value in pairs]
+    try:
+        yield
+    finally:
+        for variable, token in tokens:
+            variable.reset(token)

@@ -1,0 +1,11 @@
+"""Graphs of calls: recorded from lazy tensors, or traced from a function.
+
+values      calls that have not run, and their results
+lazy        lazy tensors, and the `lazy` block
+trace       `trace` and `compile`
+"""
+
+from mdtensor.graph.lazy import lazy as lazy, realize as realize
+from mdtensor.graph.trace import Trace as Trace, compile as compile, trace as trace
+
+__all__ = ["Trace", "compile", "lazy", "realize", "trace"]

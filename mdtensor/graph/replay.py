@@ -1,0 +1,125 @@
+"""The calls of a trace as one generated function: no dispatch, no look-ups.
+
+    def run(v0):
+        v1 = f1(v0, c1)
+        v2 = f2(v1, v0); del v1
+        return v2
+
+`f1` is the method that the types select, and `c1` an argument that is no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mdtensor.dispatch.settings import using
+from mdtensor.errors import MdtensorError
+from mdtensor.graph.calls import Call, Output
+
+
+class Source:
+    """The text of a function under construction, and the objects that it names."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+
+    def name(self, prefix: str, value: Any) -> str:
+        """Return a new name for an object."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def expression(self, value: Any) -> str:
+        """Return the expression of an argument, which may be nested."""
+        if isinstance(value, Output):
+            return self._output(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            parts = ", ".join(map(self.expression, value))
+            return f"{self.name('t', type(value))}({parts})"
+        if type(value) is tuple:
+            return f"({''.join(f'{self.expression(part)}, ' for part in value)})"
+        if type(value) is list:
+            return f"[{', '.join(map(self.expression, value))}]"
+        if type(value) is dict:
+            pairs = (f"{k!r}: {self.expression(v)}" for k, v in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, slice):
+            bounds = value.start, value.stop, value.step
+            return f"slice({', '.join(map(self.expression, bounds))})"
+        return self.name("c", value)
+
+    def _output(self, output: Output) -> str:
+        if output.result is not None:
+            return self.name("c", output.result)
+        several = len(output.call.specs) > 1
+        return f"v{output.call.number}" + (f"[{output.index}]" if several else "")
+
+
+# Looking up each node and its arguments takes longer than most calls (decision 0051).
+def replay(
+    inputs: Sequence[Call],
+    steps: Sequence[tuple[Call, Sequence[int]]],
+    result: Any,
+    held: tuple[Any, ...],
+) -> Callable[..., Any]:
+    """Return a function of one tensor for each input that runs the calls.
+
+    Args:
+        inputs: the calls that stand for the inputs.
+        steps: each call, with the numbers of the calls whose results no later one
+            reads.
+        result: what the function returns, with an `Output` for each tensor.
+        held: the settings under which the function will be called.
+    """
+    source = Source()
+    for call, dead in steps:
+        line = _line(source, call, held)
+        freed = f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
+        source.lines.append(line + freed)
+    source.lines.append(f"return {source.expression(result)}")
+    head = f"def run({', '.join(f'v{call.number}' for call in inputs)}):"
+    text = "\n    ".join([head, *source.lines])
+    exec(compile(text, "<trace>", "exec"), source.names)
+    run: Callable[..., Any] = source.names["run"]
+
+    def replayed(tensors: Sequence[Any]) -> Any:
+        try:
+            return run(*tensors)
+        except MdtensorError as error:
+            # The frame below this one is the generated function: a line is a call.
+            frame = error.__traceback__ and error.__traceback__.tb_next
+            if frame is not None:
+                call = steps[frame.tb_lineno - 2][0]
+                error.add_note(f"recorded at {call.place}")
+            raise
+
+    return replayed
+
+
+def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
+    """Return the line of one call."""
+    assert call.operation is not None
+    operation = call.operation.operation
+    given = [*map(source.expression, call.arguments)]
+    options = call.options
+    if options.get("out") is not None:
+        # A rounded result: the operation itself chooses the method that rounds.
+        function: Callable[..., Any] = call.operation
+        given = [f"[{', '.join(given)}]"] if operation.sequence else given
+    else:
+        function = call.select().function
+        options = operation.fill(options)
+    if call.settings != held:
+        function = partial(_run_under, call.settings, function)
+    given += [f"{name}={source.expression(v)}" for name, v in options.items()]
+    return f"v{call.number} = {source.name('f', function)}({', '.join(given)})"
+
+
+def _run_under(
+    values: tuple[Any, ...], function: Callable[..., Any], *given: Any, **options: Any
+) -> Any:
+    with using(values):
+        return function(*given, **options)

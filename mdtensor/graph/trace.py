@@ -1,0 +1,352 @@
+"""Traces: a function as the list of calls that it makes, to run again without Python.
+
+`trace` runs a function once, on lazy tensors without values. `compile` does so at the
+first call with new types, shapes, grids, other arguments or settings, and then runs the
+calls alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.dispatch.settings import settings, using
+from mdtensor.errors import OptionError, TraceError, describe, shown
+from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
+from mdtensor.graph.lazy import LazyTensor, lazy_type
+from mdtensor.graph.replay import replay
+from mdtensor.graph.writes import watch
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor, from_numpy
+
+_TENSORS: Any = (Tensor, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a trace.
+
+    Args:
+        call: the call.
+        dead: the numbers of the calls whose results no later step reads.
+    """
+
+    call: Call
+    dead: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Trace:
+    """The calls of a function for inputs of fixed types and shapes.
+
+    Args:
+        inputs: the specs of the tensors that the function took.
+        steps: the calls whose results the function returned, in their order. Equal
+            calls are one, and unused ones are left out.
+        result: what the function returned, with an `Output` for each lazy tensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> def scale(x):
+        ...     return md.exp(x) * md.exp(x)
+        >>> print(md.trace(scale, md.TensorSpec(md.Float32Tensor, (2,))))
+        %0 = input  Float32Tensor[2]
+        %1 = exp(%0)  Float32Tensor[2]
+        %2 = mul(%1, %1)  Float32Tensor[2]
+        return %2
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    steps: tuple[Step, ...]
+    result: Any
+    #: Whether a host tensor that the trace holds was written after the trace.
+    is_stale: bool = False
+    _inputs: tuple[Call, ...] = field(default=(), repr=False)
+    _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
+    _replayed: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Run the calls on tensors of the specs `inputs`.
+
+        Raises:
+            OptionError: the tensors do not have these specs.
+            MdtensorError: a call raises it; a note names the line of the call.
+        """
+        given = tuple(map(spec_of, tensors))
+        if given != self.inputs:
+            want, got = (", ".join(map(str, specs)) for specs in (self.inputs, given))
+            raise OptionError(f"the trace takes {want}, got {got}", "Trace it anew")
+        with using(self._settings):
+            return self.run(tensors)
+
+    def run(self, tensors: Any) -> Any:
+        """Run the calls on tensors under the present settings, without checks."""
+        if self._replayed is None:
+            steps = [(step.call, step.dead) for step in self.steps]
+            self._replayed = replay(self._inputs, steps, self.result, self._settings)
+        return self._replayed(tensors)
+
+    def before_write(self, owner: Any) -> None:
+        """Mark the trace: it holds a tensor that will be written."""
+        self.is_stale, self._replayed = True, None
+
+    def __str__(self) -> str:
+        names = {call.number: f"%{i}" for i, call in enumerate(self._inputs)}
+        lines = [f"{names[c.number]} = input  {c.specs[0]}" for c in self._inputs]
+        for step in self.steps:
+            call = step.call
+            names[call.number] = f"%{len(names)}"
+            specs = ", ".join(map(str, call.specs))
+            lines.append(f"{names[call.number]} = {_text(call, names)}  {specs}")
+        shown = replace(self.result, Output, lambda output: _Name(_name(output, names)))
+        return "\n".join([*lines, f"return {shown}"])
+
+
+class _Name(str):
+    """A text whose repr has no quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _name(output: Output, names: dict[int, str]) -> str:
+    if output.call.number not in names:
+        return str(output.spec)
+    several = len(output.call.specs) > 1
+    return names[output.call.number] + (f".{output.index}" if several else "")
+
+
+def _text(call: Call, names: dict[int, str]) -> str:
+    """Return the text of a call, with tensors by name, or by their spec."""
+
+    def text(value: Any) -> str:
+        value = replace(value, Output, lambda output: _Name(_name(output, names)))
+        return f"{replace(value, Tensor, lambda x: _Name(spec_of(x)))}"
+
+    assert call.operation is not None
+    defaults = call.operation.operation.options
+    options = [
+        f"{k}={text(v)}" for k, v in call.options.items() if v is not defaults[k]
+    ]
+    given = [text(argument) for argument in call.arguments if argument is not None]
+    return f"{call.name}({', '.join([*given, *options])})"
+
+
+def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
+    """Return the calls that `function` makes for tensors of these specs.
+
+    The function runs once, on lazy tensors without values. Python code that depends on
+    types, shapes and grids runs as usual; the trace holds what it chose.
+
+    Args:
+        function: takes tensors, and returns a tensor, or nested tuples, lists and
+            dicts of tensors.
+        specs: a `TensorSpec` for each argument; a tensor stands for its spec.
+
+    Raises:
+        TraceError: the function reads the value of a tensor; the error names the line.
+        OptionError: an argument is neither a spec nor a tensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> found = md.trace(lambda x: md.relu(x + 1), md.asarray([1.0, -2.0]))
+        >>> [step.call.name for step in found.steps]
+        ['add', 'relu']
+        >>> found(md.asarray([-3.0, 3.0])).tolist()
+        [0.0, 4.0]
+
+    Source: JAX, "make_jaxpr"; zyx.
+    """
+    found = [spec_of(x) if isinstance(x, Tensor) else x for x in specs]
+    for x in found:
+        if not isinstance(x, TensorSpec):
+            problem = f"an argument of trace is {shown(x)}"
+            raise OptionError(problem, "Use TensorSpec(Float32Tensor, shape)")
+    calls = [Call(None, (), {}, (spec,)) for spec in found]
+    result = function(*map(_placeholder, calls))
+    return _trace_of(tuple(calls), result)
+
+
+def _placeholder(call: Call) -> LazyTensor:
+    spec = call.specs[0]
+    return lazy_type(spec.type).of_spec(Output(call), spec)
+
+
+def _trace_of(inputs: tuple[Call, ...], result: Any) -> Trace:
+    """Return the trace of a result of placeholders for `inputs`."""
+    held = replace(result, LazyTensor, lambda x: x.buffer)
+    outputs: list[Output] = []
+    visit(held, Output, outputs.append)
+    calls = _needed(outputs, {call.number for call in inputs})
+    made = Trace(
+        tuple(call.specs[0] for call in inputs),
+        _steps(calls, outputs),
+        held,
+        _inputs=inputs,
+    )
+    for call in calls:
+        watch(made, (x.buffer for x in call.tensors()))
+    return made
+
+
+def _needed(outputs: list[Output], inputs: set[int]) -> list[Call]:
+    """Return the calls that depend on inputs; run the others, which are constant."""
+    found: dict[int, Call] = {}
+    stack = [output.call for output in outputs]
+    while stack:
+        call = stack.pop()
+        if call.number not in found and call.results is None:
+            found[call.number] = call
+            stack += [source.call for source in call.sources]
+    depends, calls = set(inputs), []
+    for call in (found[number] for number in sorted(found) if number not in inputs):
+        if any(source.call.number in depends for source in call.sources):
+            depends.add(call.number)
+            calls.append(call)
+    constants = [
+        source
+        for call in calls
+        for source in call.sources
+        if source.call.number not in depends
+    ]
+    run([*constants, *(o for o in outputs if o.call.number not in depends)])
+    return calls
+
+
+def _steps(calls: list[Call], outputs: list[Output]) -> tuple[Step, ...]:
+    """Return a step for each call, with the results that are dead after it."""
+    needed = {output.call.number for output in outputs}
+    mine = {call.number for call in calls}
+    steps = []
+    for call in reversed(calls):
+        read = {source.call.number for source in call.sources} & mine
+        steps.append(Step(call, tuple(sorted(read - needed))))
+        needed |= read
+    return tuple(steps[::-1])
+
+
+class Compiled:
+    """A function that `compile` made; it calls its traces."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._name: str = getattr(function, "__name__", "compiled")
+        self._function = function
+        self._traces: dict[Any, Trace] = {}
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """Return the traces so far, one for each kind of call."""
+        return tuple(self._traces.values())
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        tensors: list[Tensor] = []
+        key: list[Any] = [settings()]
+        for value in arguments:
+            _guard(value, tensors, key)
+        if options:
+            _guard(options, tensors, key)
+        found = self._known(tuple(key))
+        if found is None or found.is_stale:
+            found = self._traces[tuple(key)] = self._trace(arguments, options)
+        return found.run(tensors)
+
+    def _known(self, key: tuple[Any, ...]) -> Trace | None:
+        try:
+            return self._traces.get(key)
+        except TypeError as error:
+            problem = "an argument of a compiled function cannot be hashed"
+            fix = "Use tensors, numbers, texts, tuples, lists and dicts"
+            raise OptionError(problem, fix, self._name) from error
+
+    def _trace(self, arguments: Any, options: Any) -> Trace:
+        calls: list[Call] = []
+
+        def placeholder(x: Any) -> LazyTensor:
+            tensor = x if isinstance(x, Tensor) else from_numpy(x)
+            calls.append(Call(None, (), {}, (spec_of(tensor),)))
+            return _placeholder(calls[-1])
+
+        given, named = replace((arguments, options), _TENSORS, placeholder)
+        try:
+            result = self._function(*given, **named)
+        except TraceError as error:
+            raise error.within(describe(self._name, *arguments)) from None
+        return _trace_of(tuple(calls), result)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind `self`, so that methods can be compiled."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}, {len(self._traces)} traces>"
+
+
+def _guard(value: Any, tensors: list[Tensor], key: list[Any]) -> None:
+    """Append to `key` what is equal for arguments with one trace.
+
+    Args:
+        value: one argument, or nested arguments.
+        tensors: a list that gets their tensors, in order.
+        key: a list of hashable values.
+    """
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        tensors.append(value)
+        # A spec would take ten times as long to make and to compare.
+        key += kind, value.shape
+        if kind.dtype.kind == "quantized":
+            key.append(value.qparams)
+    elif issubclass(kind, np.ndarray):
+        _guard(from_numpy(value), tensors, key)
+    elif issubclass(kind, (tuple, list)):
+        key += kind, len(value)
+        for part in value:
+            _guard(part, tensors, key)
+    elif issubclass(kind, dict):
+        key += kind, *value
+        for part in value.values():
+            _guard(part, tensors, key)
+    else:
+        # The repr tells -0.0 from 0.0.
+        key += kind, repr(value) if kind is float else value
+
+
+def compile(function: Callable[..., Any], /) -> Compiled:
+    """Return a function that runs the calls of `function` without its Python code.
+
+    The first call with new types, shapes or grids of tensors, other values of other
+    arguments, or other settings such as promotion rules, traces the function. Later
+    calls only run the operations of the trace.
+
+    Args:
+        function: takes tensors, NumPy arrays and hashable values, also in tuples, lists
+            and dicts, and returns tensors likewise. It must not have side effects. The
+            host tensors that it reads from outside are constants of the trace; if you
+            write into one, the function is traced again.
+
+    Raises:
+        TraceError: the function reads the value of a tensor, as in `if x > 0`. The
+            error names the line.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.compile
+        ... def normalize(x, scale=2.0):
+        ...     return (x - md.mean(x)) * scale
+        >>> normalize(md.asarray([1.0, 3.0])).tolist()
+        [-2.0, 2.0]
+        >>> normalize(md.asarray([1.0, 5.0])).tolist(), len(normalize.traces)
+        ([-4.0, 4.0], 1)
+
+    Source: JAX, "jit"; PyTorch, "torch.compile"; zyx.
+    """
+    if not callable(function) or inspect.isclass(function):
+        problem = f"{shown(function)} is not a function"
+        raise OptionError(problem, "Give a function of tensors", "compile")
+    return Compiled(function)

@@ -1,0 +1,247 @@
+"""Lazy tensors: the results of eager calls, computed when they are read."""
+
+import copy
+import gc
+import pickle
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from support.draws import DRAWS
+from support.samples import call, sample
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.errors import DeviceError, MdtensorError, ShapeError, WriteError
+from mdtensor.graph.calls import pending
+from mdtensor.graph.lazy import LazyTensor
+
+WRITERS = {"setitem", "to", "empty_like"}
+OPERATIONS = [op for op in md.operations().values() if op.__name__ not in WRITERS]
+
+
+def made_lazy(value: Any) -> Any:
+    """The same arguments with lazy tensors."""
+    if isinstance(value, md.Tensor):
+        return value.to("lazy")
+    if type(value) in (tuple, list):
+        return type(value)(map(made_lazy, value))
+    if isinstance(value, dict):
+        return {name: made_lazy(part) for name, part in value.items()}
+    return value
+
+
+def outcome(run: Any) -> Any:
+    """Types, shapes, bytes and grids of the result; the class of an error."""
+    try:
+        found = run()
+        parts = found if isinstance(found, (tuple, list)) else (found,)
+        return type(found), [described(md.realize(part)) for part in parts]
+    except MdtensorError as error:
+        return type(error)
+
+
+def described(x: Any) -> Any:
+    if not isinstance(x, md.Tensor):
+        return x
+    return type(x), x.shape, x.to_parts()[0][""].tobytes(), getattr(x, "qparams", None)
+
+
+def bare(found: Any) -> Any:
+    """An outcome without the class of the result: lazy types are others."""
+    if isinstance(found, tuple) and issubclass(found[0], md.Tensor):
+        return md.Tensor, found[1]
+    return found
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: op.__name__)
+def test_a_valid_call_gives_the_bytes_of_the_eager_call(operation: Any) -> None:
+    arguments, options = sample(operation)
+    eager = outcome(lambda: call(operation, arguments, options))
+    lazy = outcome(lambda: call(operation, *made_lazy((arguments, options))))
+    assert bare(lazy) == bare(eager)
+
+
+@pytest.mark.parametrize("operation", DRAWS, ids=lambda op: op.__name__)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_call_ends_as_the_eager_one(operation: Any, data: Any) -> None:
+    if operation.__name__ in WRITERS:
+        return
+    arguments, options = DRAWS[operation](data.draw)
+    eager = outcome(lambda: call(operation, arguments, options))
+    lazy = outcome(lambda: call(operation, *made_lazy((arguments, options))))
+    assert bare(lazy) == bare(eager)
+
+
+GRID = quant.QParams(0.25, 3)
+X = md.asarray([[1.0, -2.0, 3.0]])
+Q = quant.quantize(X, GRID)
+
+
+def kernels_run(make: Any) -> int:
+    with md.traced() as calls:
+        make()
+    return len(calls)
+
+
+def test_nothing_runs_or_is_allocated_before_a_read() -> None:
+    x = md.zeros((1000, 1000)).to("lazy")
+    md.exp(x)
+    found = []
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    count = kernels_run(lambda: found.append(md.sum(md.exp(x) * 2 + 1)))
+    tracemalloc.stop()
+    assert count == 0
+    assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    assert float(found[0]) == 3e6
+
+
+def test_only_what_is_read_runs_and_once() -> None:
+    x = X.to("lazy")
+    shared = md.exp(x)
+    y, unused = shared + shared, md.sin(shared)
+    with md.traced() as calls:
+        y.tolist()
+        y.tolist()
+    assert [c.operation for c in calls if c.depth == 0] == ["exp", "add"]
+    with md.traced() as calls:
+        unused.tolist()
+    assert [c.operation for c in calls if c.depth == 0] == ["sin"]
+
+
+def test_equal_calls_are_one_until_they_run() -> None:
+    x = X.to("lazy")
+    y = md.exp(x * x) + md.exp(x * x)
+    assert [c.name for c in pending([y.buffer])] == ["mul", "exp", "add"]
+    with_zeros = [x * 0.0, x * -0.0]
+    assert (
+        np.signbit(with_zeros[0].tolist()).tolist()
+        != np.signbit(with_zeros[1].tolist()).tolist()
+    )
+
+
+def test_several_outputs_run_together() -> None:
+    x = X.to("lazy")
+    shared = md.exp(x)
+    with md.traced() as calls:
+        md.realize(shared + 1, shared + 2)
+    assert [c.operation for c in calls if c.depth == 0] == ["exp", "add", "add"]
+
+
+def test_dropped_tensors_free_their_calls_and_results() -> None:
+    x = md.zeros((1000, 1000)).to("lazy")
+    y = md.exp(md.exp(md.exp(x)))
+    tracemalloc.start()
+    md.realize(y)
+    gc.collect()
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 4.5e6, "the result alone"
+    assert peak < 13e6, "an intermediate is freed once it is read"
+
+
+def test_the_types_and_grids_are_known_at_once() -> None:
+    q = Q.to("lazy")
+    assert type(q).__name__ == "LazyQInt8Tensor"
+    assert isinstance(q, quant.QuantizedTensor)
+    assert q.qparams == GRID
+    y = md.add(q, q, out=GRID)
+    assert (type(y).__name__, y.shape, y.qparams) == ("LazyQInt8Tensor", (1, 3), GRID)
+    assert y.dtype is quant.qint8
+    assert repr(y) == f"Lazy{md.add(Q, Q, out=GRID)!r}"
+    assert type(y.to("cpu")) is quant.QInt8Tensor
+
+
+def test_errors_of_shapes_and_types_come_at_the_call() -> None:
+    x = X.to("lazy")
+    with pytest.raises(ShapeError, match=r"matmul\(LazyFloat32Tensor\[1,3\]"):
+        md.matmul(x, x)
+    with pytest.raises(md.NoMethodError):
+        md.bitwise_and(x, x)
+
+
+def test_an_error_at_the_read_names_the_line_of_the_call() -> None:
+    y = md.astype(X.to("lazy") * 1e9, md.int8)
+    with pytest.raises(md.CastError) as caught:
+        y.tolist()
+    assert any("test_lazy.py:" in note for note in caught.value.__notes__)
+
+
+def test_a_call_runs_under_the_settings_of_its_moment() -> None:
+    x = md.asarray([1], dtype=md.int32).to("lazy")
+    with md.promotion_rules("torch"):
+        y = x / 2
+    assert md.realize(y).dtype is md.float32
+    assert md.realize(x / 2).dtype is md.float64
+    third = quant.QParams(1 / 3)
+    with quant.rounding("onnx"):
+        ruled = md.mul(Q.to("lazy"), Q.to("lazy"), out=third)
+    assert md.realize(ruled).rounding == "onnx"
+
+
+def test_a_write_does_not_change_what_was_recorded() -> None:
+    host = md.asarray([1.0, 2.0])
+    y = md.asarray([0.0, 0.0]).to("lazy") + host
+    host[0] = 9.0
+    again = md.asarray([0.0, 0.0]).to("lazy") + host
+    assert (y.tolist(), again.tolist()) == ([1.0, 2.0], [9.0, 2.0])
+    z = md.asarray([0.0, 0.0]).to("lazy") + host[:1]
+    md.flat_out(host)[0] = 5.0
+    assert z.tolist() == [9.0, 9.0]
+
+
+def test_a_lazy_tensor_cannot_be_written() -> None:
+    x = X.to("lazy")
+    with pytest.raises(WriteError, match="where"):
+        x[0] = 1.0
+    with pytest.raises(WriteError):
+        x += 1
+    with pytest.raises(md.PromotionError, match="in place"):
+        md.add(X, X, out=x)
+
+
+def test_codes_of_a_lazy_tensor_need_its_result() -> None:
+    with pytest.raises(DeviceError, match=r"realize\(x\)"):
+        Q.to("lazy").codes  # noqa: B018
+
+
+def test_a_block_records_the_calls_of_host_tensors() -> None:
+    with md.lazy():
+        y = md.sum(X * X)
+        assert isinstance(y, LazyTensor)
+        assert kernels_run(lambda: y + 1) == 0
+    assert float(y) == 14.0
+    assert isinstance(X * X, md.Float32Tensor)
+
+
+def test_copies_and_pickles_are_of_the_result() -> None:
+    y = md.exp(X.to("lazy"))
+    assert isinstance(pickle.loads(pickle.dumps(y)), md.Float32Tensor)
+    assert copy.deepcopy(y).tolist() == y.tolist() == np.asarray(y).tolist()
+
+
+def test_results_that_depend_on_values_are_computed_at_once() -> None:
+    x = md.asarray([0.0, 1.0, 2.0]).to("lazy")
+    (places,) = md.nonzero(x)
+    assert places.shape == (2,)
+    assert x[x > 0].tolist() == [1.0, 2.0]
+
+
+def test_a_long_chain_runs_without_recursion() -> None:
+    x = md.asarray([0.0]).to("lazy")
+    for _ in range(5000):
+        x = x + 1
+    assert x.tolist() == [5000.0]
+    y = md.asarray([0.0]).to("lazy")
+    for _ in range(5000):
+        y = y + 1
+    del y
+
+
+def test_devices_lists_only_places_that_compute() -> None:
+    assert all(device.name != "lazy" for device in md.devices())
+    assert md.device("lazy").name == "lazy"
