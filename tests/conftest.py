@@ -9,8 +9,9 @@ from hypothesis import settings
 import mdtensor.quant  # (its types would leave with whoever loads it first)
 
 # A first example may compile a kernel, so no example has a deadline; the same
-# examples on every run, so a red suite is red for the next reader too.
-settings.register_profile("mdtensor", deadline=None, derandomize=True)
+# examples on every run, so a red suite is red for the next reader too. Hypothesis draws
+# 100 examples by default: the suite has 10 minutes, and the slow tier draws thousands.
+settings.register_profile("mdtensor", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("mdtensor")
 
 

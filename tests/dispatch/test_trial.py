@@ -21,7 +21,7 @@ OURS = [f for name, f in md.operations().items() if name.startswith("mdtensor.")
 NUMBERS = [bool, int, float, complex]
 REFUSALS = (DispatchError, PromotionError, DeviceError)
 #: Pairs of types that are drawn for each operation.
-DRAWN = 40
+DRAWN = 16
 
 
 def ran(call: Any) -> tuple[list[CodeType], Exception | None]:

@@ -178,8 +178,9 @@ WIDE = [md.float32, md.float64, md.complex64, md.complex128]
 
 @pytest.mark.parametrize("target", [t for t in PLAIN if t not in WIDE], ids=str)
 @pytest.mark.parametrize("source", NARROW, ids=str)
-def test_every_float_of_16_bits(source: md.DType, target: md.DType) -> None:
-    given_ = np.arange(2**16, dtype=np.uint16).view(source.storage)
+def test_floats_of_16_bits(source: md.DType, target: md.DType) -> None:
+    # Every 7th, since the oracle takes 20 µs for each: every exponent and sign is met.
+    given_ = np.arange(0, 2**16, 7, dtype=np.uint16).view(source.storage)
     wanted = [outcomes(value, target) for value in given_.tolist()]
     exact, check, saturate, wrap = zip(*wanted, strict=True)
     for column, refuses in ((exact, kernel.inexact), (check, kernel.outside)):

@@ -39,7 +39,7 @@ def test_every_function_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("space", "name"), ALL, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_as_array_api_strict(space: str, name: str, data: st.DataObject) -> None:
     theirs, ours, cases = SPACES[space]

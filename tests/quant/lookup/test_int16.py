@@ -65,7 +65,7 @@ def anew():
 @named
 def test_codes_are_correctly_rounded(operation, options, function, monkeypatch):
     rng = np.random.default_rng(0)
-    codes = some_codes(rng, 40)
+    codes = some_codes(rng, 10)
     monkeypatch.setattr(int16, "steps_of", of_those(codes))
     for grid in GRIDS:
         x = QInt16Tensor(codes, grid)
