@@ -106,7 +106,7 @@ LITERAL = {
     "the weights take 2 x 1 groups = 2. Give an image of 2 channels, or other weights "
     "or groups.": (lambda: md.conv2d(md.ones((1, 3, 8, 8)), md.ones((4, 2, 3, 3)))),
     "linear(Float32Tensor[2,3], Float32Tensor[4,3], Float32Tensor[5]): the bias has "
-    "shape (5,), the weights have 4 output channels. Give the bias shape (4,).": (
+    "shape (5,), but the weights have 4 output channels. Give the bias shape (4,).": (
         lambda: md.linear(md.ones((2, 3)), md.ones((4, 3)), md.ones((5,)))
     ),
     "max_pool2d(Float32Tensor[1,1,4,4]): padding (2, 2, 2, 2) is not below the kernel "

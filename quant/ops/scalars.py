@@ -95,7 +95,7 @@ def _near(grid: QParams, number: object) -> str:
 
 
 def _step(grid: QParams, number: object) -> int:
-    """Return how many steps the nearest code is away from real 0."""
+    """Return the nearest code minus the zero point."""
     code = round(exactly(number) / grid.fraction) + grid.zero
     return min(max(code, grid.minimum), grid.maximum) - grid.zero
 

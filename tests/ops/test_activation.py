@@ -244,6 +244,10 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "hardtanh(Float32Tensor[2,3]): min_val 2.0 is above max_val 1.0. Swap them.": (
         lambda x: md.hardtanh(x, min_val=2)
     ),
+    "hardtanh(Float32Tensor[2,3]): min_val must not be NaN. Use another number for "
+    "min_val.": lambda x: md.hardtanh(x, min_val=float("nan")),
+    "hardtanh(Float32Tensor[2,3]): max_val must not be NaN. Use another number for "
+    "max_val.": lambda x: md.hardtanh(x, max_val=float("nan")),
     "gelu(Float32Tensor[2,3]): approximate is 'erf'. Use one of 'none', 'tanh'.": (
         lambda x: md.gelu(x, approximate="erf")
     ),
