@@ -19,11 +19,11 @@ HEAD = """# Benchmarks
 measure everything on your machine. You find the main figures under [Whole
 networks](#whole-networks). The contenders of a row take turns in one run, pinned to
 as many processors as they have threads, after a check that all give the same
-result. An interval holds 95 % of the medians of resampled rounds. A ratio is the
-median over all turns of our time divided by the baseline's time, so it differs a
-little from the quotient of the two medians. Below 1 mdtensor is faster. If a ratio
-is above 1, the end of its section gives you the reason. `met` and `MISSED` compare a
-figure with its limit.
+result. In each round every contender runs once. A ratio is the median, over all
+rounds, of mdtensor's time divided by the baseline's time, so it differs a little from
+the quotient of the two medians. Below 1 mdtensor is faster. Intervals are 95 %
+bootstrap intervals of the median. If a ratio is above 1, the end of its section gives
+you the reason. `met` and `MISSED` compare a value with its limit.
 """
 
 
@@ -110,7 +110,8 @@ def reasons(result: Result) -> Iterator[str]:
         yield f"- {result.name}: {why or 'no reason is known'}:"
         for reading in worse:
             if reading.why == why:
-                yield f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
+                pair = f"{reading.row}, relative to {reading.contender}"
+                yield f"  - {pair}: {reading.ratio}"
 
 
 def section(result: Result) -> str:

@@ -30,8 +30,10 @@ class Limit:
         if self.value is None:
             return f"not measured: {self.claim}, limit {self.limit:.2f}{self.unit}"
         verdict = "met" if self.holds else "MISSED"
-        shown = f"{self.value:.2f}{self.unit}, limit {self.limit:.2f}{self.unit}"
-        return f"{verdict}: {self.claim}: {shown}"
+        # Two digits would hide by how much a value misses its limit.
+        digits = 2 if self.holds or f"{self.value:.2f}" != f"{self.limit:.2f}" else 4
+        values = (f"{x:.{digits}f}{self.unit}" for x in (self.value, self.limit))
+        return f"{verdict}: {self.claim}: {', limit '.join(values)}"
 
 
 @dataclass(frozen=True)

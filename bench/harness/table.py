@@ -34,12 +34,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def tabled(readings: Sequence[Reading]) -> str:
     """The readings of one heading: one row as a list of contenders, many as a grid."""
     rows = list(dict.fromkeys(reading.row for reading in readings))
-    # The first of each row is ours.
-    ours = {next(one.contender for one in readings if one.row == row) for row in rows}
-    name = ours.pop() if len(ours) == 1 else "ours"
+    ours = {_base([one for one in readings if one.row == row]) for row in rows}
+    name = ours.pop() if len(ours) == 1 else "larger"
     if len(rows) == 1:
         return _list(readings, name)
     return _grid(readings, rows, name)
+
+
+def _base(row: Sequence[Reading]) -> str:
+    """Return the contender whose time is divided by that of the others."""
+    return next((one.contender for one in row if not one.ratio), row[0].contender)
 
 
 def _columns(readings: Sequence[Reading]) -> list[str]:
