@@ -61,8 +61,11 @@ SAMPLES = [
     ("large.npy", "sample 1: 'c' becomes NaN or infinite"),
     ("none.npy", "there are no samples in none.npy. Pass at least one."),
     ("nothing.npz", "there are no samples in nothing.npz. Pass at least one."),
-    ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
-    ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
+    (
+        "narrow.npy",
+        "narrow.npy, sample 1: input 'x' must be Float32Tensor[1,3,8,8], but",
+    ),
+    ("pair.npy", "pair.npy, sample 1: input 'x' must be Float32Tensor[1,3,8,8], but"),
 ]
 OPTIONS = [
     (["--shape", "1,a"], "not '1,a'. Pass --shape such as 1,3,48,192."),

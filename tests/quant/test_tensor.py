@@ -151,7 +151,7 @@ def test_codes_do_not_pass_for_a_number(way):
         way(QInt8Tensor([3], scale=0.5))
     assert str(raised.value) == (
         "QInt8Tensor[1](scale=0.5, zero_point=0, range=-64..63.5) holds codes, not "
-        "numbers. Use x.codes or quant.dequantize(x)."
+        "floats. Use x.codes or quant.dequantize(x)."
     )
 
 

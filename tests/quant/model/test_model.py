@@ -107,7 +107,7 @@ def test_an_array_of_one_sample_of_fixed_size_is_that_sample(rng):
     model = of_inputs(x=(4, 3))
     assert model.calibrate(x) == model.calibrate({"x": x}) == model.calibrate([x])
     assert model.calibrate(np.stack([x, -x])) == model.calibrate([x, -x])
-    with pytest.raises(md.DataError, match="sample 1: input 'x' is Float32Tensor"):
+    with pytest.raises(md.DataError, match="sample 1: input 'x' must be Float32"):
         model.calibrate(x.T)
 
 

@@ -384,7 +384,7 @@ def test_a_bias_in_blocks_is_on_another_grid():
         md.linear(x, w, QInt32Tensor([1, 2, 3], grid))
     assert str(raised.value) == (
         "linear(QInt8Tensor[1,3], QInt8Tensor[3,3], QInt32Tensor[3]): the bias has "
-        "(2 scales=0.125..0.25, axis=0, block_size=2), the products have "
+        "(2 scales=0.125..0.25, axis=0, block_size=2), but the products have "
         "(3 scales=0.0625..0.25, axis=0). "
         "Quantize the bias with scale = scale of x times scale of w."
     )
