@@ -156,7 +156,7 @@ def round_to_grid(values: Array, grid: QParams, is_wide: bool) -> QuantizedTenso
 
     Args:
         values: finite numbers.
-        grid: of the result.
+        grid: the grid of the result.
         is_wide: the numbers have more digits than float32.
     """
     if grid.dtype in FLOATS:

@@ -131,7 +131,7 @@ def refuse_operands(name: str, *arguments: object) -> NoReturn:
     """Raise the error of operands that do not go together.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         arguments: one or more are quantized; None is a missing bias.
 
     Raises:
@@ -288,7 +288,7 @@ def require_per_tensor(
     """Check that each of `xs` has one scale.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         xs: quantized tensors.
         others: tensors that the error names too; they may have scales along an axis.
 

@@ -197,7 +197,7 @@ def move_codes(
     """Return the result of moving codes: as integers, on the inferred grid.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         operation: moves the codes, and infers the grid of the result.
         x: the tensor.
         rest, options: other arguments of the operation.

@@ -49,7 +49,7 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: object) -> Array:
 
     Args:
         grid: of any granularity that fits `shape`.
-        shape: of the codes.
+        shape: the shape of the codes.
         number: a finite number.
 
     Raises:
@@ -157,7 +157,7 @@ def _round_to(
     """Return compute(steps, scale, number), rounded to `out`.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         x1, x2: a tensor and a number, in any order.
         out: the grid of the result.
         compute: returns steps of `out`, rounded.

@@ -133,7 +133,7 @@ class Builder:
         inputs: specs of the model's inputs.
         specs: the spec of every value so far.
         constants: tensors by name.
-        nodes: in the order of the file.
+        nodes: the nodes, in the order of the file.
         sizes: integers computed from partly dynamic shapes, by name: arrays of Python
             integers, with None for each dynamic size.
         unsupported: outputs that are not supported, with the operator that writes them.

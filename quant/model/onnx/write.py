@@ -80,7 +80,7 @@ class _Writer:
     """The state of one file while it is written.
 
     Args:
-        graph: to write.
+        graph: the graph to write.
         onnx: the package onnx.
     """
 

@@ -39,7 +39,7 @@ class Calibration:
     """The observers of all values of a graph.
 
     Args:
-        observers: by the name of the value.
+        observers: the observer of each value, by its name.
         samples: the number of samples that they observed.
         infinite: the values that were -inf somewhere, as masks are.
     """
