@@ -55,7 +55,7 @@ def write(names: Sequence[str]) -> int:
 
 
 def kept(names: Sequence[str]) -> Iterator[Result]:
-    """Results of these benches; says which file is of another layout."""
+    """Yield the stored results of these benches; report files of another layout."""
     for name in names:
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -68,7 +68,7 @@ def kept(names: Sequence[str]) -> Iterator[Result]:
 
 
 def draw(results: Sequence[Result]) -> None:
-    """Draw the figures of the page, and remove what only an earlier page had."""
+    """Draw the figures of the page, and remove figures of earlier pages."""
     folder = PAGE.with_suffix("")
     earlier = set(folder.glob("*.svg"))
     for result in results:
@@ -80,14 +80,14 @@ def draw(results: Sequence[Result]) -> None:
 
 
 def unmeasured(names: Sequence[str]) -> list[str]:
-    """A section of what no whole run is kept of."""
+    """Return a section with the benchmarks that do not have a stored run."""
     if not names:
         return []
     return ["## Not measured yet", "\n".join(f"- `{command(name)}`" for name in names)]
 
 
 def close(results: Sequence[Result]) -> int:
-    """The end of a run: ratios worse than 1 with the reason for each, missed limits.
+    """Print the ratios above 1 with their reasons, and the limits that are missed.
 
     Returns:
         1 if a limit is missed, else 0.
@@ -104,7 +104,7 @@ def close(results: Sequence[Result]) -> int:
 
 
 def reasons(result: Result) -> Iterator[str]:
-    """Each ratio worse than 1, under the line that says why."""
+    """Yield each reason, followed by the ratios above 1 that it explains."""
     worse = [reading for reading in result.readings if reading.is_worse]
     for why in dict.fromkeys(reading.why for reading in worse):
         yield f"- {result.name}: {why or 'no reason is known'}:"
@@ -115,7 +115,7 @@ def reasons(result: Result) -> Iterator[str]:
 
 
 def section(result: Result) -> str:
-    """One benchmark: tables, promises, what is slower and why, and where it ran."""
+    """Return the section of a benchmark: tables, limits, reasons and the machine."""
     parts = [f"## {result.title}", result.notes]
     for heading, readings in result.tables():
         parts.append(f"### {heading}" if heading else "")

@@ -1,4 +1,4 @@
-"""Promises: a claim, how its value is read off a run, and the limit it must keep."""
+"""Promises: a claim, how its value is computed from a run, and its limit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from bench.harness.reading import Found, NotMeasured
 
 @dataclass(frozen=True)
 class Limit:
-    """What a run says about a promise: `value` is to be at most `limit`.
+    """The result of a promise in one run: `value` must be at most `limit`.
 
     Args:
-        claim: what is promised.
-        value: what was found; none where the run had not what it takes.
-        limit: what is allowed.
-        unit: of both, with the space before it.
+        claim: the promise in words.
+        value: the measured value; None if the run did not measure it.
+        limit: the largest value that is allowed.
+        unit: the unit of value and limit, after a space.
     """
 
     claim: str
@@ -38,7 +38,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Promise:
-    """A claim that every run checks; it stands beside the bench that measures it."""
+    """A claim that every run of a bench checks."""
 
     claim: str
     limit: float
