@@ -80,10 +80,14 @@ BENCH = Bench(
     rounds=15,
     promises=[
         Promise(
-            "a million integers checked, over unchecked",
+            "a million integers: checked relative to unchecked",
             6,
             lambda found: found.worst(MILLION, OUTSIDE),
         )
     ],
-    reasons=[Reason("the check computes every result once more, in wider integers")],
+    reasons=[
+        Reason(
+            "the check computes every result once more, in a type that does not wrap"
+        )
+    ],
 )

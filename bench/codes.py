@@ -145,7 +145,9 @@ BENCH = Bench(
     f"Elementwise operations on codes against ONNX Runtime, ISA {isa.ISA}",
     rows,
     rounds=25,
-    promises=[Promise("operands of one shape: worst over ONNX Runtime", 1.0, worst)],
+    promises=[
+        Promise("operands of one shape, worst relative to ONNX Runtime", 1.0, worst)
+    ],
     reasons=[
         Reason(
             "mdtensor first repeats the row to the full shape, because its kernel "

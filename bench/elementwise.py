@@ -228,25 +228,29 @@ BENCH = Bench(
     rows,
     rounds=40,
     promises=[
-        Promise("add of 1 element over np.add", 2.5, worst("add", count=1)),
+        Promise("add of 1 element, relative to np.add", 2.5, worst("add", count=1)),
         Promise(
-            "add of 1 element over torch.add", 1.0, worst("add", count=1, rival="torch")
+            "add of 1 element, relative to torch.add",
+            1.0,
+            worst("add", count=1, rival="torch"),
         ),
-        Promise("float32, a million: worst over NumPy", 1.053, worst(*FAMILY)),
+        Promise("float32, a million: worst relative to NumPy", 1.053, worst(*FAMILY)),
         Promise(
-            "activations of a million: worst over NumPy",
+            "activations of a million: worst relative to NumPy",
             1.1,
             worst(*ACTIVATIONS, "clip"),
         ),
-        Promise("add of ten million over np.add", 1.0, worst("add", count=10**7)),
         Promise(
-            "add of ten million, two threads over np.add",
+            "add of ten million, relative to np.add", 1.0, worst("add", count=10**7)
+        ),
+        Promise(
+            "add of ten million on two threads, relative to np.add",
             0.9,
             worst("add, 2 threads", count=10**7),
         ),
         *(
             Promise(
-                f"{dtype}, a million: worst over NumPy",
+                f"{dtype}, a million: worst relative to NumPy",
                 0.1,
                 worst(*narrow_names(dtype)),
             )
@@ -266,7 +270,7 @@ BENCH = Bench(
         ),
         Reason("both wait for memory", "*, 10,000,000"),
         Reason("mdtensor runs NumPy's loop", "* float16, *", "NumPy"),
-        Reason("torch has its own vector code for it", "*", "torch"),
+        Reason("torch has vector code of its own for this function", "*", "torch"),
         Reason("mdtensor runs NumPy's loop", "*", "NumPy"),
     ],
     notes=(

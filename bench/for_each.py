@@ -185,17 +185,17 @@ BENCH = Bench(
             lambda found: found.value(f"{WIDE}, distance", "106 bits"),
         ),
         Promise(
-            "softplus of float64 in 106 bits: over float64",
+            "softplus of float64 in 106 bits, relative to float64",
             5.0,
             lambda found: found.ratio(WIDE, "float64"),
         ),
         Promise(
-            "a triangle on two threads: adaptive over uniform",
+            "a triangle on two threads: adaptive relative to uniform",
             0.85,
             lambda found: found.ratio("triangle on two threads", "uniform"),
         ),
         Promise(
-            "equal rows on two threads: adaptive over uniform",
+            "equal rows on two threads: adaptive relative to uniform",
             1.1,
             lambda found: found.ratio("square on two threads", "uniform"),
         ),
@@ -207,8 +207,10 @@ BENCH = Bench(
         Reason("NumPy has its own loop for float64 and float32", "*"),
     ],
     notes=(
-        "The second half of the rows of a triangle has three quarters of the work. "
-        "With uniform scheduling the thread with the first half waits for it, so a "
-        "ratio of 0.67 is the best possible."
+        '"Shared by two threads" runs a function on rows of growing length, a '
+        "triangle, and on rows of equal length, a square. The second half of the "
+        "triangle's rows is three quarters of the work. With uniform scheduling the "
+        "thread with the first half waits for the other thread, so a ratio of 0.67 is "
+        "the best possible."
     ),
 )

@@ -252,7 +252,10 @@ def beside_both(
     claim: str, limit: float, value: Callable[[str], Callable[[Found], float]]
 ) -> list[Promise]:
     """A limit over ONNX Runtime as it is, and over the kernel that does the same."""
-    return [Promise(f"{claim} over {rival}", limit, value(rival)) for rival in RIVALS]
+    return [
+        Promise(f"{claim}, relative to {rival}", limit, value(rival))
+        for rival in RIVALS
+    ]
 
 
 BENCH = Bench(
@@ -261,7 +264,7 @@ BENCH = Bench(
     rounds=25,
     promises=[
         *beside_both("square products", 1.0, partial(worst, of_kind("product"))),
-        Promise("square products over the peak of the CPU", 1 / 0.93, of_peak),
+        Promise("square products, relative to the peak of the CPU", 1 / 0.93, of_peak),
         *beside_both("pointwise, worst", 0.97, partial(worst, of_kind("pointwise"))),
         *beside_both("pointwise, median", 0.9, partial(typical, of_kind("pointwise"))),
         *beside_both(
@@ -272,14 +275,18 @@ BENCH = Bench(
         ),
         *beside_both("first convolution", 0.45, partial(worst, of_kind("first"))),
         Promise(
-            "signed over unsigned",
+            "signed codes relative to unsigned codes",
             1.1,
             lambda found: found.worst(
                 ["signs, {}x{} -> {}".format(*shape) for shape in SIGNS], UNSIGNED
             ),
         ),
-        Promise(f"two threads over one, {WORTH} MMAC up", 1 / 1.6, of_threads(True)),
-        Promise("two threads over one, less work", 1.05, of_threads(False)),
+        Promise(
+            f"two threads relative to one, layers of at least {WORTH} MMAC",
+            1 / 1.6,
+            of_threads(True),
+        ),
+        Promise("two threads relative to one, smaller layers", 1.05, of_threads(False)),
     ],
     reasons=[
         Reason(BEHIND, "*", ORT),
@@ -289,6 +296,6 @@ BENCH = Bench(
     ],
     notes=f"""ISA: {isa.REASON}. {one_node.FAIRNESS} All
 contenders read and write existing memory; weights are packed before the timing. "peak"
-only does as many multiply-adds of codes on registers, with the widest instruction that
-is exact for all codes.""",
+is the time of the same number of multiply-adds of codes on registers, by the widest
+instruction that is exact for all codes.""",
 )

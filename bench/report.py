@@ -19,11 +19,11 @@ HEAD = """# Benchmarks
 measure everything on your machine. You find the main figures under [Whole
 networks](#whole-networks). The contenders of a row take turns in one run, pinned to
 as many processors as they have threads, after a check that all give the same
-result. An interval holds 95 % of the medians of resampled rounds. A ratio is the
-median over all turns of our time divided by the baseline's time, so it differs a
-little from the quotient of the two medians. Below 1 mdtensor is faster. If a ratio
-is above 1, the end of its section gives you the reason. `met` and `MISSED` compare a
-figure with its limit.
+result. In each round every contender runs once. A ratio is the median, over all
+rounds, of mdtensor's time divided by the baseline's time, so it differs a little from
+the quotient of the two medians. Below 1 mdtensor is faster. Intervals are 95 %
+bootstrap intervals of the median. If a ratio is above 1, the end of its section gives
+you the reason. `met` and `MISSED` compare a value with its limit.
 """
 
 
@@ -55,7 +55,7 @@ def write(names: Sequence[str]) -> int:
 
 
 def kept(names: Sequence[str]) -> Iterator[Result]:
-    """Results of these benches; says which file is of another layout."""
+    """Yield the stored results of these benches; report files of another layout."""
     for name in names:
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -68,7 +68,7 @@ def kept(names: Sequence[str]) -> Iterator[Result]:
 
 
 def draw(results: Sequence[Result]) -> None:
-    """Draw the figures of the page, and remove what only an earlier page had."""
+    """Draw the figures of the page, and remove figures of earlier pages."""
     folder = PAGE.with_suffix("")
     earlier = set(folder.glob("*.svg"))
     for result in results:
@@ -80,14 +80,14 @@ def draw(results: Sequence[Result]) -> None:
 
 
 def unmeasured(names: Sequence[str]) -> list[str]:
-    """A section of what no whole run is kept of."""
+    """Return a section with the benchmarks that do not have a stored run."""
     if not names:
         return []
     return ["## Not measured yet", "\n".join(f"- `{command(name)}`" for name in names)]
 
 
 def close(results: Sequence[Result]) -> int:
-    """The end of a run: ratios worse than 1 with the reason for each, missed limits.
+    """Print the ratios above 1 with their reasons, and the limits that are missed.
 
     Returns:
         1 if a limit is missed, else 0.
@@ -104,17 +104,18 @@ def close(results: Sequence[Result]) -> int:
 
 
 def reasons(result: Result) -> Iterator[str]:
-    """Each ratio worse than 1, under the line that says why."""
+    """Yield each reason, followed by the ratios above 1 that it explains."""
     worse = [reading for reading in result.readings if reading.is_worse]
     for why in dict.fromkeys(reading.why for reading in worse):
         yield f"- {result.name}: {why or 'no reason is known'}:"
         for reading in worse:
             if reading.why == why:
-                yield f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
+                pair = f"{reading.row}, relative to {reading.contender}"
+                yield f"  - {pair}: {reading.ratio}"
 
 
 def section(result: Result) -> str:
-    """One benchmark: tables, promises, what is slower and why, and where it ran."""
+    """Return the section of a benchmark: tables, limits, reasons and the machine."""
     parts = [f"## {result.title}", result.notes]
     for heading, readings in result.tables():
         parts.append(f"### {heading}" if heading else "")

@@ -126,9 +126,16 @@ BENCH = Bench(
     "From nothing to the first result",
     rows,
     rounds=15,
-    promises=[Promise("import mdtensor beyond import numpy, plum", 100, extra, " ms")],
+    promises=[
+        Promise(
+            "import of mdtensor, beyond the import of NumPy and plum",
+            100,
+            extra,
+            " ms",
+        )
+    ],
     reasons=[
-        Reason("mdtensor imports these as well", ROW, PLUM),
+        Reason("mdtensor imports NumPy and plum as well", ROW, PLUM),
         Reason(
             "the time includes the start of the interpreter", ROW, "bare interpreter"
         ),

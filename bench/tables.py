@@ -96,7 +96,10 @@ def selects() -> list[Contender]:
     values |= dict(zip("abcde", POINT, strict=True))
     ways = [
         (SELECT, "select(a, b, c, d, e)"),
-        ("select by device, dtype and three", "select(x.device, x.dtype, c, d, e)"),
+        (
+            "select by device, dtype and three more axes",
+            "select(x.device, x.dtype, c, d, e)",
+        ),
         (CALL, "call(tag, x, x)"),
     ]
     return [Contender(name, code, values) for name, code in ways]
@@ -119,15 +122,19 @@ BENCH = Bench(
     rows,
     rounds=200,
     promises=[
-        Promise("time of a handle over a bare call", 1.3, lambda f: f.ratio(ROW, BARE)),
         Promise(
-            "time of a select over a call",
+            "call of a handle relative to a bare call",
+            1.3,
+            lambda f: f.ratio(ROW, BARE),
+        ),
+        Promise(
+            "time of `select` relative to a call",
             1.6,
             lambda f: f.ratio(f"select, {ROW}", CALL),
         ),
     ],
     reasons=[
         Reason("a select reads a dict by five classes, a call by three", "select*"),
-        Reason("both are one Python call; what is left is noise", ROW, BARE),
+        Reason("both are one Python call; the difference is noise", ROW, BARE),
     ],
 )

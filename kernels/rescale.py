@@ -34,7 +34,8 @@ def _limbs(number, top_bits):
     top = number >> (LIMB_BITS * (LIMBS - 1))
     if top >= 1 << top_bits:
         raise ValueError(
-            f"a ratio needs {number.bit_length()} bits, exact rounding takes at most "
+            f"the ratio of input and output scales needs {number.bit_length()} bits, "
+            "but exact rounding supports at most "
             f"{LIMB_BITS * (LIMBS - 1) + top_bits}. Use float32 scales."
         )
     return [*low, top]

@@ -1,8 +1,9 @@
 """Building blocks for operations of your own package; see `docs/how-to/extending.md`.
 
-There are types for annotations, shape rules for `generic`, functions for methods, and
-the checks of shapes, windows and options that mdtensor uses itself. `mdtensor.quant` is
-such a package: it imports nothing else of mdtensor but its public names and errors.
+The module has types for annotations, shape rules for `generic`, functions for methods,
+and the checks of shapes, windows and options that mdtensor uses itself.
+`mdtensor.quant` is such a package: it imports nothing else of mdtensor but its public
+names and errors.
 
     deduced(operation, *operands, **options)    # checks, then returns type and shape
     compute(operation, kernel, *operands)       # the same, then runs your kernel
@@ -185,8 +186,9 @@ def compute(
     found = np.asarray(run_and_round(run, result.dtype.storage, *arrays))
     if found.shape != result.shape:
         raise RegistrationError(
-            f"the kernel gave shape {found.shape}, deduced is {result.shape}",
-            "Change the kernel, or the deduction",
+            f"the kernel returned shape {found.shape}, but the shape rule gives "
+            f"{result.shape}",
+            "Change the kernel, or the shape rule",
             describe(operation.__name__, *operands),
         )
     made: Tensor = result.type.wrap(found)

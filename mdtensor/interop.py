@@ -331,7 +331,7 @@ def check_api_version(version: str | None) -> None:
     """Check that a version of the array API is supported.
 
     Raises:
-        OptionError: it is not.
+        OptionError: the version is not a supported one.
     """
     if version is None:
         return

@@ -228,8 +228,8 @@ def _is_ours(method: Method) -> bool:
 def restored() -> Iterator[None]:
     """Undo the registrations and removals of a `with` block at its end, for tests.
 
-    This covers methods, operations, devices and tensor types. Element types stay
-    registered.
+    The block undoes changes of methods, operations, devices and tensor types. Element
+    types stay registered.
 
     Example:
         >>> import mdtensor as md

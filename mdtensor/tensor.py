@@ -191,7 +191,10 @@ class Tensor(Interchange, Operators):
             raise DeviceError(error.problem) from None
 
     def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Return the parts to store in a file: arrays by name suffix, and JSON facts.
+        """Return the parts to store in a file: arrays, and further fields.
+
+        The arrays have the suffixes of their names in the file as keys; the fields are
+        JSON values.
 
         A concrete type with fields besides its buffer must override this method.
         """
@@ -208,14 +211,21 @@ class Tensor(Interchange, Operators):
     def from_parts(
         cls, parts: dict[str, npt.NDArray[Any]], facts: dict[str, Any]
     ) -> Self:
-        """Return the tensor with these `to_parts`.
+        """Return the tensor that has these parts.
+
+        Args:
+            parts: arrays by name suffix, as `to_parts` returns them.
+            facts: further fields, as `to_parts` returns them.
 
         Raises:
             StorageError: the parts are not parts of a tensor of this type.
         """
         found = parts.get("")
         if set(parts) != {""} or facts or found is None:
-            raise StorageError(f"expected one array and no facts for {cls.__name__}")
+            raise StorageError(
+                f"{cls.__name__} must be stored as one array without further fields, "
+                f"but the file has {len(parts)} arrays and the fields {sorted(facts)}"
+            )
         return cls(found)
 
     @property
@@ -255,7 +265,7 @@ class Tensor(Interchange, Operators):
         """Return the transpose of each matrix in a stack."""
         if self.ndim < 2:
             raise TransposeError(
-                f"a matrix has at least 2 axes, this has {self.ndim}",
+                f"a matrix must have at least 2 axes, but has {self.ndim}",
                 "Give the shape [..., m, n]",
                 f"mT({type_and_shape(self)})",
             )

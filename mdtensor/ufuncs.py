@@ -166,12 +166,16 @@ def _write(ufunc: np.ufunc, result: Any, out: Any, operands: Any) -> Any:
     require_operand(out)
     if not out.flags.writeable:
         raise WriteError("out is read-only", "Give an array that you may write", call)
-    given, array = f"{result.dtype} into out, {out.dtype}", result.__array__()
+    array = result.__array__()
     if not np.can_cast(array.dtype, out.dtype, "same_kind"):
-        problem = f"the result does not fit: {given}"
-        raise PromotionError(problem, "Give an array of the result's type", call)
+        problem = (
+            f"cannot write a result of dtype {result.dtype} into out of dtype "
+            f"{out.dtype}"
+        )
+        fix = f"Give an array of dtype {result.dtype}"
+        raise PromotionError(problem, fix, call)
     if array.shape != out.shape:
-        problem = f"the result has shape {array.shape}, out has {out.shape}"
+        problem = f"the result has shape {array.shape}, but out has {out.shape}"
         raise ShapeError(problem, "Give an array of the result's shape", call)
     np.copyto(out, array, casting="same_kind")
     return out

@@ -202,7 +202,7 @@ def _infer_sum(
     """Infer a sum of elements: exact on a grid of `qint32`, or rounded to `out`."""
     if dtype is not None:
         raise OptionError(
-            "a sum of codes is always qint32; dtype= is for sums of numbers",
+            "a sum of codes is always qint32; dtype= is for sums of dense tensors",
             "Omit dtype=, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
@@ -254,7 +254,7 @@ def with_number(x1: object, x2: object, **_: Any) -> TensorSpec:
 def _require_integers(*specs: TensorSpec) -> None:
     if any(x.dtype in FLOATS for x in specs):
         raise PromotionError(
-            f"an accumulator and a float grid do not compare exactly{grids(specs)}",
+            f"a QInt32Tensor and 8-bit floats cannot be compared exactly{grids(specs)}",
             "Use requantize(acc, out=QParams(...)) first",
         )
 

@@ -321,9 +321,9 @@ def part_along(
     """Return `values` as `along` does, for the part of a tensor at the indices `at`.
 
     Args:
-        grid: of the tensor.
+        grid: the grid of the tensor.
         values: one for each scale.
-        shape: of the tensor.
+        shape: the shape of the tensor.
         at: one array of indices for each axis; None for the whole tensor.
     """
     if grid.axis is None or at is None:

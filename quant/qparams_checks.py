@@ -256,8 +256,8 @@ def as_float_bytes(codes: object, dtype: DType) -> object:
     if found.size and found.dtype.kind not in "iu":
         raise CastError(
             f"codes of {dtype} are the bytes of its floats, not {found.dtype}",
-            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for numbers, "
-            f"an array of {dtype.storage} for such floats",
+            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for real "
+            f"values, an array of {dtype.storage} for such floats",
         )
     # NumPy makes an empty list an array of float64.
     return codes if found.size else found.astype(np.uint8)
@@ -278,7 +278,8 @@ def _as_integers(codes: object, dtype: DType) -> object:
     if found.size and found.dtype.kind == "f":
         raise CastError(
             f"codes are integers, given {found.dtype} values {_span(found)}",
-            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for numbers",
+            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for real "
+            "values",
         )
     return found if found.dtype.kind in "iu" else codes
 

@@ -103,8 +103,8 @@ def current() -> str:
 class rounding:
     """A context that rounds quantized results by a rounding rule.
 
-    It applies to this thread, or asynchronous task, and to the code that it calls. The
-    rule of a call or of a model takes precedence over it.
+    The rule applies to this thread, or asynchronous task, and to the code that it
+    calls. The rule of a call or of a model takes precedence over it.
 
     Args:
         rule: the name of the rule.

@@ -67,7 +67,7 @@ class QuantizedTensor(Tensor):
     #: The fix in errors of calls that expect a quantized tensor and get another type.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "
-        "quantize(asarray(x), qparams) for numbers"
+        "quantize(asarray(x), qparams) for real values"
     )
 
     _qparams: QParams
@@ -156,7 +156,7 @@ class QuantizedTensor(Tensor):
     def _grid_error(cls, given: str = "") -> GridError:
         return GridError(
             f"{cls.__name__} needs a grid of {cls.dtype}{given}",
-            f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for numbers, "
+            f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for real values, "
             f"{cls.__name__}(codes, scale=s) for codes",
         )
 
@@ -264,11 +264,11 @@ class QuantizedTensor(Tensor):
 
     def _numbers_error(self) -> GridError:
         return GridError(
-            f"{self._description()} holds codes, not numbers",
+            f"{self._description()} holds codes, not floats",
             "Use x.codes or quant.dequantize(x)",
         )
 
-    # NumPy would take the codes for numbers, silently.
+    # NumPy would take the codes for real values, silently.
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         raise GridError(
             f"{self._description()} is not an array of numbers",

@@ -103,10 +103,12 @@ LITERAL = {
         lambda: md.clip(md.ones((1,)), 2, 1)
     ),
     "conv2d(Float32Tensor[1,3,8,8], Float32Tensor[4,2,3,3]): the image has 3 channels, "
-    "the weights take 2 x 1 groups = 2. Give an image of 2 channels, or other weights "
-    "or groups.": (lambda: md.conv2d(md.ones((1, 3, 8, 8)), md.ones((4, 2, 3, 3)))),
+    "but the weights take 2 x 1 groups = 2. Give an image of 2 channels, or other "
+    "weights or groups.": (
+        lambda: md.conv2d(md.ones((1, 3, 8, 8)), md.ones((4, 2, 3, 3)))
+    ),
     "linear(Float32Tensor[2,3], Float32Tensor[4,3], Float32Tensor[5]): the bias has "
-    "shape (5,), the weights have 4 output channels. Give the bias shape (4,).": (
+    "shape (5,), but the weights have 4 output channels. Give the bias shape (4,).": (
         lambda: md.linear(md.ones((2, 3)), md.ones((4, 3)), md.ones((5,)))
     ),
     "max_pool2d(Float32Tensor[1,1,4,4]): padding (2, 2, 2, 2) is not below the kernel "
@@ -121,7 +123,7 @@ LITERAL = {
         lambda: md.ones((3,))[3]
     ),
     "batch_norm(Float32Tensor[1,2], Float32Tensor[3], Float32Tensor[2], "
-    "Float32Tensor[2], Float32Tensor[2]): a statistic has shape (3,), there are 2 "
+    "Float32Tensor[2], Float32Tensor[2]): a statistic has shape (3,), but there are 2 "
     "channels. Give it shape (2,).": (
         lambda: md.batch_norm(
             md.ones((1, 2)), md.ones((3,)), md.ones((2,)), md.ones((2,)), md.ones((2,))

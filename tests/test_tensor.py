@@ -111,7 +111,7 @@ def test_matrices_of_a_stack_are_transposed() -> None:
     assert x.mT.tolist() == [[[1, 4], [2, 5], [3, 6]]]
     assert np.shares_memory(x.mT.buffer, x.buffer)
     assert text(ShapeError, lambda: x[0, 0].mT) == (
-        "mT(Int64Tensor[3]): a matrix has at least 2 axes, this has 1. "
+        "mT(Int64Tensor[3]): a matrix must have at least 2 axes, but has 1. "
         "Give the shape [..., m, n]."
     )
 
@@ -283,7 +283,7 @@ def test_item_takes_the_indices_of_numpy(shape: tuple[int, ...]) -> None:
 def test_item_of_codes_is_no_number() -> None:
     q = md.quant.quantize(md.asarray([[1.0, 2.0]]), qparams=md.quant.QParams(0.5))
     for index in ((), (1,), (0, 1)):
-        with pytest.raises(md.errors.GridError, match="holds codes, not numbers"):
+        with pytest.raises(md.errors.GridError, match="holds codes, not floats"):
             q.item(*index)
 
 

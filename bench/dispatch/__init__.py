@@ -24,30 +24,36 @@ BENCH = Bench(
     rows,
     rounds=200,
     promises=[
-        Promise("time of a call over a dict of Enum pairs", 0.6, to(enums.ENUM)),
+        Promise("time of a call relative to a dict of Enum pairs", 0.6, to(enums.ENUM)),
         Promise(
-            "time of a call over a dict of IntEnum pairs", 1.15, to(enums.INT_ENUM)
+            "time of a call relative to a dict of IntEnum pairs",
+            1.15,
+            to(enums.INT_ENUM),
         ),
         Promise(
-            "over each case of a match on Enum",
+            "time of a call relative to a match on Enum, the worst case",
             1.0,
             lambda found: found.worst(POSITIONS, enums.MATCH),
         ),
         Promise(
-            "a selected handle over a direct call", 1.3, to(ours.BARE, warm.SELECTED)
+            "call of a handle relative to a direct call",
+            1.3,
+            to(ours.BARE, warm.SELECTED),
         ),
         Promise(
-            "4 to 1,000 methods: over plum",
+            "4 to 1,000 methods, relative to plum",
             0.4,
             lambda found: found.worst(PLUMS, libraries.PLUM),
         ),
         Promise(
-            "4 to 5,000 methods: over a dict of Enum pairs",
+            "4 to 5,000 methods, relative to a dict of Enum pairs",
             0.6,
             lambda found: found.worst(MANY, enums.ENUM),
         ),
         Promise(
-            "a call with 5,000 methods over one with 4", 1.1, to(growth.SMALL, "flat")
+            "a call with 5,000 methods relative to a call with 4",
+            1.1,
+            to(growth.SMALL, "flat"),
         ),
         Promise(
             "one node of a loaded model",
@@ -58,26 +64,25 @@ BENCH = Bench(
     ],
     reasons=[
         Reason(
-            "a handle is a method already selected, so its call chooses nothing",
+            "a handle is a method that was selected before the call",
             "two*",
             "handle*",
         ),
-        Reason("a direct call chooses nothing", rival=ours.BARE),
-        Reason("a direct call chooses nothing", rival="kernel*"),
+        Reason("a direct call does not select a kernel", rival=ours.BARE),
+        Reason("a direct call does not select a kernel", rival="kernel*"),
         Reason(
-            "it runs without the interpreter: machine code knows the types, or "
-            "compares them",
+            "the other contender is machine code, without an interpreter",
             "no *",
         ),
         Reason(
-            "it makes two dict lookups as mdtensor does, but does not check for "
-            "unknown arguments",
+            "the other contender makes two dict lookups, as mdtensor does, but does "
+            "not check for unknown arguments",
             "*",
             "nested*",
         ),
-        Reason("Python finds the method by one object only", "*", "virtual*"),
+        Reason("Python selects a method by the first argument only", "*", "virtual*"),
         Reason(
-            "mdtensor looks up one more nested dict for each argument", "*argument*"
+            "mdtensor looks up one nested dict more for each argument", "*argument*"
         ),
         Reason(
             "mdtensor checks each method against the declaration when it is registered",
@@ -96,16 +101,18 @@ BENCH = Bench(
         Reason(
             "mdtensor checks shapes and types, in one more Python call", "addition*"
         ),
+        Reason("the time of a call includes the rows above it", whole.PARTS),
         Reason(
-            "the time of the whole call includes the time of this part", whole.PARTS
+            "a step of a model also computes; the kernel in the compared loop is empty",
+            "one*",
         ),
-        Reason("a step reads and writes codes; the loop's kernel does nothing", "one*"),
         Reason("the difference is noise", "flat"),
         Reason("the difference is noise", "two*selected*"),
     ],
     notes=(
-        "Every contender dispatches among the same ten kernels, and was checked on "
-        "every pair of their types. Unless a row says otherwise, kernels return a "
-        "constant, calls are warm and `out=` is unused."
+        "All contenders select among the same ten kernels, one for each element type, "
+        "and are checked on every pair of types. Unless a row says otherwise, kernels "
+        "return a constant, calls are warm and `out=` is unused. A handle is a method "
+        "that was selected before the call."
     ),
 )

@@ -147,7 +147,9 @@ def rows(quick: bool) -> Iterator[Row]:
     for position in (1, 10) if quick else range(1, len(NAMES) + 1):
         make = partial(at_position, position)
         check = gives(NAMES[position - 1])
-        yield Race(f"type {position} of {len(NAMES)}", make, check, "By position")
+        yield Race(
+            f"type {position} of {len(NAMES)}", make, check, "By position of the type"
+        )
     for count in ARITIES:
         name = f"{count} argument{'s' * (count > 1)}, one type"
         yield Race(name, partial(of_arity, count), first_arguments, "By arity")

@@ -20,6 +20,7 @@ from bench.rivals.kernels import NAMES
 
 SIZES = (1, 1_000, 1_000_000)
 PARTS = "where the time of an addition goes"
+KERNEL, CALL = "kernel, into an existing array", "+ dispatch: add(a, b)"
 
 
 def data(size: int) -> tuple[Any, Any]:
@@ -67,7 +68,7 @@ def check(results: dict[str, Any], size: int) -> None:
 
 
 def parts() -> list[Contender]:
-    """Each contender does what the one before does, and one thing more."""
+    """Return contenders that each do the work of the one before, and one thing more."""
     x, y = data(1)
     a, b = md.from_numpy(x), md.from_numpy(y)
     kind, add, names = type(a), md.add, {"x": x, "y": y, "a": a, "b": b}
@@ -75,23 +76,21 @@ def parts() -> list[Contender]:
     names |= {"np_add": np.add, "out": np.empty_like(x), "kind": kind}
     names |= {"add": add, "run": run, "plus": operator.add}
     return [
-        Contender("+ resolve: the call", "add(a, b)", names),
-        Contender("kernel, into an existing array", "np_add(x, y, out)", names),
+        Contender(KERNEL, "np_add(x, y, out)", names),
         Contender("+ allocate", "np_add(x, y)", names),
         Contender("+ wrap in a tensor", "kind.wrap(np_add(x, y))", names),
-        Contender("+ check: the method", "run(a, b)", names),
+        Contender("+ shape and type checks", "run(a, b)", names),
+        Contender(CALL, "add(a, b)", names),
         Contender("+ operator: a + b", "a + b", names),
     ]
 
 
 def steps(seconds: dict[str, float]) -> Mapping[str, Mapping[str, str]]:
-    """What each part adds to the one before."""
-    order = ["kernel, into an existing array", "+ allocate", "+ wrap in a tensor"]
-    order += ["+ check: the method", "+ resolve: the call", "+ operator: a + b"]
+    """Return what each part adds to the part before."""
     found, before = {}, 0.0
-    for name in order:
-        found[name] = {"of which": f"{1e9 * (seconds[name] - before):+.0f} ns"}
-        before = seconds[name]
+    for name, total in seconds.items():
+        found[name] = {"more than above": f"{1e9 * (total - before):+.0f} ns"}
+        before = total
     return found
 
 
@@ -108,7 +107,7 @@ def rows(quick: bool) -> Iterator[Row]:
         PARTS,
         parts,
         partial(check, size=1),
-        "One element: the kernel, and what comes before and after",
-        ours="+ resolve: the call",
+        "One element: each row includes the rows above it",
+        ours=CALL,
         columns=steps,
     )

@@ -112,7 +112,7 @@ FIGURES = {
             "codes-ratios",
             "A million codes",
             "ratios",
-            "Time of operations on a million codes over that of ONNX Runtime",
+            "Time of operations on a million codes, relative to ONNX Runtime",
         ),
     ),
     "kernels": (
@@ -120,7 +120,7 @@ FIGURES = {
             "kernels-ratios",
             "Layers of mobile networks, integers",
             "ratios",
-            "Time of each layer over that of its peers",
+            "Time of each layer, relative to its peers",
         ),
     ),
     "layers": (
@@ -128,7 +128,7 @@ FIGURES = {
             "layers-ratios",
             "Layers on one thread",
             "ratios",
-            "Time of each layer of MobileNetV2 over that of ONNX Runtime",
+            "Time of each layer of MobileNetV2, relative to ONNX Runtime",
         ),
     ),
     "floats": (
@@ -136,7 +136,7 @@ FIGURES = {
             "floats-ratios",
             "Products of floats",
             "ratios",
-            "Time of products of floats over the peak of the CPU and over peers",
+            "Time of products of floats, relative to the peak of the CPU and to peers",
         ),
     ),
     "inference": (

@@ -106,7 +106,7 @@ def ratios(readings: Sequence[Reading], theme: Theme) -> Figure:
     axes.xaxis.set_major_locator(LogLocator(subs=digits))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("our time over theirs: left of 1 we are faster")
+    axes.set_xlabel("mdtensor's time / other time: left of 1 mdtensor is faster")
     axes.grid(axis="x")
     compared = {one.contender for one in readings if one.ratio is not None}
     rivals = {name: look for name, look in styles.items() if name in compared}

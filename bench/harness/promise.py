@@ -1,4 +1,4 @@
-"""Promises: a claim, how its value is read off a run, and the limit it must keep."""
+"""Promises: a claim, how its value is computed from a run, and its limit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from bench.harness.reading import Found, NotMeasured
 
 @dataclass(frozen=True)
 class Limit:
-    """What a run says about a promise: `value` is to be at most `limit`.
+    """The result of a promise in one run: `value` must be at most `limit`.
 
     Args:
-        claim: what is promised.
-        value: what was found; none where the run had not what it takes.
-        limit: what is allowed.
-        unit: of both, with the space before it.
+        claim: the promise in words.
+        value: the measured value; None if the run did not measure it.
+        limit: the largest value that is allowed.
+        unit: the unit of value and limit, after a space.
     """
 
     claim: str
@@ -30,13 +30,15 @@ class Limit:
         if self.value is None:
             return f"not measured: {self.claim}, limit {self.limit:.2f}{self.unit}"
         verdict = "met" if self.holds else "MISSED"
-        shown = f"{self.value:.2f}{self.unit}, limit {self.limit:.2f}{self.unit}"
-        return f"{verdict}: {self.claim}: {shown}"
+        # Two digits would hide by how much a value misses its limit.
+        digits = 2 if self.holds or f"{self.value:.2f}" != f"{self.limit:.2f}" else 4
+        values = (f"{x:.{digits}f}{self.unit}" for x in (self.value, self.limit))
+        return f"{verdict}: {self.claim}: {', limit '.join(values)}"
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A claim that every run checks; it stands beside the bench that measures it."""
+    """A claim that every run of a bench checks."""
 
     claim: str
     limit: float

@@ -27,7 +27,7 @@ def medians(samples: Samples) -> dict[str, float]:
 
 
 def ratio(samples: Samples, name: str, rival: str, resamples: int = 1000) -> Ratio:
-    """Time of `name` over that of `rival`, round by round."""
+    """Return the time of `name` relative to the time of `rival`, round by round."""
     pairs = zip(samples[name], samples[rival], strict=True)
     return interval([mine / theirs for mine, theirs in pairs], resamples)
 

@@ -1,4 +1,4 @@
-"""What was measured: one number a row and contender, and questions to many of them."""
+"""Readings: one measured value for each row and contender, and access to them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ class NotMeasured(LookupError):
 
 @dataclass(frozen=True)
 class Reading:
-    """One number: what a contender takes in a row.
+    """One measured value of a contender in a row.
 
     Args:
-        table: heading under which the row is shown.
-        row: what was done.
-        contender: who did it.
-        value: the median, in `unit`; seconds are those of one call.
-        low, high: its 95 % interval; the value itself where it was counted.
-        ratio: our value over this one; none where this is ours.
-        more: further columns, written out.
+        table: the heading under which the row is shown.
+        row: the work that was measured.
+        contender: the name of the library or function that did the work.
+        value: the median, in `unit`; in seconds it is the time of one call.
+        low, high: the 95 % interval of the value; the value itself if it was counted.
+        ratio: mdtensor's value divided by this one; None for mdtensor itself.
+        more: further columns, as text.
         why: the reason for a ratio above 1.
     """
 
@@ -45,7 +45,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why ratios above 1 are what they are; rows and rivals by glob pattern."""
+    """The reason for ratios above 1 in some rows; rows and rivals by glob pattern."""
 
     why: str
     row: str = "*"
@@ -65,9 +65,11 @@ def timed(
     more: Mapping[str, Mapping[str, str]],
     limit: str = "",
 ) -> list[Reading]:
-    """Readings of what took turns; `more` are further columns by contender.
+    """Return the readings of contenders that took turns.
 
-    There is no ratio to `limit`.
+    Args:
+        more: further columns, by contender.
+        limit: the name of a contender that gets no ratio.
     """
     found = []
     for name in medians(samples):
@@ -100,12 +102,12 @@ class Found:
         return self._at(row, contender).value
 
     def ratio(self, row: str, rival: str) -> float:
-        """Our median over that of the rival, of the rounds of one row."""
+        """Return the median ratio of mdtensor's time to the rival's time in a row."""
         found = self._at(row, rival).ratio
         if found is None:
             raise NotMeasured(f"a ratio to {rival} in {row}")
         return found.median
 
     def worst(self, rows: Iterable[str], rival: str) -> float:
-        """The largest ratio to the rival in these rows, all of which must be there."""
+        """Return the largest ratio to the rival in these rows, all of them measured."""
         return max(self.ratio(row, rival) for row in rows)

@@ -1,4 +1,4 @@
-"""A run of a bench as it is kept: readings, limits and where it ran, in JSON."""
+"""The stored run of a bench: readings, limits and the machine, in JSON."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ from bench.harness.ratio import Ratio
 from bench.harness.reading import Reading
 
 RESULTS = Path(__file__).parents[1] / "results"
-#: Of the files; what was written in another is measured again, not read.
+#: The layout of the files; a file of another layout is not read, but measured again.
 LAYOUT = 2
 
 
@@ -29,11 +29,11 @@ class Result:
 
     @property
     def missed(self) -> list[Limit]:
-        """Limits that do not hold, and those that this run could not measure."""
+        """Return the limits that do not hold, or that this run could not measure."""
         return [limit for limit in self.limits if not limit.holds]
 
     def tables(self) -> Iterator[tuple[str, list[Reading]]]:
-        """Headings with their readings, in the order of the bench."""
+        """Yield each heading with its readings, in the order of the bench."""
         for heading in dict.fromkeys(reading.table for reading in self.readings):
             yield heading, [r for r in self.readings if r.table == heading]
 
@@ -45,7 +45,7 @@ class Result:
 
 
 def load(path: Path) -> Result | None:
-    """The run in a file; none if it was written in another layout."""
+    """Read a run from a file; return None if it was written in another layout."""
     kept = json.loads(path.read_text())
     if kept.pop("layout", None) != LAYOUT:
         return None
@@ -58,7 +58,7 @@ def load(path: Path) -> Result | None:
 
 
 def command(name: str, row: str = "") -> str:
-    """What to type to measure a bench, or one row of it, again."""
+    """Return the command that measures a bench, or one row of it, again."""
     return f"python -m bench {name}" + (f" --row {shlex.quote(row)}" if row else "")
 
 

@@ -34,26 +34,25 @@ def no_columns(_: dict[str, float]) -> Mapping[str, Mapping[str, str]]:
 
 @dataclass(frozen=True)
 class Race:
-    """Several do the same work, in turns.
+    """A row in which several contenders do the same work, in turns.
 
     Args:
-        name: what is done.
-        make: the contenders; called when the row is measured, and only then.
-        check: given the result of each contender, raises if they are not what they
-            should be; runs before the timing.
-        table: heading under which the row is shown.
-        ours: the contender whose time is divided by that of all others.
-        threads: on how many processors it runs.
-        clock: what it is timed by; the wall's where others than this process, or more
-            than one thread, do the work.
-        sample_seconds: how long one sample takes; 0 for a single call.
-        is_warm: whether a call comes before each sample, so that caches hold of its
-            data what they can, and not those of the contender before.
-        share: of the rounds, for rows that take long.
-        columns: further columns, from the median seconds.
-        is_spread: whether its rounds take turns with those of other such races.
-        limit: the contender that does what the machine cannot do faster, and no more:
-            no rival, but a column says which share of its speed is ours.
+        name: the work that is measured.
+        make: a function that returns the contenders; called when the row is measured.
+        check: a function that takes the result of each contender, and raises if a
+            result is wrong; called before the timing.
+        table: the heading under which the row is shown.
+        ours: the contender whose time is divided by the time of each other contender.
+        threads: the number of processors that the row runs on.
+        clock: the clock; the wall clock if several threads or processes do the work.
+        sample_seconds: the duration of one sample; 0 for a single call.
+        is_warm: whether a call that is not timed precedes each sample, so that the
+            caches hold the contender's data.
+        share: the part of the rounds that runs, for rows that take long.
+        columns: a function that returns further columns from the median seconds.
+        is_spread: whether rounds take turns with the rounds of other such rows.
+        limit: the contender that is a lower bound of the time. It does not get a ratio;
+            a column shows mdtensor's share of its speed.
     """
 
     name: str

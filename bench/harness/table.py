@@ -1,4 +1,4 @@
-"""Readings as Markdown tables: a line a contender, or a line a row."""
+"""Readings as Markdown tables: one line for each contender, or for each row."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def shown(value: float, unit: str) -> str:
-    """Three digits, seconds in a unit of handy size."""
+    """Return a value with three digits, seconds in s, ms, us or ns."""
     if unit != "s":
         is_whole = value == round(value) or abs(value) >= 1000
         return f"{value:,.0f}" if is_whole else f"{value:.3g}"
@@ -23,7 +23,7 @@ def _digits(value: float) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns."""
+    """Return a Markdown table with aligned columns."""
     lines = [header, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     cells = [[c.ljust(w) for c, w in zip(line, widths, strict=True)] for line in lines]
@@ -32,14 +32,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def tabled(readings: Sequence[Reading]) -> str:
-    """The readings of one heading: one row as a list of contenders, many as a grid."""
+    """Return the table of one heading: a list for one row, a grid for several rows."""
     rows = list(dict.fromkeys(reading.row for reading in readings))
-    # The first of each row is ours.
-    ours = {next(one.contender for one in readings if one.row == row) for row in rows}
-    name = ours.pop() if len(ours) == 1 else "ours"
+    ours = {_base([one for one in readings if one.row == row]) for row in rows}
+    name = ours.pop() if len(ours) == 1 else "larger"
     if len(rows) == 1:
         return _list(readings, name)
     return _grid(readings, rows, name)
+
+
+def _base(row: Sequence[Reading]) -> str:
+    """Return the contender whose time is divided by that of the others."""
+    return next((one.contender for one in row if not one.ratio), row[0].contender)
 
 
 def _columns(readings: Sequence[Reading]) -> list[str]:

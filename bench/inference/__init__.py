@@ -78,7 +78,7 @@ BENCH = Bench(
     rounds=11,
     promises=[
         Promise(
-            f"classifier: time over the faster peer, {threads} thread(s)",
+            f"classifier, relative to the faster peer, {threads} thread(s)",
             0.8,
             over_best(CLASSIFIER.format(threads), ORT_FLOAT, ORT_INT8),
         )
@@ -86,8 +86,8 @@ BENCH = Bench(
     ]
     + [
         Promise(
-            f"MobileNetV2 1.0/224: time over ONNX Runtime's faster model, {threads} "
-            "thread(s)",
+            "MobileNetV2 1.0/224, relative to ONNX Runtime's faster model, "
+            f"{threads} thread(s)",
             limit,
             over_best(MOBILENET.format(224, threads), ORT_INT8, ORT_EXACT),
         )
@@ -96,7 +96,7 @@ BENCH = Bench(
     + [
         # Never slower: the neighbour alone makes equal work differ by some percent.
         Promise(
-            "two threads over one, next to a busy process",
+            "two threads relative to one, next to a busy process",
             1.05,
             lambda found: found.ratio(BUSY, ONE),
         )
@@ -109,11 +109,11 @@ BENCH = Bench(
             "text recognizer, *",
         ),
         Reason(
-            "between its products are short steps, which one thread does",
+            "the short steps between the products of the network run on one thread",
             "text detector, *",
         ),
         Reason(
-            "its layers are too small for a second thread to pay off (decision 0031)",
+            "the layers are too small for a second thread to pay off (decision 0031)",
             "MobileNetV2 1.0/64, 2 thread(s)",
         ),
         Reason(
@@ -131,20 +131,22 @@ BENCH = Bench(
         Reason("numba, LLVM and their machine code are in the process", "*, memory"),
     ],
     notes=(
-        "LiteRT runs a .tflite file with the same codes, scales and biases; PyTorch "
-        "runs the same graphs, eagerly. `off by` is the largest difference from "
-        "mdtensor's result (float or int8), divided by the largest number in that "
-        "result. For MobileNetV2 all runtimes do the same work, except kernels that "
-        "saturate at int16. For ONNX Runtime, its own tool quantized the other "
-        "networks. A runtime is left out if it, or our writer of its file format, does "
-        "not support an operation; the output of the run names it. "
-        "PyTorch takes longer on two threads than on one here; in another environment "
-        "of this machine it took 4.2 and 16 ms for the classifier and 224 pixels. The "
-        "reason is not known. "
-        "A turn begins when all threads of the process are idle: the threads of ONNX "
-        "Runtime and OpenBLAS spin for 40 and 110 ms after a call and would slow the "
-        "next contender down. "
-        "mdtensor float is the slowest of all: its tensors run on NumPy, operation by "
+        "**Files.** LiteRT runs a .tflite file with the same codes, scales and biases. "
+        "PyTorch runs the same graphs, eagerly. For MobileNetV2 all runtimes do the "
+        "same work, except kernels that saturate at int16; the other networks were "
+        "quantized by ONNX Runtime's own tool for ONNX Runtime. A runtime is left out "
+        "if it, or our exporter for it, lacks an operation; the benchmark prints "
+        "which.\n"
+        "\n"
+        "**Columns.** `off by` is the largest difference from mdtensor's result (float "
+        "or int8), divided by the largest element of that result.\n"
+        "\n"
+        "**Times.** A turn begins when all threads of the process are idle. Threads of "
+        "ONNX Runtime spin for 40 ms after a call and threads of OpenBLAS for 110 ms, "
+        "which would slow down the next contender. PyTorch takes longer on two threads "
+        "than on one; with another installation on this machine it took 4.2 ms for the "
+        "classifier and 16 ms for MobileNetV2 1.0/224. The reason is not known. "
+        "mdtensor float is the slowest: its tensors run on NumPy, operation by "
         "operation (decision 0002), while ONNX Runtime has fused float kernels."
     ),
 )

@@ -8,11 +8,10 @@ from onnx import helper
 
 from bench.rivals import one_model
 
-FAIRNESS = """ONNX Runtime gets the layout that suits it: each model has NHWC codes
-and the runtime's own operator for them. On a CPU without the 8-bit dot product, its
-kernel for signed weights saturates sums of two products at int16, so it is not exact.
-Its kernel for unsigned weights (zero point 128) is exact, and does the same work as
-ours."""
+FAIRNESS = """ONNX Runtime runs in the layout that it prefers: each model uses its own
+operators for NHWC codes. On a CPU without the 8-bit dot product, its kernel for signed
+weights saturates sums of two products at int16, so it is not exact. Its kernel for
+unsigned weights (zero point 128), "ORT exact", does the same work as mdtensor's."""
 #: Grids of what goes in, of the weights and of the result, and its codes.
 SCALES = {"xs": 0.02003, "ws": 0.01017}
 X_ZERO, Y_ZERO = 3, 120

@@ -34,23 +34,23 @@ BENCH = Bench(
     rounds=20,
     promises=[
         Promise(
-            "from a million elements on, add, mul, exp and tanh over numexpr",
+            "from a million elements on: add, mul, exp and tanh, relative to numexpr",
             1.0,
             worst(NUMEXPR, "add", "mul", "exp", "tanh"),
         ),
         Promise(
-            "from a million elements on, chains over numexpr",
+            "from a million elements on: chains, relative to numexpr",
             1.0,
             worst(NUMEXPR, "a * b + c", "a * b + c at once"),
         ),
         Promise(
-            "from a million elements on, float16 and bfloat16 over NumPy",
+            "from a million elements on: float16 and bfloat16, relative to NumPy",
             0.9,
             worst(NUMPY, "as float16", "as bfloat16"),
         ),
     ],
     reasons=[
-        Reason("its tanh may be off by 5 units in the last place", "tanh, *", ORT),
+        Reason("ONNX Runtime's tanh may be off by 5 ulp", "tanh, *", ORT),
         *(Reason(CHECKS, small) for small in SMALL),
         Reason(
             "mdtensor first looks for NaN, and its quotients are exact", "quantize*"
@@ -65,16 +65,17 @@ BENCH = Bench(
             "as int8, *",
         ),
         Reason(
-            "a call of an elementwise function takes 40 us; then both wait for memory",
+            "a call of a function made by `elementwise` takes 40 us more; apart from "
+            "that, both wait for memory",
             "* at once, *",
         ),
-        Reason("its result goes to memory allocated before the call", "*", OUT),
+        Reason("NumPy writes to memory that was allocated before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),
-        Reason("its weights are packed before the call", "matmul float32*", ORT),
-        Reason("it uses MKL, mdtensor uses OpenBLAS", "matmul float32*", TORCH),
+        Reason("ONNX Runtime packs weights before the call", "matmul float32*", ORT),
+        Reason("torch uses MKL, mdtensor uses OpenBLAS", "matmul float32*", TORCH),
         Reason(
-            "it adds products of bytes in 16 bits, which is exact only for weights of "
-            "at most 7 bits",
+            "the other contender adds products of bytes in 16 bits, which is exact "
+            "only for weights of at most 7 bits",
             "*int8*",
         ),
         Reason(
@@ -99,14 +100,19 @@ BENCH = Bench(
             TORCH,
         ),
     ],
-    notes="""All on one thread, called as their users call them. mdtensor, NumPy,
-numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to existing
-memory. Numbers are float32, codes int8 on one grid; matrices are row-major, images of
-codes are channels-last. "limit" only moves as many bytes, with ordinary or with
-streaming stores, whichever is faster. For products it only does as many multiply-adds
-on registers; for codes it uses the widest instruction that is exact for all codes
-(vpmaddwd, or vpdpbusd if the CPU has it). ONNX Runtime and torch use an instruction
-that is twice as wide and may saturate; weights have 7 bits here, so it does not
-saturate. For "at once" mdtensor runs a Python function that `md.elementwise` compiled,
-and torch runs `addcmul`. Only ONNX Runtime keeps float weights packed.""",
+    notes="""All libraries run on one thread, through their public Python API. mdtensor,
+NumPy, numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to
+existing memory. Floats are float32, codes int8 on one grid; matrices are row-major,
+images of codes are channels-last.
+
+"limit" is a lower bound of the time. For elementwise operations it is a loop that only
+moves the bytes which the operation reads and writes, with ordinary or with streaming
+stores, whichever is faster. For products it is the time of the same number of
+multiply-adds on registers, for codes by the widest instruction that is exact for all
+codes (vpmaddwd, or vpdpbusd if the CPU has it). ONNX Runtime and torch use an
+instruction that is twice as wide and may saturate; the weights have 7 bits, so it does
+not saturate.
+
+For "at once" mdtensor runs a Python function that `md.elementwise` compiled, and torch
+runs `addcmul`. Only ONNX Runtime keeps float weights packed.""",
 )

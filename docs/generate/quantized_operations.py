@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[1] / "reference" / "quantized-operations.md"
 
 LEAVES = [kind for kind in md.leaves() if kind.device is md.cpu]
 QUANTIZED = [kind for kind in LEAVES if issubclass(kind, quant.QuantizedTensor)]
-#: What may stand beside codes: tensors of numbers, and Python's own.
+#: The operands next to codes: dense tensors, and Python numbers.
 NUMBERS: list[Any] = [True, 2, 0.5, 2j]
 REAL: list[Any] = [kind for kind in LEAVES if kind not in QUANTIZED] + NUMBERS
 OPERANDS: list[Any] = [*REAL, *QUANTIZED]
@@ -187,11 +187,15 @@ class Notes:
         grid = r"\(scale=.*?\)( of \w+)?"
         text = re.sub(rf"(; the grids? (is|are)|:) {grid}( and {grid})?", "", text)
         names = "|".join(operations())
-        text = re.sub(rf"^(\w+: )({names}) ", r"\1the operation ", text)
+        start = r"\w+: (the result of )?"
+        text = re.sub(rf"^({start})({names}) ", r"\1the operation ", text)
         return f"E{self.numbers.setdefault(text, len(self.numbers) + 1)}"
 
     def shown(self, found: Cell) -> str:
-        """Return `QInt32*` for equal scales only, `QInt8 →` if `out=` works too."""
+        """Return the type of the result, such as `QInt32*` or `QInt8 →`.
+
+        A star stands for equal grids only, an arrow for `out=`.
+        """
         text = self(found.alike)
         if not text.startswith("E") and self(found.unlike).startswith("E"):
             text += "*"

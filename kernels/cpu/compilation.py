@@ -10,7 +10,7 @@ from numba.core.dispatcher import Dispatcher
 
 @dataclass(frozen=True)
 class Counts:
-    """Specializations: functions, each with the types of its arguments."""
+    """Numbers of specializations; one is a function with the types of its arguments."""
 
     compiled: int
     loaded: int

@@ -10,9 +10,10 @@ aborts the process, so the features are read first.
     neon      Arm with the 8-bit dot product
     generic   plain loops that LLVM vectorizes for any CPU
 
-The kernels in `dot8/` serve four of them. `MDTENSOR_ISA=vnni-emulated` runs these
-kernels on a CPU that lacks the instructions: slow, with the same bytes, for tests. So
-do `avx512-emulated`, `avxvnni-emulated` and `neon-emulated`.
+The kernels in `dot8/` serve four of these ISAs: vnni, avx512, avxvnni and neon. For
+tests, `MDTENSOR_ISA=vnni-emulated` runs these kernels on a CPU that lacks the
+instructions. They are slow and return the same bytes. `avx512-emulated`,
+`avxvnni-emulated` and `neon-emulated` do the same.
 """
 
 import ctypes
@@ -138,7 +139,7 @@ def choose_isa(features, override, is_jit_disabled):
 
 
 def here():
-    """Return the ISAs that this process can use; only one of them is in `dot8/`."""
+    """Return the ISAs that this process can use; at most one of them uses `dot8/`."""
     if IS_JIT_DISABLED:
         return ("generic",)
     rest = [name for name in ISAS if name not in DOT_ISAS]

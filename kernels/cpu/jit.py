@@ -44,8 +44,8 @@ def is_large(compiled):
     """Return whether a compiled function is too large to be inlined.
 
     Raises:
-        KeyboardInterrupt: an interrupt came while LLVM handed over the code. ctypes
-            drops the exception there, and the missing code is its only trace.
+        KeyboardInterrupt: an interrupt came while LLVM passed the code to Python.
+            ctypes drops this exception, so it is noticed by the missing code.
     """
     try:
         code = compiled.library._get_compiled_object()
@@ -146,7 +146,7 @@ def read_folders():
 def cache_folder():
     """Return the folder for new kernels of this stamp, or None if none is writable.
 
-    The second case writes one line to the log.
+    If none is writable, write one line to the log.
     """
     for folder in read_folders():
         try:
@@ -229,8 +229,8 @@ def _references(function):
 def _identity(function):
     """Return a key that differs for different functions of one name.
 
-    These are the code, constants, closure and callees. The callees count because they
-    differ between ISAs while all sources are equal.
+    The key is made of code, constants, closure and callees. Callees are part of it,
+    because they differ between ISAs while all sources are equal.
     """
     code = function.__code__
     callees = hashlib.sha256()
@@ -263,9 +263,9 @@ class KernelCache(NullCache):
         self._loaded = {}
 
     def is_large(self, compiled):
-        """Return whether callers call the code instead of holding a copy.
+        """Return whether callers call the code rather than inline it.
 
-        Loaded code does not know its size, so the cache remembers it.
+        The size of code that was loaded is not known, so the cache stores this result.
         """
         known = self._loaded.get(compiled.signature.args)
         return is_large(compiled) if known is None else known

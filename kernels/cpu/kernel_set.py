@@ -22,8 +22,8 @@ from mdtensor.kernels.cpu.generic import (
 def families(name):
     """Return the modules with the kernels of the ISA `name`.
 
-    An intrinsic that the CPU lacks would abort the process, so `dot8/` is emulated
-    there. A process compiles `dot8/` for one ISA.
+    An intrinsic that the CPU lacks would abort the process, so on such a CPU `dot8/` is
+    emulated. A process compiles `dot8/` for one ISA.
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": pool}
@@ -57,7 +57,7 @@ def dot_families(name):
 
 
 def members(package, *names):
-    """Return these modules of a package, by name."""
+    """Return the modules of a package that have these names, by name."""
     return {name: getattr(package, name) for name in names}
 
 

@@ -5,17 +5,18 @@ Its loop over lanes rounds in float32 and marks the lanes near a tie. The functi
 decide these lanes with integers.
 
 Some multipliers round every possible sum correctly, or every sum but one. A kernel
-rounds fma(sum, multiplier, zero_point) to an integer, in one step. All steps are
-monotone, so only the sums next to the 255 ties between codes can be wrong. So the wrong
-ones are known before any call.
+rounds fma(sum, multiplier, zero_point) to an integer. This function of the sum is
+monotone, so only the sums next to the 255 ties between codes can be rounded wrongly,
+and they are found before any call.
 
 An exact multiplier rounds every sum that can occur as the exact rational is rounded,
-half to even. The float32 nearest to a ratio is often not near enough. But a small
-integer times a float32 is, and that integer, the factor, goes into the weights.
+half to even. The float32 nearest to a ratio is often not near enough for that. But a
+float32 divided by a small integer often is: the weights are multiplied by that integer,
+the factor.
 
-If there is none, the float32 nearest to the ratio or one of its two neighbours most
-often rounds a single sum wrongly. A kernel compares with this exception sum, and
-integers decide it.
+If there is no exact multiplier, the float32 nearest to the ratio, or one of its two
+neighbours, most often rounds a single sum wrongly. A kernel compares sums with this
+exception sum, and integers decide it.
 
 Source: gemmlowp's idea of an exact reference, with rationals in place of Q0.31.
 """
@@ -51,7 +52,12 @@ def sign_of_limbs(t0, t1, t2, t3):
 
 @kernel
 def side_of_tie(acc, k, limbs, c):
-    """Return the exact sign of acc * P / Q - (k + 1/2); |acc| <= 2**31, |k| <= 1024."""
+    """Return the exact sign of acc * P / Q - (k + 1/2).
+
+    Args:
+        acc, k: |acc| <= 2**31, |k| <= 1024.
+        limbs, c: row `c` of int64 [n, 8] holds P and Q as four 24-bit limbs each.
+    """
     # Times 2 * Q, both terms are integers: 2 * acc * P and (2 * k + 1) * Q.
     p = np.int64(2) * np.int64(acc)
     q = np.int64(2) * np.int64(k) + np.int64(1)
@@ -104,7 +110,12 @@ def requantize_s32u8(acc, multiplier, limbs, c, zero_point, lo, hi):
 
 @kernel
 def side_of_pair_tie(a, b, k, limbs):
-    """Return the exact sign of (a * Pa + b * Pb) / Q - (k + 1/2); |a|, |b| <= 255."""
+    """Return the exact sign of (a * Pa + b * Pb) / Q - (k + 1/2).
+
+    Args:
+        a, b: codes minus zero points, |a|, |b| <= 255.
+        limbs: int64 [12], Pa, Pb and Q as four 24-bit limbs each, from `rescale_pair`.
+    """
     a2 = np.int64(2) * np.int64(a)
     b2 = np.int64(2) * np.int64(b)
     q = np.int64(2) * np.int64(k) + np.int64(1)
@@ -118,7 +129,10 @@ def side_of_pair_tie(a, b, k, limbs):
 
 @kernel
 def round_pair(a, b, limbs):
-    """Return round_half_even((a * Pa + b * Pb) / Q), limited to [-512, 512]."""
+    """Return round_half_even((a * Pa + b * Pb) / Q), limited to [-512, 512].
+
+    Args: as `side_of_pair_tie`.
+    """
     # Bisection takes ten comparisons, which few lanes need, since few are near a tie.
     low = np.int32(-512)
     high = np.int32(512)
@@ -143,7 +157,7 @@ def add_pair_u8(a, b, limbs, zero_point, lo, hi):
 
 @kernel
 def is_exact_in_float32(limbs, c):
-    """Return whether the ratio is P < 256 over a power of two.
+    """Return whether the ratio is P / Q with P < 256 and Q a power of two.
 
     Such a ratio scales 16-bit integers exactly in float32.
     """
@@ -185,7 +199,10 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
 
 @kernel
 def next_mark(marks, j):
-    """Return the first index >= j with a mark, or len(marks), a multiple of 8."""
+    """Return the first index >= j with a mark; len(marks) if there is none.
+
+    len(marks) is a multiple of 8.
+    """
     # Marks are rare, so eight bytes without one are skipped at once.
     words = marks.view(np.uint64)
     while j < len(marks):
@@ -319,9 +336,9 @@ def between_ties(ratio, zero_point):
 
 @kernel
 def has_exact_multipliers(limbs):
-    """Return whether multipliers are exact.
+    """Return whether the multipliers are exact, which all limbs of 0 indicate.
 
-    Then all limbs are 0, which no ratio has, since its denominator Q is not 0.
+    The limbs of a ratio are never all 0, since its denominator Q is not 0.
     """
     return limbs[0, 4] | limbs[0, 5] | limbs[0, 6] | limbs[0, 7] == 0
 
@@ -329,9 +346,10 @@ def has_exact_multipliers(limbs):
 # A multiple of the weights has other bounds, so a factor finds a multiplier where 1
 # does not (decision 0040).
 def multiples(weight, bias, ratios, zero_point, most):
-    """Return (weight, bias, multipliers), the first two times factors, or None.
+    """Return (weight, bias, multipliers) with exact multipliers, or None.
 
-    The result is None if a channel does not have an exact multiplier.
+    Weight and bias are multiplied by the factors of their channels. The result is None
+    if a channel does not have an exact multiplier.
 
     Args:
         weight: integers [c, ..], with one ratio per channel.
@@ -354,8 +372,7 @@ def multiples(weight, bias, ratios, zero_point, most):
     return weight * times, (bias * factors).astype(np.int32), multipliers
 
 
-# No sum of codes is so small.
-#: Stands for the exception sum of a channel without one.
+#: Exception sum of a channel without one; every sum of products is above it.
 NONE = -(2**31)
 #: Exception sums for kernels that should not compare.
 NO_EXCEPTION_SUMS = np.zeros(0, np.int32)
@@ -396,8 +413,11 @@ def is_down(total, limbs, c, k):
 def is_clear(tie):
     """Return whether all candidates round the sums next to a tie correctly.
 
-    The candidates and the ratio, as a float64 and exact, differ by at most 2**-22 of
-    it; and a sum next to a clear tie is exact in float32.
+    The candidates, the float64 ratio and the exact ratio differ by at most 2**-22 of
+    the ratio; and a sum next to such a tie is exact in float32.
+
+    Args:
+        tie: a tie between two codes, in units of the sums.
     """
     rest = tie - np.floor(tie)
     return min(rest, 1 - rest) > abs(tie) * CLEAR
@@ -435,7 +455,7 @@ def find_exception_sums(candidates, ratios, limbs, zero_point, lows, highs, foun
         ratios: float64 [n], near the exact ones.
         limbs: int64 [n, 8], from `rescale`.
         zero_point: 0 to 255.
-        lows, highs: int64 [n], the least and the largest sum.
+        lows, highs: int64 [n], the least and the largest sum of each channel.
         found: int32 [n], written: exception sums, or NONE.
     """
     for c in range(len(ratios)):
@@ -459,7 +479,8 @@ def find_exception_sums(candidates, ratios, limbs, zero_point, lows, highs, foun
 def choose_multipliers(weight, bias, multiplier, limbs, zero_point):
     """Return (multiplier, exception sums) for a kernel.
 
-    They are `multiplier` and int32 [0] if a channel has several wrong sums.
+    If every candidate of a channel rounds several sums wrongly, the two are
+    `multiplier`, unchanged, and int32 [0].
 
     Args:
         weight: integers [c, ..], which multiply codes of 0 to 255.

@@ -55,7 +55,7 @@ def store(b, value, address):
 
 
 def permute(b, x, order):
-    """Return a vector whose element i is element order[i] of x."""
+    """Return a vector whose element i is x[order[i]]."""
     return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), constant(I32, order))
 
 
@@ -77,7 +77,7 @@ def slice_bytes(b, x, start, count):
 
 
 def repeat(b, count, carried, body):
-    """Emit the loop carried = body(i, carried), i < count; return the last value.
+    """Emit the loop carried = body(i, carried) for i < count; return the last value.
 
     The loop is rolled. `carried` is a list of SSA values that stay in registers.
     """
@@ -104,11 +104,12 @@ def repeat(b, count, carried, body):
 
 
 def advance(b, count, places, steps, body):
-    """Emit a loop over body(*places), each place a step further every time.
+    """Emit a loop that calls body(*places) and then adds `steps` to `places`.
 
-    The loop ends after `count` rounds, or when `body` returns 1 instead of 0 (an i64).
+    The loop ends after `count` iterations, or when `body` returns 1 instead of 0 (an
+    i64).
 
-    Returns: 2 * rounds + the last value of `body`.
+    Returns: 2 * iterations + the last value of `body`.
     """
     before = b.block
     inside = b.append_basic_block("advance")

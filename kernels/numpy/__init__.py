@@ -3,7 +3,8 @@
 NumPy's loops take within a few percent of the time of a compiled loop on plain
 arithmetic, so a user's first `x + y` need not load a compiler (decision 0002).
 
-Here are silent floating-point calls, memory of large results, and shapes. NumPy keeps
+This module has floating-point calls without warnings, reuse of the memory of large
+results, and shapes. NumPy keeps
 its error state in a context variable, so a function that runs inside a context that
 ignores all errors does not warn, and entering a context is one C call: a tenth of the
 cost of `np.errstate`. A context cannot be entered twice at a time. If the current one

@@ -310,5 +310,5 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def _most(x: Array, axis: int) -> Array:
-    """Return the largest element along `axis`, a new size of 1; -inf if empty."""
+    """Return the largest element along `axis`, which keeps size 1; -inf if empty."""
     return np.asarray(np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))

@@ -116,7 +116,7 @@ def element(value: Any, dtype: DType) -> Array:
 
 
 def _is_foreign(dtype: DType) -> bool:
-    """Return whether a type is a narrow float of another package, rounded to twice."""
+    """Return whether a type is a narrow float of ml_dtypes, whose casts round twice."""
     return dtype.isbuiltin == 2 and is_narrow(dtype)
 
 
@@ -124,8 +124,8 @@ def _avoid_ties(x: Array, dtype: DType) -> Array:
     """Convert x to float32 values that round to `dtype` as x itself does.
 
     ml_dtypes rounds to float32 first. That goes wrong only where this first rounding
-    arrives halfway between two values of `dtype`: all bits behind the first one that
-    `dtype` lacks are then 0, and the side that x came from must decide.
+    arrives halfway between two values of `dtype`: all bits after the first bit that
+    `dtype` lacks are 0. In this case the side on which x lies decides.
     """
     y = x.astype(FLOAT32)
     behind = (1 << (FLOAT32_BITS - _nmant(dtype) - 1)) - 1
@@ -200,7 +200,10 @@ def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
 
 
 def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
-    """Return where x rounds to nothing finite in `dtype`, below and above."""
+    """Return (below, above): where x rounds beyond the finite numbers of `dtype`.
+
+    An infinity counts only if `dtype` does not have infinities.
+    """
     limit, is_beyond = _limit(dtype)
     below, above = (x <= -limit, x >= limit) if is_beyond else (x < -limit, x > limit)
     if not _holds_infinity(dtype):
@@ -212,10 +215,11 @@ def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
 def _limit(dtype: DType) -> tuple[float, bool]:
     """Return (limit, overflows) of a floating type.
 
-    The limit is halfway between the largest finite number and one step above it; larger
-    numbers overflow. The limit itself is a tie, which rounds to even: it overflows if
-    the largest number is an odd count of steps. That of float8_e4m3fn is even, 14 · 2⁵
-    (15 · 2⁵ is NaN), so there it does not.
+    The limit is halfway between the largest finite number and the number that would
+    follow it; numbers above the limit overflow. The limit itself is a tie, which rounds
+    to even: it overflows if the largest number has an odd significand. The largest
+    number of float8_e4m3fn is 14 · 2⁵ (15 · 2⁵ is NaN), which is even, so its limit
+    does not overflow.
     """
     most: float = bounds(dtype)[1]
     step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
@@ -274,7 +278,7 @@ def _is_finer(target: DType, source: DType) -> bool:
 
 @cache
 def _nmant(dtype: DType) -> int:
-    """Return how many binary digits follow the first one."""
+    """Return the number of fraction bits of a floating type."""
     return int(ml_dtypes.finfo(dtype).nmant)
 
 

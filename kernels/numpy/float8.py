@@ -1,7 +1,7 @@
 """8-bit floats of any package, by lookup tables that NumPy's casts fill.
 
-To round to 8 bits only the first 8 binary digits of a number matter, and whether any
-digit behind them is not 0. Both fit 16 bits, so a table of 65,536 entries rounds.
+To round a float32 to 8 bits, it suffices to know its upper 15 bits and whether any
+lower bit is not 0. That is 16 bits, so a table of 65,536 entries rounds.
 
 Source: S. Boldo, G. Melquiond, "When double rounding is odd".
 """

@@ -20,11 +20,11 @@ class Operand(NamedTuple):
     """An array that a scalar function reads or writes.
 
     Args:
-        array: of any rank and strides; it must outlive the work.
-        name: of its element type; `bfloat16` does not have a NumPy dtype of its own.
-        writes: whether the function may write to it.
-        ranked: True for one index for each dimension, False for one index into all
-            elements.
+        array: an array of any rank and strides; it must outlive the loop.
+        name: the name of the element type; NumPy does not have a dtype for `bfloat16`.
+        writes: whether the function may write to the array.
+        ranked: whether a view of the array takes one index for each dimension
+            (`ranked_in`, `ranked_out`), rather than one index for all elements.
     """
 
     array: Array

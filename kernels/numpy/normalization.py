@@ -94,7 +94,11 @@ def _standardize(x: Array, leading: int, eps: float) -> Array:
 def _affine(
     y: Array, weight: Array | None, bias: Array | None, after: tuple[int, ...]
 ) -> Array:
-    """Compute y · weight + bias in place; `after` is the axes after the weight's."""
+    """Compute y · weight + bias in place.
+
+    Args:
+        after: the number of axes after the axes of the weight.
+    """
     if weight is not None:
         y *= round_to(weight, y.dtype).reshape(*weight.shape, *after)
     if bias is not None:

@@ -75,13 +75,13 @@ def is_safe(
     extra: int = 0,
     subtracts: bool = False,
 ) -> bool:
-    """Return whether sums of `terms` products of elements surely fit.
+    """Return whether all sums of `terms` products of elements certainly fit.
 
     Args:
         terms: the number of products in each sum.
         operands: arrays, one for each factor of a product.
         result: an array of the result's type.
-        extra: the largest magnitude of one more addend.
+        extra: the largest magnitude of an addend besides the products.
         subtracts: products are also subtracted, so that sums may be negative.
     """
     info = np.iinfo(result.dtype)
@@ -101,7 +101,7 @@ def largest(x: Array) -> int:
 
 
 def bound(result: Array) -> float:
-    """Return half of the smallest error of a wrapped element."""
+    """Return half of the smallest error that a wrapped element can have."""
     return 2.0 ** (8 * result.dtype.itemsize - 1)
 
 
@@ -169,7 +169,7 @@ def bilinear(
 ) -> Array:
     """Compute compute(a, b), sums of `terms` products, as float64.
 
-    The sums are near enough to the exact ones to find the wraps of `result`.
+    The sums are near enough to the exact sums to find the elements that wrapped.
     """
     # A sum of n products errs by at most about n · 2**-53 of the sum of magnitudes.
     error = (terms + 2) ** 2 * largest(a) * largest(b)
@@ -181,7 +181,7 @@ def bilinear(
 def _from_digits(
     compute: Callable[[Array, Array], Any], a: Array, b: Array, terms: int
 ) -> Array:
-    """Compute as `bilinear` does, rounded only in the last additions.
+    """Compute compute(a, b) like `bilinear`, but rounded only in the last additions.
 
     Both factors are split into digits, so that float64 holds the sums of their products
     exactly. Carries then make all digits of a sum but the first one positive, so that
@@ -207,7 +207,7 @@ def _from_digits(
 def _digits(x: Array, width: int) -> list[Array]:
     """Return the digits of integers in base 2**width, the lowest first.
 
-    All but the last one are positive.
+    All digits but the last one, the highest, are not negative.
     """
     x = x.astype(np.uint64 if x.dtype == np.uint64 else np.int64)
     found = []
@@ -218,7 +218,7 @@ def _digits(x: Array, width: int) -> list[Array]:
 
 
 def differences(parts: list[Array], axis: int, order: int) -> Array:
-    """Compute the differences of `parts`, joined along `axis`, near enough for wraps.
+    """Compute the differences of `parts`, joined along `axis`, to find wraps.
 
     The result is float64, or Python integers for an order above ORDER.
     """

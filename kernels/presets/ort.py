@@ -44,13 +44,13 @@ def requantize(codes, source, out):
 
 
 def add(a, b, ga, gb, out):
-    """Compute round_half_even(a · r_a + (b · r_b + rest)).
+    """Compute round_half_even(a · r_a + (b · r_b + offset)).
 
-    r_a and r_b are ratios of scales, and `rest` holds the zero points.
+    r_a and r_b are ratios of scales; `offset` is the part of the zero points.
     """
     ratio_a, ratio_b = ga.scale / out.scale, gb.scale / out.scale
-    rest = np.float32(out.zero) - fma(ga.zero, ratio_a, ratio_b * np.float32(gb.zero))
-    found = _fma_of(a, ratio_a, fma(np.asarray(b, np.int64), ratio_b, rest))
+    offset = np.float32(out.zero) - fma(ga.zero, ratio_a, ratio_b * np.float32(gb.zero))
+    found = _fma_of(a, ratio_a, fma(np.asarray(b, np.int64), ratio_b, offset))
     return out.saturate(np.rint(found))
 
 
@@ -95,7 +95,7 @@ def add_in_turn(taps, inside, x):
 def global_avg_pool(sums, count, x, out):
     """Compute round_half_even(float32(sum) · s_x / (s_y · n)) + zero.
 
-    `sums` are of codes less their zero point.
+    `sums` are sums of codes minus their zero point.
     """
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
     return out.saturate(np.rint(sums.astype(np.float32) * scale) + out.zero)
@@ -109,9 +109,9 @@ def curve(values, out):
 def softmax(codes, x, out):
     """Compute round_half_even(power · floor(1 / scale) / total) + zero.
 
-    It runs along the last axis. Powers and their total, added one after another, are
-    float32; the quotient is float64. The largest of n powers is e**-5 times the largest
-    float32 divided by n.
+    The softmax is along the last axis. Powers and their total, added one after another,
+    are float32; the quotient is float64. The largest of n powers is e**-5 times the
+    largest float32 divided by n.
     """
     largest = np.finfo(np.float32).max / np.float32(codes.shape[-1])
     most = np.float32(float(Decimal(float(largest)).ln()))

@@ -41,7 +41,7 @@ def quantize_opt(x, out):
 
     The last n % 8 elements follow `quantize_ref`.
     """
-    # Whole vectors of 8 round half to even; LiteRT's scalar loop for the rest does not
+    # Whole vectors of 8 round half to even; LiteRT's scalar loop after them does not
     # (decision 0019).
     found = quantize_ref(x, out)
     whole = found.size - found.size % QUANTIZE_LANES
@@ -137,7 +137,7 @@ def add_opt_u8(a, b, ga, gb, out):
 
 
 def _add_by_vectors(a, b, ga, gb, out, scale_term, lanes):
-    """Add whole vectors of `lanes` elements by `scale_term`, the rest as `add_ref`."""
+    """Add whole vectors of `lanes` elements by `scale_term`, others by `add_ref`."""
     found = _add_terms(a, b, ga, gb, out, 1, _scale_twice).reshape(-1)
     whole = found.size - found.size % lanes
     given = a.reshape(-1)[:whole], b.reshape(-1)[:whole]
@@ -162,7 +162,7 @@ def mul(a, b, ga, gb, out):
 
 
 def products_ref(acc, x, w, out):
-    """Rescale sums of products of a convolution; `w` has one scale or one a channel."""
+    """Rescale sums of products; `w` has one scale, or one for each channel."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
     return out.saturate(multiply(acc, real) + out.zero)
 
@@ -205,8 +205,8 @@ def global_avg_pool(sums, counts, x, out):
 def mean_ref(sums, count, x, out):
     """Compute (sum - count · zero) · (s / s' / count).
 
-    `sums` are of raw codes, [n, c, 1, 1]. The integer multiplier is divided by the
-    count; before that it is shifted up by as many bits as the count has, less one.
+    `sums` are sums of raw codes, [n, c, 1, 1]. The integer multiplier is shifted left
+    by one bit less than the count has, and then divided by the count.
     """
     real = np.float64(x.scale) / np.float64(out.scale)
     q, shift = map(int, quantize_multiplier(real))

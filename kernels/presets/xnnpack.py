@@ -26,7 +26,7 @@ def requantize(codes, source, out):
 
 
 def _add_terms(a, b, ga, gb, out, sign):
-    """Add (a - zero) · s_a / s_y and `sign` times the same of b."""
+    """Compute (a - zero_a) · s_a / s_y + sign · (b - zero_b) · s_b / s_y as a code."""
     ratios = np.float32(ga.scale) / out.scale, np.float32(gb.scale) / out.scale
     largest = max(ratios)
     # The larger multiplier takes 21 bits, the other one as many as it has at this
@@ -73,7 +73,7 @@ def _in_float32(acc, scale, out):
 def mean(sums, count, x, out):
     """Compute round_half_even(sum · m + (zero' - count · zero · m)).
 
-    m = s / s' · (1 / count), and all arithmetic is float32. `sums` are of raw codes.
+    m = s / s' · (1 / count); all arithmetic is float32. `sums` are sums of raw codes.
     """
     ratio = np.float32(x.scale) / np.float32(out.scale)
     m = ratio * (np.float32(1) / np.float32(count))

@@ -17,10 +17,12 @@ Work = Callable[[int, int], None]
 
 
 class View:
-    """View of an operand: `view[i]`, or `view[i, j, ...]` if it is ranked.
+    """View of an operand of a loop: `view[i]`, or `view[i, j, ...]`.
 
-    Indices must not be negative. `size` is the number of elements, `shape` the ranges
-    of the indices.
+    A flat view (`flat_in`, `flat_out`) takes one index for all elements. A ranked view
+    (`ranked_in`, `ranked_out`) takes one index for each dimension. Indices must not be
+    negative, and each is less than its entry of `shape`. `size` is the number of
+    elements.
     """
 
     def __init__(self, operand: Operand) -> None:

@@ -1,6 +1,6 @@
 """The demo's data: text lines of a scanned page, and the network that turns them.
 
-Both are files in packages of the extra `demo`: the page in scikit-image, the classifier
+Both files are in packages of the extra `demo`: the page in scikit-image, the classifier
 of text direction in rapidocr-onnxruntime. The demo downloads nothing, imports neither
 package, and uses no random numbers.
 """
@@ -55,7 +55,7 @@ def classifier_path() -> Path:
     """Return the path of the ONNX classifier of text direction.
 
     Raises:
-        ModelError: its package is not installed.
+        ModelError: the package of the data is not installed.
     """
     folder = (
         _package("rapidocr_onnxruntime", PACKAGES["rapidocr_onnxruntime"]) / "models"
@@ -71,7 +71,7 @@ def page() -> npt.NDArray[np.uint8]:
     """Read the scanned page, one byte a pixel.
 
     Raises:
-        ModelError: its package is not installed.
+        ModelError: the package of the data is not installed.
     """
     path = _package("skimage", PACKAGES["skimage"]) / "data" / "page.png"
     # Pillow belongs to the extra `demo`, so it may be missing at import.

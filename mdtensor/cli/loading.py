@@ -17,13 +17,13 @@ QUANT = "mdtensor.quant"
 def load(modules: Iterable[str]) -> list[ModuleType]:
     """Import mdtensor.quant and modules, also from the current folder.
 
-    Their output goes to stderr.
+    The output of the modules goes to stderr.
 
     Returns:
         The modules, without mdtensor.quant.
 
     Raises:
-        ModuleError: one of them cannot be imported.
+        ModuleError: a module cannot be imported.
     """
     importlib.import_module(QUANT)
     named = list(modules)

@@ -62,9 +62,9 @@ class Explanation:
         tied: the methods that fit equally well, if the call is ambiguous.
         reason: the reason in a few words.
         rows: every method; the methods that fit come first.
-        facts: (name, text) pairs from `md.which`, for operations of mdtensor: the place
-            of the function that runs, promotion, casts, kernel with ISA and device, or
-            why the call raises.
+        facts: (name, text) pairs from `md.which`, which describe a call of an operation
+            of mdtensor: the place of the function that runs, promotion, casts, kernel
+            with ISA and device, or why the call raises.
     """
 
     function: str
@@ -243,7 +243,8 @@ def which(function: object, /, *arguments: Any) -> MethodInfo:
 def explain(function: object, /, *arguments: Any, **options: Any) -> Explanation:
     """Explain what a call runs, and why no other method does.
 
-    For an operation it has the facts of `md.which`, and a line for every method.
+    For an operation of mdtensor, the explanation also has the facts that `md.which`
+    reports: the place of the function, promotion, casts, kernel and device.
 
     Args:
         function: an operation or a plum function.
@@ -278,7 +279,7 @@ def explain(function: object, /, *arguments: Any, **options: Any) -> Explanation
 def _facts(
     function: object, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the facts of `which` about a call; none for plum functions."""
+    """Return the (name, text) pairs of `md.which`; none for plum functions."""
     if not hasattr(function, "operation"):
         return ()
     try:

@@ -40,7 +40,7 @@ class Registered:
         types: the annotation of each dispatched parameter.
         varargs: the annotation of `*arguments`, or `MISSING`.
         precedence: the number that breaks a tie.
-        order: how many methods the function had before this one.
+        order: how many methods the function had before this method was registered.
         shortened: whether plum made the method by dropping a parameter with a default.
     """
 
@@ -363,8 +363,9 @@ def _first_line(error: Exception) -> str:
 def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
     """Return the operations and plum functions that packages declare or extend.
 
-    A plum function of another package is found only if a module of `packages` holds it
-    under a name. Modules that are not imported are ignored.
+    A plum function of another package is found only if it is a global variable of a
+    module of `packages`, for example because that module imports it. Modules that are
+    not imported are ignored.
 
     Args:
         packages: names of packages or modules; their submodules are included.

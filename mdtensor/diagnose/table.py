@@ -5,8 +5,8 @@ cells, one for each tuple of roles, instead of one for each tuple of types. The 
 that apply to a cell are the bits of one integer, ordered from the most specific method
 (bit 0) to the least specific.
 
-The lowest bit that is set is the most specific method. The methods that are less
-specific than it are masked out. If another bit is left, that method ties with it.
+The lowest bit that is set is the most specific method. All methods that are less
+specific than this method are masked out. If another bit is left, the two methods tie.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _above(rows: list[list[int]], arity: int, order: Order) -> list[int]:
 
 
 def _above_varargs(methods: list[Registered], order: Order) -> list[int]:
-    """Do the same as `_above`, by plum's rules for signatures with `*arguments`."""
+    """Return the same as `_above`, by plum's rules for signatures with `*arguments`."""
     return [
         sum(
             1 << at

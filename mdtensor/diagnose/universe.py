@@ -1,8 +1,8 @@
 """The universe: every concrete class that an argument can be an instance of.
 
-It does not depend on the optional packages of this machine. A concrete type on a device
-without a backend belongs to it as well. Otherwise a machine without that device would
-hide the ambiguities there.
+The universe does not depend on the optional packages of this machine. A concrete type
+on a device without a backend belongs to the universe as well. Otherwise a machine
+without that device would hide the ambiguities of methods for the device.
 """
 
 from __future__ import annotations

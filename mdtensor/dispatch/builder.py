@@ -185,7 +185,10 @@ class Registration:
 
     def _refuse_in_use(self) -> None:
         if self._function is not None:
-            raise self._error("the operation is in use", "Declare all of it first")
+            raise self._error(
+                "the declaration is complete and cannot change any more",
+                "Declare everything before you add the first method",
+            )
 
     def _error(self, problem: str, fix: str = "") -> RegistrationError:
         return RegistrationError(problem, fix, f"register({self.name})")

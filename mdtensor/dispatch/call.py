@@ -229,7 +229,7 @@ def is_named(operation: Any) -> bool:
 def _public(operation: Any) -> inspect.Signature:
     """Return the signature of `operation` for callers.
 
-    It is the declared one, but where callers may pass tensors by name, the parameters
+    It is the declared signature, except that parameters that callers may pass by name
     are not positional-only.
     """
     declared: inspect.Signature = operation.signature

@@ -395,7 +395,10 @@ def refuse(
         bind(declared, given, named)
     except DispatchError as error:
         raise error.within(call) from None
-    raise AssertionError(f"{call} was refused, and is as declared")
+    raise AssertionError(
+        f"the call {call} failed, although its arguments match the declaration; this "
+        "is a bug in mdtensor"
+    )
 
 
 def _name_error(

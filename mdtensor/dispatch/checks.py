@@ -100,7 +100,7 @@ def check_types(types: object, name: str) -> None:
         types: the types of a method of the operation `name`, instead of annotations.
 
     Raises:
-        RegistrationError: one of them is something else; the error names its place.
+        RegistrationError: a type is something else; the error names its place.
     """
     if not isinstance(types, (tuple, list)) or not types:
         problem = f"types of a method of {name} are {shown(types)}"
@@ -130,8 +130,8 @@ def _type_text(given: object) -> str:
 def _refuse_elements(place: str, member: object) -> None:
     if isinstance(member, (DType, np.dtype)):
         raise RegistrationError(
-            f"{place} is annotated with {member}, a type of elements",
-            f"Use leaf({member}), the class of its tensors",
+            f"{place} is annotated with the dtype {member}, not with a tensor class",
+            f"Use leaf({member})",
         )
 
 
@@ -180,7 +180,7 @@ def check_rule(operation: Any, rule: Any) -> None:
     """Check that a shape rule accepts the operation's parameters.
 
     Raises:
-        RegistrationError: it does not; the error names all parameters that do not fit.
+        RegistrationError: parameters do not match; the error names all of them.
     """
     if not callable(rule):
         problem = f"the shape rule is {shown(rule)}"
@@ -195,7 +195,7 @@ def check_callable(operation: Any, function: Callable[..., Any]) -> None:
     """Check that a function accepts the operation's parameters.
 
     Raises:
-        RegistrationError: it does not; the error names all parameters that do not fit.
+        RegistrationError: parameters do not match; the error names all of them.
     """
     if not callable(function):
         problem = f"{shown(function)} cannot be called"

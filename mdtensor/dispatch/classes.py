@@ -70,8 +70,8 @@ def is_open(hint: Any) -> bool:
 def uncheckable(hint: object) -> bool:
     """Return whether Python cannot test which classes fit a hint.
 
-    That is so for protocols without `runtime_checkable`, for protocols with data
-    members, and for typed dictionaries.
+    Python cannot test protocols without `runtime_checkable`, protocols with data
+    members, and typed dictionaries.
     """
     if not is_plain(hint):
         return False

@@ -166,7 +166,7 @@ class Described:
         """Check that a value has the type of the attribute `name`.
 
         Raises:
-            OptionError: it does not.
+            OptionError: `value` has another type.
         """
         # The default is accepted whatever its type, such as None for an int.
         (found,) = (known for known in self.attributes if known.name == name)

@@ -227,10 +227,10 @@ class Call:
 def traced() -> Iterator[list[Call]]:
     """List the calls of operations in a `with` block, in the order in which they begin.
 
-    Each names the function that ran, its kernel and instruction set. The list has the
-    calls of the block's own thread and of tasks that it starts. Other threads run as
-    usual, a little slower. A call without a method raises and is not listed; calls of
-    a function that `select` returned are not listed either.
+    An entry names the function that ran, its kernel and instruction set. The list has
+    the calls of the block's own thread and of tasks that it starts. Other threads run
+    as usual, a little slower. A call without a method raises and is not listed; calls
+    of a function that `select` returned are not listed either.
 
     Returns:
         A list of `Call`, which grows.

@@ -182,7 +182,8 @@ class Trial:
     def kernel(self) -> Any:
         """Return the kernel that does the work; None if none was seen.
 
-        It is the first compiled kernel, or else the last: checks and casts run first.
+        This is the first compiled kernel. If no kernel is compiled, it is the last one,
+        because checks and casts run first.
         """
         compiled = (kernel for kernel in self.kernels if kernel.is_compiled)
         return next(compiled, self.kernels[-1] if self.kernels else None)
@@ -219,8 +220,8 @@ class Selection:
     def function(self) -> Implementation:
         """Return the function that a call with `types` runs: the method or fast path.
 
-        It takes every option by name and does not check types. It does not change when
-        methods are added or replaced. Keep it for loops.
+        The function takes every option by name and does not check types. It does not
+        change when methods are added or replaced. Keep it for loops.
 
         Example:
             >>> import mdtensor as md
@@ -296,7 +297,7 @@ class Selection:
     def is_refusal(self) -> bool:
         """Return whether calls with these types raise on this host for all values.
 
-        This is so if the method only raises, if the types do not have a common type,
+        They raise if the method only raises, if the types do not have a common type,
         or if the device is absent or lacks a method.
         """
         refusals = (DispatchError, PromotionError, DeviceError)
@@ -458,8 +459,8 @@ def refuse_frozen(operation: Any, changed: Method) -> None:
         )
 
 
-def _spare(operation: Any) -> set[str]:
-    """Return the options that methods may omit: `out` and `rounding`."""
+def _optional_names(operation: Any) -> set[str]:
+    """Return the options that methods may omit: `out` and `rounding`, if declared."""
     return set(TARGET) if "out" in operation.options else set()
 
 
@@ -476,17 +477,17 @@ def refuse_misfit(operation: Any, new: Method) -> None:
     keywords = set(given.named)
     # A method with **options takes every option.
     missing = set() if given.any_named else set(operation.options) - keywords
-    if not keywords <= set(operation.options) or missing - _spare(operation):
+    if not keywords <= set(operation.options) or missing - _optional_names(operation):
         wanted = ", ".join(operation.options) or "none"
         raise RegistrationError(
             f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
-            f", the declaration of {operation.name} has {wanted}",
+            f", but the declaration of {operation.name} has {wanted}",
             "Declare the same keywords, or **options; only out may be omitted",
         )
     count, wanted_count = len(new.signature.types), len(operation.dispatched)
     if count != wanted_count and not new.signature.has_varargs:
         raise RegistrationError(
-            f"method {new} dispatches on {count} arguments, the declaration of "
+            f"method {new} dispatches on {count} arguments, but the declaration of "
             f"{operation.name} on {wanted_count}",
             f"Annotate {', '.join(operation.dispatched)}, each before the slash",
         )

@@ -73,9 +73,12 @@ def numeric_rule(*divisors: str) -> Callable[..., TensorSpec]:
 def infer_hardtanh(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
     """Infer type and shape of the argument; the bounds must be in order."""
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
-    # Written with `not`, so that a bound of NaN is rejected as well.
-    if not low <= high:
+    if low > high:
         raise OptionError(f"min_val {low} is above max_val {high}", "Swap them")
+    # Every comparison with NaN is false, so this finds a NaN in either bound.
+    if not low <= high:
+        name = "max_val" if low == low else "min_val"
+        raise OptionError(f"{name} must not be NaN", f"Use another number for {name}")
     return x
 
 
@@ -94,7 +97,7 @@ def infer_prelu(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
     sizes = {1, channels, DYNAMIC}
     if weight.ndim > 1 or (channels != DYNAMIC and not set(weight.shape) <= sizes):
         raise ShapeError(
-            f"the weight has shape {weight.shape}, there are {channels} channels",
+            f"the weight has shape {weight.shape}, but there are {channels} channels",
             f"Give it shape (1,) or ({channels},)",
         )
     return x

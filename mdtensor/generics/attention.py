@@ -72,7 +72,8 @@ def infer_embedding(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
     # One row for each index: with more axes a row would be a matrix.
     if weight.ndim != 2:
         raise ShapeError(
-            f"weight must have 2 axes, it has {weight.ndim}", "Give the shape [rows, e]"
+            f"weight must have 2 axes, but has {weight.ndim}",
+            "Give the shape [rows, e]",
         )
     return weight.with_shape((*indices.shape, weight.shape[1]))
 

@@ -51,7 +51,7 @@ def check_matrix(shape: Shape) -> None:
     """Raise unless the shape is [..., m, n]."""
     if len(shape) < 2:
         raise ShapeError(
-            f"a matrix has at least 2 axes, this has {len(shape)}",
+            f"a matrix must have at least 2 axes, but has {len(shape)}",
             "Give the shape [..., m, n]",
         )
 

@@ -141,7 +141,7 @@ def _repeat_size(size: int, repeats: Any) -> int:
             size,
         ):
             raise ShapeError(
-                f"repeats have shape {repeats.shape}, the axis has size {size}",
+                f"repeats have shape {repeats.shape}, but the axis has size {size}",
                 "Give one number, or one for each index",
             )
         return DYNAMIC

@@ -54,7 +54,7 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
     for found in statistics:
         if not are_like(found, shape[axis : axis + 1]):
             raise ShapeError(
-                f"a statistic has shape {found}, there are {shape[axis]} channels",
+                f"a statistic has shape {found}, but there are {shape[axis]} channels",
                 f"Give it shape ({shape[axis]},)",
             )
 
@@ -80,7 +80,8 @@ def infer_layer_norm(
     for weight in filter(None, weights):
         if weight.ndim != len(sizes) or not _fits(weight.shape, sizes):
             raise ShapeError(
-                f"a weight has shape {weight.shape}, the normalized shape is {sizes}",
+                f"a weight has shape {weight.shape}, but the normalized shape is "
+                f"{sizes}",
                 f"Give it shape {sizes}",
             )
     return x

@@ -117,7 +117,7 @@ def infer_pixel_unshuffle(x: TensorSpec, *, downscale_factor: int) -> TensorSpec
 def _image_axes(x: TensorSpec) -> tuple[int, ...]:
     if x.ndim < 3:
         raise ShapeError(
-            f"an image has at least 3 axes, this has {x.ndim}",
+            f"an image must have at least 3 axes, but has {x.ndim}",
             "Give the shape [..., c, h, w]",
         )
     return x.shape

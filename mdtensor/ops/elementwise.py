@@ -214,9 +214,11 @@ def _result(name: str, spec: TensorSpec, arguments: tuple[Any, ...]) -> Tensor:
 def _check_out(spec: TensorSpec, out: Tensor) -> None:
     if type(out) is not spec.type:
         fix = f"Use an out of {spec.dtype}, or elementwise(dtype={out.dtype})"
-        raise PromotionError(f"out is {out.dtype}, the result {spec.dtype}", fix)
+        raise PromotionError(
+            f"out has dtype {out.dtype}, but the result has dtype {spec.dtype}", fix
+        )
     if out.shape != spec.shape:
-        problem = f"out has shape {out.shape}, the result {spec.shape}"
+        problem = f"out has shape {out.shape}, but the result has shape {spec.shape}"
         raise ShapeError(problem, f"Give out the shape {spec.shape}")
 
 

@@ -214,7 +214,7 @@ def plain_function(
     """Return the Python function behind `function`, which numba may have compiled.
 
     Raises:
-        OptionError: it is not a Python function; the error suggests `fix`.
+        OptionError: `function` is not a Python function; the error suggests `fix`.
     """
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, FunctionType):
@@ -241,8 +241,8 @@ def number(x: object) -> Any:
     """Return `x` as a Python number that compiled functions take.
 
     Raises:
-        DispatchError: it is not a number.
-        CastError: it has more than 64 bits.
+        DispatchError: the value is not a number.
+        CastError: the integer has more than 64 bits.
     """
     if type(x) is float:
         return x

@@ -94,7 +94,8 @@ def pop_notes(metadata: dict[str, str], names: set[str]) -> dict[str, Note]:
     # True equals 1, but is not a version.
     if version != VERSION or type(version) is not int:
         raise StorageError(
-            f"the note on tensors has version {shown(version)}, this reads {VERSION}",
+            f"the note on tensors has version {shown(version)}, but this mdtensor "
+            f"reads {VERSION}",
             "Read it with the mdtensor that wrote it, or a later one",
         )
     notes = found.get("tensors")
@@ -130,7 +131,7 @@ def join_tensor(name: str, note: Note | None, array: Callable[[str], Array]) -> 
     """Return the tensor `name`, made of the arrays that `array` returns by name.
 
     Raises:
-        StorageError: its type is not registered, or the parts do not fit the type.
+        StorageError: the type is not registered, or the parts do not fit the type.
     """
     if note is None:
         return _dense(name, array(name))

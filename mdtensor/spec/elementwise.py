@@ -61,7 +61,7 @@ def joint_type(*operands: Any) -> DType:
 
     Raises:
         PromotionError: there is none.
-        CastError: it does not hold a number.
+        CastError: the type does not hold a number.
     """
     dtype = result_type(*operands)
     # Promotion looks at types only, so the values of numbers are checked here.

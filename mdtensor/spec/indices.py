@@ -171,7 +171,8 @@ def element_place(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[int, 
             Negative ones count from the end.
 
     Raises:
-        BoundsError: they are not integers, are outside, or do not name one element.
+        BoundsError: the indices are not integers, are out of range, or do not select
+            one element.
 
     Example:
         >>> element_place((2, 3), (4,)), element_place((2, 3), (-1, 0))

@@ -21,7 +21,7 @@ def number(value: object, name: str, least: float | None = None) -> float:
     """Return `value` as a float, infinite if it is too large, or raise `OptionError`.
 
     Raises:
-        OptionError: it is not a real number, or below `least`.
+        OptionError: `value` is not a real number, or is below `least`.
 
     Example:
         >>> number(1, "eps"), number(2.5, "p", least=0)
@@ -50,7 +50,7 @@ def choice(value: object, name: str, known: Sequence[str]) -> str:
     """Return `value` if it is one of the `known` names, or raise `OptionError`.
 
     Raises:
-        OptionError: it is something else.
+        OptionError: `value` is something else.
     """
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(repr, known))
@@ -62,7 +62,7 @@ def flag(value: object, name: str) -> bool:
     """Return `value` if it is True or False, or raise `OptionError`.
 
     Raises:
-        OptionError: it is something else.
+        OptionError: `value` is something else.
     """
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}", "Use True or False")
@@ -73,7 +73,7 @@ def file_path(value: Any, name: str) -> Path:
     """Return `value` as the path of a file, which need not exist.
 
     Raises:
-        OptionError: it is neither a str nor a path, or not a possible file name.
+        OptionError: the value is neither a str nor a path, or not a valid file name.
     """
     try:
         found = Path(value)

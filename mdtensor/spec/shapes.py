@@ -97,7 +97,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     """Return `axis` counted from the front.
 
     Raises:
-        BoundsError: it is outside [-ndim, ndim).
+        BoundsError: the axis is outside [-ndim, ndim).
     """
     if not is_size(axis):
         raise OptionError(f"axis is {shown(axis)}", "Use an integer")
@@ -175,7 +175,8 @@ def check_bias(bias: Shape | None, channels: int) -> None:
     """Raise unless the bias has one number for each output channel."""
     if bias is not None and not are_like(bias, (channels,)):
         raise ShapeError(
-            f"the bias has shape {bias}, the weights have {channels} output channels",
+            f"the bias has shape {bias}, but the weights have {channels} output "
+            "channels",
             f"Give the bias shape ({channels},)",
         )
 
@@ -184,7 +185,7 @@ def integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, .
     """Return a sequence of integers as a tuple; one integer is repeated `count` times.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: `value` is neither an integer nor a sequence of integers.
     """
     # A rule and a method both read their options, and an iterator is empty by then.
     found = None if isinstance(value, Iterator) else entries(value)
@@ -209,8 +210,8 @@ def shape_sizes(shape: object) -> Shape:
     """Return the sizes of a shape that a caller passes.
 
     Raises:
-        OptionError: they are not integers.
-        ShapeError: one is negative.
+        OptionError: the sizes are not integers.
+        ShapeError: a size is negative.
     """
     # Only this function reads the shape of a new tensor, so it may be an iterator.
     given = tuple(shape) if isinstance(shape, Iterator) else shape

@@ -30,7 +30,7 @@ class TensorSpec:
         TensorSpec(Float32Tensor[4,-1])
         >>> TensorSpec(md.FloatingTensor, (4, -1))
         Traceback (most recent call last):
-        mdtensor.errors.DispatchError: the type of a spec is FloatingTensor. Use ...
+        mdtensor.errors.DispatchError: the type of a TensorSpec must be a ...
     """
 
     type: Any
@@ -120,11 +120,13 @@ class TileSpec(TensorSpec):
 def _no_type(given: object) -> DispatchError:
     """Return the error for a value that is not a tensor class."""
     if isinstance(given, dtypes.DType):
-        fix = f"Use leaf({given}), the class of its tensors"
-        return DispatchError(f"the type of a spec is {given}, a type of elements", fix)
+        problem = (
+            f"the type of a TensorSpec must be a tensor class, but is the dtype {given}"
+        )
+        return DispatchError(problem, f"Use leaf({given})")
     name = given.__name__ if isinstance(given, type) else shown(given)
-    fix = "Use a class of tensors, such as Float32Tensor"
-    return DispatchError(f"the type of a spec is {name}", fix)
+    problem = f"the type of a TensorSpec must be a tensor class, but is {name}"
+    return DispatchError(problem, "Use a class such as Float32Tensor")
 
 
 def _sizes(shape: object) -> Shape:

@@ -20,7 +20,7 @@ def _integers(value: object, name: str, fix: str, count: int = 1) -> tuple[int, 
     """Return the integers of an option of windows, each of 32 bits.
 
     Raises:
-        OptionError: they are not integers, or too large.
+        OptionError: the options are not integers, or too large.
     """
     found = integers(value, name, fix, count)
     if any(abs(n) >= _MOST for n in found):
@@ -149,7 +149,7 @@ def conv_shape(
         raise ShapeError(problem, "Choose groups that divide the channels")
     if DYNAMIC not in (x[1], w[1]) and x[1] != w[1] * groups:
         raise ShapeError(
-            f"the image has {x[1]} channels, the weights take "
+            f"the image has {x[1]} channels, but the weights take "
             f"{w[1]} x {groups} groups = {w[1] * groups}",
             f"Give an image of {w[1] * groups} channels, or other weights or groups",
         )
@@ -207,7 +207,8 @@ def check_image(shape: Shape) -> None:
     """Raise unless the shape is [n, c, h, w]."""
     if len(shape) != 4:
         raise ShapeError(
-            f"an image has 4 axes, this has {len(shape)}", "Give the shape [n, c, h, w]"
+            f"an image must have 4 axes, but has {len(shape)}",
+            "Give the shape [n, c, h, w]",
         )
 
 
@@ -239,7 +240,8 @@ def check_signal(shape: Shape) -> None:
     """Raise unless the shape is [n, c, l]."""
     if len(shape) != 3:
         raise ShapeError(
-            f"a signal has 3 axes, this has {len(shape)}", "Give the shape [n, c, l]"
+            f"a signal must have 3 axes, but has {len(shape)}",
+            "Give the shape [n, c, l]",
         )
 
 
@@ -301,7 +303,7 @@ def conv_transpose_shape(
         )
     if not are_like(x[1:2], w[:1]):
         raise ShapeError(
-            f"the image has {x[1]} channels, the weights take {w[0]}",
+            f"the image has {x[1]} channels, but the weights take {w[0]}",
             f"Give an image of {w[0]} channels, or other weights",
         )
     channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups

@@ -210,8 +210,8 @@ def _is_of(value: object, kind: CoordinateType) -> bool:
 def _counterpart(kind: CoordinateType, inner: CoordinateType) -> CoordinateType:
     """Return the class `kind[inner]`.
 
-    It is a subclass of `kind[base]` for the base class of `inner`, or of `kind` if that
-    base is itself a kind.
+    The class derives from `kind[base]` for the base class of `inner`, or from `kind` if
+    that base is itself a kind.
     """
     # Two threads must not make two classes for one coordinate.
     with _lock:

@@ -175,7 +175,7 @@ class Axes:
     def point(self, *given: Any) -> TagType:
         """Return the tag of the given classes, values or tags: one for each kind.
 
-        They may come in any order and need not be on the axes.
+        The coordinates may come in any order and need not be on the axes.
 
         Raises:
             DispatchError: a kind is missing, occurs twice, or is not in this space.

@@ -127,18 +127,18 @@ def _incomplete(
         fixes.append("Add a method for each, or leave the points out of the coverage")
     if ambiguous:
         listed = "; ".join(
-            f"{point} has {_list_methods(best[point])}" for point in ambiguous
+            f"{point} matches {_list_methods(best[point])}" for point in ambiguous
         )
-        problems.append(f"{len(ambiguous)} of {count} points have several: {listed}")
+        problems.append(f"{len(ambiguous)} of {count} points are ambiguous: {listed}")
         meets = dict.fromkeys(_meet(best[point]) for point in ambiguous)
-        fixes.append(f"Decide by a method for {'; '.join(map(str, meets))}")
+        fixes.append(f"Resolve it by a method for {'; '.join(map(str, meets))}")
     problem, fix = ". ".join(problems), ". ".join(fixes)
     return CoverageError(problem, fix, operation.name, missing, ambiguous)
 
 
 def _best(operation: Any, types: tuple[type, ...]) -> list[Any]:
     """Return the most specific of the methods that accept `types`."""
-    # Several remain if none of them is more specific than all others.
+    # Several methods remain if none of them is more specific than all others.
     fits = [method for method in operation.methods if method.accepts(types)]
     return [m for m in fits if not any(o.signature < m.signature for o in fits)]
 

@@ -323,7 +323,11 @@ class Blocks:
             made = gguf_package().quants.quantize(_rows(numbers), block_type(type))
         blocks = cls(type, made.view(np.uint8)[: numbers.size // elements], x.shape)
         if not np.isfinite(blocks.dequantize().buffer).all():
-            raise StorageError(f"a scale of {type} overflows float16", "Scale x", call)
+            raise StorageError(
+                f"a block scale of {type} overflows float16",
+                "Divide x by a constant first",
+                call,
+            )
         return blocks
 
     @classmethod

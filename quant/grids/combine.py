@@ -132,7 +132,7 @@ def check_fits(sums: Array) -> None:
     """Raise if one of the 64-bit sums does not fit 32 bits.
 
     Raises:
-        GridError: it names the sum that is out of range.
+        GridError: a sum is out of range; the error names it.
     """
     least, most = int(sums.min(initial=0)), int(sums.max(initial=0))
     if least < -(2**31) or most >= 2**31:
@@ -158,7 +158,7 @@ def check_bias_grid(x: QParams, w: Operand, b: Operand | None) -> None:
     far = np.abs(scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
     if far.any():
         raise GridError(
-            f"the bias has ({given.describe()}), the products have "
+            f"the bias has ({given.describe()}), but the products have "
             f"({wanted.describe()})",
             "Quantize the bias with scale = scale of x times scale of w",
         )
@@ -197,7 +197,7 @@ def check_one_scale(*xs: Operand, others: Sequence[Operand] = ()) -> None:
         others: the other arguments of the call; the error shows their grids as well.
 
     Raises:
-        GridError: it names the axis.
+        GridError: scales differ along an axis; the error names it.
     """
     for x in xs:
         if x.qparams.axis is not None:

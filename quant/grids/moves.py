@@ -271,16 +271,13 @@ def _keep_first(grid: QParams, at: int, axis: int) -> QParams:
         axis: the axis of the tensor, for the error.
 
     Raises:
-        GridError: scales or zero points differ along it.
+        GridError: scales or zero points differ along `axis`.
     """
     first = _move(grid, lambda v: v[(slice(None),) * at + (slice(1),)])
-    alike = [
-        (getattr(grid, name) == getattr(first, name)).all()
-        for name in ("scale", "zero_point")
-    ]
-    if not first.scale.shape[at] or not all(alike):
+    has_one_scale = first.scale.shape[at] and (grid.scale == first.scale).all()
+    if not has_one_scale or not (grid.zero_point == first.zero_point).all():
         raise GridError(
-            f"scales differ along axis {axis}",
+            f"{'zero points' if has_one_scale else 'scales'} differ along axis {axis}",
             "Use requantize(x, out=QParams(...)) to one grid first",
         )
     return first
@@ -321,7 +318,7 @@ def _row(grid: QParams, key: object) -> Any:
     """Return `key` as a slice or as one row of integers.
 
     Raises:
-        GridError: it is a spec, or an array of another rank.
+        GridError: `key` is not known, or is an array of another rank.
     """
     found = _to_numpy(key)
     if isinstance(found, slice):

@@ -54,7 +54,7 @@ class Partial:
 def precision(digits: int) -> AbstractContextManager[Context]:
     """Return a block in which decimals have `digits` digits.
 
-    It ignores the decimal context of the caller, such as its traps and rounding.
+    The block ignores the decimal context of the caller, such as its traps and rounding.
     """
     return localcontext(Context(prec=digits))
 

@@ -1,7 +1,8 @@
 """Exact functions for lookup tables: elementary functions and activations.
 
-They map a rational number to a rational number with more digits than any grid can
-resolve. Rational results are exact: roots of squares, logarithms of powers of the base.
+The functions map a rational number to a rational number with more digits than any grid
+can resolve. Rational results are exact: roots of squares, logarithms of powers of the
+base.
 """
 
 from collections.abc import Callable

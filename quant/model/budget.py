@@ -1,7 +1,7 @@
 """Limits on the work that a model file may cause while it is loaded.
 
-A file of 100 bytes can ask for a constant of 160 GB, or for a million nodes. What a
-file asks for is counted before it is computed, so such a file ends in an error at once.
+A file of 100 bytes can define a constant of 160 GB, or a million nodes. Elements and
+nodes are counted before they are computed, so such a file raises an error at once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Budget:
     """Limits on what `load` computes; a file that needs more raises `ModelError`.
 
     Args:
-        elements: how many elements computed constants may have together, besides eight
-            times as many as the constants in the file.
+        elements: how many elements all computed constants may have together, in
+            addition to eight times the elements of the constants in the file.
         nodes: how many nodes the graph may have.
         seconds: how long reading and simplifying may take.
 
@@ -73,7 +73,7 @@ class Spending:
         if self._elements > self._allowance:
             raise _error(
                 f"{where} computes {elements:,} elements while the model is loaded, "
-                f"{self._elements:,} with those before; allowed are "
+                f"{self._elements:,} together with earlier constants; the limit is "
                 f"{self._allowance:,}",
                 "elements",
             )
@@ -83,7 +83,7 @@ class Spending:
         """Raise if the graph has more nodes than allowed, or the time is over.
 
         Raises:
-            ModelError: it is.
+            ModelError: the graph has too many nodes, or the time is over.
         """
         if count > self.budget.nodes:
             problem = f"{where} makes more than {self.budget.nodes:,} nodes"
@@ -94,7 +94,7 @@ class Spending:
         """Raise if loading takes longer than allowed.
 
         Raises:
-            ModelError: it does.
+            ModelError: the time is over.
         """
         if monotonic() > self._end:
             problem = f"loading takes more than {self.budget.seconds:g} s, at {where}"

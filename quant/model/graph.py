@@ -1,8 +1,8 @@
-"""Graphs of operations: what a model is after its file is read and before its plan.
+"""Graphs of operations: the form of a model between its file and its plan.
 
 A node is a call of a generic function, so running a graph is a series of dispatched
 calls, with the methods and the guarantees of the library. Graphs are immutable: a
-rewrite returns a new one.
+rewrite returns a new graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Node:
     """One call of an operation.
 
     Args:
-        name: unique in its graph; the one in the model file where there is one.
+        name: a name that is unique in the graph; the name in the model file, if any.
         operation: the generic function.
         inputs: names of values; any other entry (None, an element type) is passed
             to the operation unchanged.
@@ -110,8 +110,8 @@ class Graph:
         nodes: each reads inputs, constants and results of nodes before it.
         constants: tensors by name.
         outputs: names of the results.
-        notes: by the name of a node, the reason why it stays float: `fold_grids` leaves
-            it between dequantize and quantize.
+        notes: the reasons why nodes stay float, by the name of the node. `fold_grids`
+            leaves such a node between dequantize and quantize.
         rounding: the rounding rule that the grids of all nodes carry; see
             `passes.rounding.apply_rule`.
 
@@ -166,7 +166,7 @@ class Graph:
         return [*self.inputs, *self.constants, *(node.output for node in self.nodes)]
 
     def only_consumer(self, value: str) -> Node | None:
-        """Return the only node that reads `value`; None if not exactly one."""
+        """Return the only node that reads `value`; None unless there is exactly one."""
         readers = self.consumers[value]
         if len(readers) != 1 or value in self.outputs:
             return None

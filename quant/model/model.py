@@ -81,7 +81,7 @@ class Model:
 
     @property
     def is_quantized(self) -> bool:
-        """Return whether any of its values is quantized."""
+        """Return whether any value of the model is quantized."""
         return is_quantized(self.graph)
 
     @property
@@ -120,11 +120,11 @@ class Model:
     def _bind(
         self, key: Hashable, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], BoundPlan]:
-        """Return the checked inputs in order, and what runs them.
+        """Return the validated inputs in order, and the bound plan that runs them.
 
         Args:
-            key: of a call that may be remembered; None for others.
-            inputs, named: as of a call.
+            key: types and shapes of the inputs; None if the call is not cached.
+            inputs, named: the arguments of the call.
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
@@ -144,7 +144,7 @@ class Model:
             self._calls[key] = call
 
     def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
-        """Return a checked tensor for each input, by name, in the order of `inputs`.
+        """Return a validated tensor for each input, by name, in the order of `inputs`.
 
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
@@ -161,7 +161,7 @@ class Model:
             inputs = ()
         if len(inputs) > len(self.inputs):
             raise DataError(
-                f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
+                f"{len(inputs)} inputs given, but the model has {len(self.inputs)}",
                 f"It has {', '.join(map(repr, self.inputs)) or 'none'}",
             )
         if any(isinstance(one, Mapping) for one in inputs):
@@ -223,10 +223,10 @@ class Model:
 
         The first layer divides each channel by a scale and the following layers
         multiply it back, such that the largest weights on both sides become equal; see
-        `quant.equalize`. Between the layers there may be relu, leaky relu, pools and
-        views of vectors, but not relu6, whose limit of 6 would have to change. Outputs
-        change only by the rounding of floats. Values whose scale changed get new names,
-        so calibrate after this call.
+        `quant.equalize`. Between the layers there may be relu, leaky relu,
+        pooling and reshapes from [n, c, 1, 1] to [n, c], but not relu6, whose limit of
+        6 would have to change. Outputs change only by the rounding of floats. Values
+        whose scale changed get new names, so calibrate after this call.
 
         Args:
             sweeps: the maximal number of passes over all layers.
@@ -329,9 +329,9 @@ class Model:
     ) -> list[str]:
         """Return `names` and all further nodes that must stay float for `rule` to work.
 
-        A layer that stays float no longer contains the activation behind it, which then
-        is a node of its own that `rule` may not support either. So repeat until no
-        unsupported node is left.
+        A layer that stays float no longer contains the activation that follows it. That
+        activation becomes a node of its own, which `rule` may not support either. So
+        this is repeated until no unsupported node is left.
         """
         graph = quantize.quantize_graph(self.graph, calibration, names, rule=rule)
         more = [name for name in unsupported_nodes(graph, rule) if name not in names]
@@ -439,7 +439,7 @@ class Model:
 
 
 def _is_unchanged(given: Any, tensor: Any) -> bool:
-    """Return whether a tensor is what was given, or has it as its buffer."""
+    """Return whether `tensor` is `given`, or has `given` as its buffer."""
     return tensor is given or tensor.buffer is given
 
 

@@ -174,7 +174,7 @@ def _require_finite(name: str, value: float) -> float:
     """Return `value`, a finite number.
 
     Raises:
-        OptionError: it is something else.
+        OptionError: `value` is not a finite number.
     """
     if not build.is_number(value):
         raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
@@ -185,7 +185,7 @@ def _require_nonzero(name: str, value: float) -> float:
     """Return `value`, a finite number other than 0.
 
     Raises:
-        OptionError: it is something else.
+        OptionError: `value` is 0 or not a finite number.
     """
     if not _require_finite(name, value):
         raise OptionError(f"{name} is 0", "Use another number")

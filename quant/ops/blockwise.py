@@ -45,7 +45,7 @@ class Sums:
     scales: FloatArray
 
     def with_bias(self, steps: IntArray, scales: FloatArray) -> "Sums":
-        """Return the sums with a bias: one more product, of 1 and steps [n]."""
+        """Return the sums with a bias, which is one more product: 1 times steps [n]."""
         # A bias on its own grid is one more part, so it needs no rounding of its own.
         one = np.ones((*self.x.shape[:-1], 1), np.int64)
         return Sums(

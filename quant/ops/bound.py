@@ -1,13 +1,13 @@
-"""Cache of checked calls: an equal quantized call only runs, without new checks.
+"""Cache of quantized calls that were validated: an equal call runs without checks.
 
     key     types, shapes, grids, options, rounding rule, instruction set
     miss    the method checks the call, chooses a kernel, and returns a function
-    hit     that function runs; it compares constant weights with their packed form
+    hit     the cached function runs; it checks that packed weights are unchanged
 
 A method under `@bind_once` does not compute. It returns a function of its tensors: a
-`BoundCall` or a `BoundProduct` if a compiled step does the work, or any function. A hit
-does not repeat the checks of the method. The function outlives the call, so it must not
-hold a tensor of the call.
+`BoundCall` or a `BoundProduct` if a compiled step does the work, or any function. On a
+hit the method does not run, so its checks are not repeated. The function outlives the
+call, so it must not hold a tensor of the call.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -46,8 +46,8 @@ def bind_once(bind: Callable[..., Run]) -> Callable[..., Any]:
     """Return a method that binds each different call once, by `bind`, and runs it.
 
     Args:
-        bind: has the parameters of the method; raises for a wrong call, and returns
-            the function of the tensors that computes the result.
+        bind: a function with the parameters of the method. It raises for a wrong call,
+            and otherwise returns the function of the tensors that computes the result.
     """
 
     @wraps(bind)
@@ -66,7 +66,7 @@ def bind_once(bind: Callable[..., Run]) -> Callable[..., Any]:
 # The key does not contain elements: checks that depend on them run at each call
 # (decision 0048).
 def key_of(bind: Run, tensors: Sequence[Any], options: dict[str, Any]) -> Hashable:
-    """Return all that a call depends on except the elements.
+    """Return a key of everything that a call depends on, except the elements.
 
     Grids are compared by value, since callers make equal grids again and again.
 
@@ -98,7 +98,7 @@ def key_of(bind: Run, tensors: Sequence[Any], options: dict[str, Any]) -> Hashab
 
 
 def _remember(key: Hashable, call: Run, *given: object) -> None:
-    """Cache a call, unless it does not have a key or has a large one."""
+    """Cache a call, unless it does not have a key or its key is large."""
     grids = [x for x in given if isinstance(x, QParams)]
     grids += [x.qparams for x in given if isinstance(x, QuantizedTensor)]
     if key is None or any(grid.scale.size > MOST_SCALES for grid in grids):
@@ -114,9 +114,9 @@ class BoundCall:
     """A call that runs one compiled step of codes.
 
     Args:
-        readers: return the codes of each operand in the layout of the step.
-        step: made for the shapes of the operands.
-        result: makes the tensor from the codes that the step returns.
+        readers: functions that return the codes of an operand in the step's layout.
+        step: a step that was made for the shapes of the operands.
+        result: a function that makes the tensor from the codes of the step.
     """
 
     __slots__ = ("readers", "result", "step")
@@ -127,7 +127,7 @@ class BoundCall:
         self.readers, self.step, self.result = readers, step, result
 
     def __call__(self, *tensors: QuantizedTensor) -> QuantizedTensor:
-        """Return the result for tensors of the types, shapes and grids bound."""
+        """Return the result for tensors of the bound types, shapes and grids."""
         codes = map(Reader.__call__, self.readers, tensors)
         return self.result(self.step(*codes))
 
@@ -136,10 +136,11 @@ class BoundProduct:
     """A call that runs one compiled step with packed constant weights.
 
     Args:
-        reader: returns the codes of the operand that is not constant.
-        pack: makes the step of weights and a bias; None if no kernel can do it.
-        result: makes the tensor from the codes that the step returns.
-        otherwise: computes the result from all operands if there is no step.
+        reader: a function that returns the codes of the operand that is not constant.
+        pack: a function that makes the step of weights and a bias, or None if no kernel
+            can compute it.
+        result: a function that makes the tensor from the codes of the step.
+        otherwise: a function that computes the result of all operands without a step.
     """
 
     __slots__ = ("otherwise", "pack", "reader", "result")
@@ -157,7 +158,7 @@ class BoundProduct:
     def __call__(
         self, x: QuantizedTensor, *weights: QuantizedTensor
     ) -> QuantizedTensor:
-        """Return the product with the present elements of the weights."""
+        """Return the product with the current elements of the weights."""
         step = reuse_or_pack(self.pack, *weights)
         if step is None:
             found: QuantizedTensor = self.otherwise(x, *weights)
@@ -170,9 +171,9 @@ class Result:
 
     Args:
         kind: the type of the tensor.
-        grid: of the tensor, with the rounding rule of the codes.
-        is_image: the codes are stored channels last.
-        is_signed: the step returns codes plus 128, as bytes.
+        grid: the grid of the tensor, with the rounding rule of the codes.
+        is_image: whether the codes are stored channels last.
+        is_signed: whether the step returns codes plus 128, as bytes.
     """
 
     __slots__ = ("grid", "is_image", "is_signed", "kind", "rule")
@@ -209,11 +210,11 @@ def bind_step(
     """Return the bound call of a step of codes.
 
     Args:
-        step: made for the grids of `xs`, and `grid`.
+        step: a step that was made for the grids of `xs`, and `grid`.
         xs: tensors of the call; the result does not hold them.
-        grid: of the result.
-        is_image: the step reads and writes channels last.
-        shape: to which `xs` are broadcast, if their shapes differ.
+        grid: the grid of the result.
+        is_image: whether the step reads and writes channels last.
+        shape: the shape to which `xs` are broadcast, if their shapes differ.
     """
     readers = (*(Reader(type(x), is_image, shape) for x in xs),)
     shapes = [as_image(shape or x.shape) if is_image else shape or x.shape for x in xs]
@@ -230,11 +231,12 @@ def bind_product(
     """Return the bound call of codes with constant weights.
 
     Args:
-        prepare: makes the step of weights and a bias; None if no kernel can do it.
+        prepare: a function that makes the step of weights and a bias, or None if no
+            kernel can compute it.
         x: the tensor that is not constant; the result does not hold it.
-        grid: of the result.
-        otherwise: computes the result if there is no step.
-        is_image: the step reads and writes channels last.
+        grid: the grid of the result.
+        otherwise: a function that computes the result if there is no step.
+        is_image: whether the step reads and writes channels last.
     """
     shape = as_image(x.shape) if is_image else x.shape
 

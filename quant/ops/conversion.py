@@ -1,4 +1,4 @@
-"""Conversion from numbers to codes, from codes to numbers, and between grids."""
+"""Conversion from floats to codes, from codes to floats, and between grids."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -156,7 +156,7 @@ def round_to_grid(values: Array, grid: QParams, is_wide: bool) -> QuantizedTenso
 
     Args:
         values: finite numbers.
-        grid: of the result.
+        grid: the grid of the result.
         is_wide: the numbers have more digits than float32.
     """
     if grid.dtype in FLOATS:
@@ -370,7 +370,7 @@ def _target(x: TensorSpec, dtype: Any) -> QParams:
 
     Raises:
         GridError: `dtype` is another quantized type, which does not name a grid.
-        CastError: it is an ordinary type.
+        CastError: `dtype` is not a quantized type.
     """
     if isinstance(dtype, QParams):
         return dtype
@@ -386,7 +386,9 @@ def _target(x: TensorSpec, dtype: Any) -> QParams:
         fix = "Cast dequantize(x) instead"
         raise CastError(f"a quantized tensor does not cast to {found}", fix)
     fix = "Use x.codes, or cast dequantize(x)"
-    raise CastError(f"a cast to {found} could mean codes or numbers", fix)
+    raise CastError(
+        f"it is ambiguous whether a cast to {found} converts codes or real values", fix
+    )
 
 
 def cast_spec(

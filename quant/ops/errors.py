@@ -43,7 +43,7 @@ BEFORE = {"where": (BoolTensor,)}
 #: A class of tensors or numbers, such as QInt8Tensor or float.
 Kind = type[Any]
 #: The text of a fix, and what it makes of the type of an argument and of the codes.
-Way = tuple[str, Callable[[Kind, Kind], Kind]]
+Change = tuple[str, Callable[[Kind, Kind], Kind]]
 
 
 def is_codes(kind: Kind) -> bool:
@@ -63,30 +63,37 @@ def _number_type(kind: Kind, _: Kind) -> Kind:
     return Float32Tensor if is_codes(kind) else kind
 
 
-DEQUANTIZE: Way = ("dequantize(q)", _number_type)
-QUANTIZE: Way = (
+DEQUANTIZE: Change = ("dequantize(q)", _number_type)
+QUANTIZE: Change = (
     "quantize(x, q.qparams)",
     lambda kind, codes: kind if is_codes(kind) else codes,
 )
-QUANTIZE_NUMBER: Way = ("quantize(asarray(float(c)), q.qparams)", QUANTIZE[1])
-CODES: Way = ("q.codes for arithmetic on codes", _code_type)
-WRAP: Way = ("type(q)(codes, q.qparams)", QUANTIZE[1])
-FLOATS_BOTH: Way = ("dequantize(q) with astype(x, float32)", lambda *_: Float32Tensor)
-MAGNITUDES: Way = ("dequantize(q), and abs(x) of the complex operand", FLOATS_BOTH[1])
+QUANTIZE_NUMBER: Change = ("quantize(asarray(float(c)), q.qparams)", QUANTIZE[1])
+CODES: Change = ("q.codes for arithmetic on codes", _code_type)
+WRAP: Change = ("type(q)(codes, q.qparams)", QUANTIZE[1])
+FLOATS_BOTH: Change = (
+    "dequantize(q) with astype(x, float32)",
+    lambda *_: Float32Tensor,
+)
+MAGNITUDES: Change = (
+    "dequantize(q), and abs(x) of the complex operand",
+    FLOATS_BOTH[1],
+)
 
 
-def advise(name: str, kinds: Sequence[Kind], *ways: Way) -> str:
-    """Return the ways after which a call works, as `Use dequantize(q), or q.codes`.
+def suggest(name: str, kinds: Sequence[Kind], *changes: Change) -> str:
+    """Return a fix such as `Use dequantize(q), or q.codes`; '' if nothing helps.
 
     Args:
-        name: of the operation.
-        kinds: of the operands of the call that raises.
-        ways: to try, in the order of the text.
+        name: the name of the operation.
+        kinds: the types of the operands of the call that raises.
+        changes: candidates, in the order of the text. The fix has those that make the
+            call valid.
     """
     codes = next(filter(is_codes, kinds))
     found = [
         words
-        for words, change in ways
+        for words, change in changes
         if _has_result(name, [change(kind, codes) for kind in kinds])
     ]
     return f"Use {', or '.join(found)}" if found else ""
@@ -124,7 +131,7 @@ def refuse_operands(name: str, *arguments: object) -> NoReturn:
     """Raise the error of operands that do not go together.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         arguments: one or more are quantized; None is a missing bias.
 
     Raises:
@@ -160,18 +167,19 @@ def _error_for_kinds(name: str, kinds: Sequence[Kind]) -> PromotionError:
     if complex in others or any(kind.dtype.is_complex for kind in tensors):
         problem = "quantized and complex operands do not have a common type"
         # A complex number is not ordered, so for `less` only its magnitude helps.
-        fix = advise(name, kinds, DEQUANTIZE) or advise(name, kinds, MAGNITUDES)
+        fix = suggest(name, kinds, DEQUANTIZE) or suggest(name, kinds, MAGNITUDES)
         return PromotionError(problem, fix)
     if any(kind.dtype.is_floating for kind in tensors):
         return _float_error(name, kinds, is_bias=others == kinds[2:])
     if any(kind.dtype.is_integer for kind in tensors):
         if name in _WITH_BIAS and others == kinds[2:]:
             return _bias_error("of integers", "QInt32Tensor")
-        fix = advise(name, kinds, CODES, WRAP) or advise(name, kinds, FLOATS_BOTH)
-        return PromotionError("integers next to codes may be codes or numbers", fix)
+        fix = suggest(name, kinds, CODES, WRAP) or suggest(name, kinds, FLOATS_BOTH)
+        problem = "it is ambiguous whether the integers are codes or real values"
+        return PromotionError(problem, fix)
     if tensors:
         problem = "bools are not numbers"
-        return PromotionError(problem, advise(name, kinds, FLOATS_BOTH))
+        return PromotionError(problem, suggest(name, kinds, FLOATS_BOTH))
     return _number_error(name, kinds) if others else _codes_error(name, kinds[:2])
 
 
@@ -179,18 +187,18 @@ def _float_error(name: str, kinds: Sequence[Kind], is_bias: bool) -> PromotionEr
     if name in _WITH_BIAS and is_bias:
         return _bias_error("a float", "quantize")
     problem = "quantized and float operands do not have a common type"
-    return PromotionError(problem, advise(name, kinds, DEQUANTIZE, QUANTIZE))
+    return PromotionError(problem, suggest(name, kinds, DEQUANTIZE, QUANTIZE))
 
 
 def _bias_error(given: str, make: str) -> PromotionError:
     """Return the error of a bias that is not an accumulator.
 
     Args:
-        given: the bias in words.
-        make: the function that makes an accumulator of the bias and a grid.
+        given: the kind of bias, in words.
+        make: the name of the function that makes an accumulator of a bias and a grid.
     """
     return PromotionError(
-        f"the bias is {given}, codes need a QInt32Tensor",
+        f"the bias must be a QInt32Tensor, but is {given}",
         f"Use {make}(b, QParams(x.qparams.scale * w.qparams.scale, "
         "axis=w.qparams.axis, dtype=qint32))",
     )
@@ -201,15 +209,16 @@ def _number_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
     fix = "Pass out=QParams(...)"
     # 8-bit floats round only in quantize and requantize, so `out=` does not help them.
     if is_float or name not in _WITH_NUMBERS:
-        fix = advise(name, kinds, QUANTIZE_NUMBER, DEQUANTIZE)
-    return PromotionError(f"{name} with a Python number does not determine a grid", fix)
+        fix = suggest(name, kinds, QUANTIZE_NUMBER, DEQUANTIZE)
+    problem = f"the result of {name} with a Python number needs a grid"
+    return PromotionError(problem, fix)
 
 
 def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
     """Return the error for operands with different quantized types."""
     dtypes = [kind.dtype for kind in kinds]
     if all(dtype in FLOATS for dtype in dtypes):
-        problem = f"{name} of 8-bit floats is not exact on any grid"
+        problem = f"the result of {name} for 8-bit floats is not exact on any grid"
         fix = "Use dequantize(x), and quantize the result"
     elif any(dtype in FLOATS for dtype in dtypes):
         problem = "8-bit floats and integer codes do not have a common type"
@@ -218,7 +227,7 @@ def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
         problem = f"{name} takes codes of at most 16 bits, not accumulators"
         fix = "Use requantize(acc, out=QParams(...)) first"
     else:
-        problem = "the bias is not an accumulator"
+        problem = "the bias must be an accumulator"
         fix = "Use a QInt32Tensor with the scale of x times the scale of w"
     return PromotionError(problem, fix)
 
@@ -237,8 +246,8 @@ def check_out(name: str, out: object, *arguments: object) -> None:
     """Check that `out` is one grid of integers for the whole result.
 
     Raises:
-        OptionError: it is not a QParams.
-        GridError: it has scales along an axis, or 8-bit floats.
+        OptionError: `out` is not a QParams.
+        GridError: `out` has scales along an axis, or 8-bit floats.
     """
     if not isinstance(out, QParams):
         raise OptionError(
@@ -260,7 +269,7 @@ def require_out(name: str, out: object, *arguments: object) -> QParams:
 
     Raises:
         GridError: `out` is None, or is not one grid of integers.
-        OptionError: it is not a QParams.
+        OptionError: `out` is not a QParams.
     """
     if out is None:
         raise GridError(
@@ -279,7 +288,7 @@ def require_per_tensor(
     """Check that each of `xs` has one scale.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         xs: quantized tensors.
         others: tensors that the error names too; they may have scales along an axis.
 

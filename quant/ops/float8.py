@@ -1,7 +1,7 @@
 """Operations that select among 8-bit floats, as they select among ordinary floats.
 
-They do not change scales, so every result is exact. NaN and signed zeros behave as in
-the operations on floats.
+These operations do not change scales, so every result is exact. NaN and signed zeros
+behave as in the operations on floats.
 """
 
 from collections.abc import Callable

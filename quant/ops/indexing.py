@@ -58,11 +58,11 @@ def _check_value(places: Any, value: Any) -> None:
     """Check that `places`, a tensor or a spec, can hold `value` exactly.
 
     Raises:
-        OptionError: it is neither a tensor nor a number.
-        PromotionError: it is not quantized.
-        GridError: it is on another grid.
+        OptionError: `value` is neither a tensor nor a number.
+        PromotionError: `value` is not quantized.
+        GridError: `value` is on another grid.
         CastError: the grid does not have a code for the number.
-        ShapeError: it does not broadcast to `places`.
+        ShapeError: `value` does not broadcast to `places`.
     """
     if isinstance(value, (int, float)):
         for single in singles(places.qparams):
@@ -103,7 +103,7 @@ def _check_writeable(x: QuantizedTensor) -> None:
 
 
 def _copy_of_codes(x: QuantizedTensor) -> Any:
-    """Return the codes in writable memory; of a packed tensor a copy."""
+    """Return the codes in writable memory: a copy if the tensor is packed."""
     if not isinstance(x, PackedTensor):
         return x.codes
     # The codes of a packed tensor are read-only, since writes would not reach it.

@@ -8,7 +8,7 @@ cache is freed with `w`. Anybody may write into a buffer, through a view, `.code
 DLPack or an address, and no flag shows it. So each call compares all bytes with the
 copy and packs anew after any change: a result never depends on the cache.
 
-    memory    MOST times the bytes of w and b, and their packed form
+    memory    at most MOST times the bytes of w and b, and of their packed form
 """
 
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class Entry(NamedTuple):
     """One entry of the cache of a weight tensor.
 
     Args:
-        key: all that the packed form depends on, except the bytes of the tensors.
-        copies: of the tensors; None after the first call.
+        key: everything that the packed form depends on, except the tensors' bytes.
+        copies: copies of the tensors; None after the first call.
         made: the packed form of the copies.
     """
 
@@ -58,9 +58,10 @@ def reuse_or_make(
     """Return make(w, *rest), from the cache of `w` if its bytes are unchanged.
 
     Args:
-        make: without side effects, the same for the same key and bytes.
-        key: all that the result depends on, except the bytes and the ISA; immutable,
-            with grids by their `key`.
+        make: a function without side effects, whose result depends only on the key and
+            the bytes.
+        key: everything that the result depends on, except the bytes and the ISA;
+            immutable, with grids by their `key`.
         w: the tensor that carries the cache.
         rest: more tensors, or None.
     """
@@ -97,8 +98,8 @@ def reuse_or_pack(
     """Return make(w, b), from the cache of `w` if its bytes are unchanged.
 
     Args:
-        make: of one bound call, so it fixes all that the result depends on but bytes.
-        w, b: of the types, shapes and grids of that call; b is None without a bias.
+        make: a function of one bound call, whose result depends only on the bytes.
+        w, b: tensors of the types, shapes and grids of that call; b may be None.
     """
     for entry in w.kept:
         if entry.key is make and entry.copies is not None:
@@ -163,7 +164,7 @@ Step = TypeVar("Step")
 
 
 class NotCompiled(OptionError):
-    """Raised if no kernel can do a step; integer arithmetic does it then."""
+    """Raised if no kernel can compute a step; integer arithmetic replaces it."""
 
 
 def make_step(make: Callable[[], Step]) -> Step:
@@ -182,7 +183,7 @@ def make_step(make: Callable[[], Step]) -> Step:
 
 
 def require_8bit(grid: QParams) -> QParams:
-    """Return `grid`, which has codes that a step can read: of at most 8 bits.
+    """Return `grid`, whose codes a step can read: they have at most 8 bits.
 
     Raises:
         NotCompiled: the codes have more bits.
@@ -196,7 +197,7 @@ def require_output_grid(out: QParams | None) -> QParams:
     """Return `out`, a grid that a step can write: one scale, 8 bits, full range.
 
     Raises:
-        NotCompiled: it is another grid, is None, or has a rounding rule.
+        NotCompiled: `out` is None or another grid, or has a rounding rule.
     """
     is_whole = out is not None and out.axis is None and not out.narrow_range
     if out is None or not is_whole or out.dtype not in (qint8, quint8):
@@ -224,7 +225,7 @@ def require_one_grid(x: Any) -> QParams:
 def attempt(
     prepare: Callable[..., Step], *arguments: object, **options: object
 ) -> Step | None:
-    """Return `prepare(...)`, or None if no kernel can do the step."""
+    """Return `prepare(...)`, or None if it raises NotCompiled."""
     try:
         return prepare(*arguments, **options)
     except NotCompiled:
@@ -234,10 +235,15 @@ def attempt(
 def find_step(
     prepare: Callable[..., Step], *given: object, out: QParams
 ) -> Step | None:
-    """Return the step of specs and functions; calls with equal ones share it.
+    """Return `prepare(*given, out=out)`, from a cache by its arguments and the ISA.
+
+    Args:
+        prepare: a function that makes a compiled step.
+        given: arguments of `prepare`, such as specs and functions; all hashable.
+        out: the grid of the result.
 
     Returns:
-        None if no kernel can do the step.
+        The step, or None if no kernel can compute it.
     """
     # Grids compare equal whatever their rounding rule, so the rule is a key of its own.
     return _step_by_key(CHOSEN.get().name, out.rounding, prepare, *given, out=out)

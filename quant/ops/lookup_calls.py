@@ -160,7 +160,7 @@ def bind_table(
 
 
 def _require_defined(name: str, function: build.Partial, x: QuantizedTensor) -> None:
-    """Raise CastError if a code stands for a number outside the domain."""
+    """Raise CastError if the real value of a code is outside the function's domain."""
 
     def which(codes: Array, grid: QParams) -> Array:
         return build.outside_domain(function, grid)[codes.view(np.uint8)]

@@ -197,7 +197,7 @@ def move_codes(
     """Return the result of moving codes: as integers, on the inferred grid.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         operation: moves the codes, and infers the grid of the result.
         x: the tensor.
         rest, options: other arguments of the operation.
@@ -220,7 +220,7 @@ def move_codes(
 
 
 def name_errors(name: str, x: Tensor, make: Callable[[], Made]) -> Made:
-    """Return `make()`; its errors name the call of `name` on `x`, not on codes."""
+    """Return `make()`; errors name the call of `name` on `x`, not the call on codes."""
     try:
         return make()
     except MdtensorError as error:
@@ -388,7 +388,7 @@ def _join(
 
 
 def _differing_pair(xs: Sequence[QuantizedTensor]) -> tuple[QuantizedTensor, ...]:
-    """Return two tensors whose grids differ, else all: an error names them."""
+    """Return the first two tensors with different grids, or all, for an error."""
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
@@ -419,7 +419,7 @@ def stack(*arrays: QuantizedTensor, axis: int) -> QuantizedTensor:
 
 
 def _flat_view(x: TensorSpec, axis: int | None) -> tuple[QParams, tuple[int, ...], int]:
-    """Return grid, shape and axis; without an axis for the tensor as one row."""
+    """Return (grid, shape, axis); if `axis` is None, of the flattened tensor."""
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
     row = result_shape(reshape, x, shape=(-1,))

@@ -58,7 +58,7 @@ def sum(
 ) -> Run:
     if dtype is not None:
         raise OptionError(
-            "a sum of codes is always qint32; dtype= is for sums of numbers",
+            "a sum of codes is always qint32; dtype= is for sums of dense tensors",
             "Omit dtype=, or use dequantize(x) first",
             describe("sum", x),
         )

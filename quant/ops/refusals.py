@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
     """One row of the table.
 
     Args:
-        operations: that raise.
+        operations: the operations that raise.
         types: for each method the types of its arguments; for `concat` and `stack` the
             type of all arrays.
     """

@@ -49,7 +49,7 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: object) -> Array:
 
     Args:
         grid: of any granularity that fits `shape`.
-        shape: of the codes.
+        shape: the shape of the codes.
         number: a finite number.
 
     Raises:
@@ -95,7 +95,7 @@ def _near(grid: QParams, number: object) -> str:
 
 
 def _step(grid: QParams, number: object) -> int:
-    """Return how many steps the nearest code is away from real 0."""
+    """Return the nearest code minus the zero point."""
     code = round(exactly(number) / grid.fraction) + grid.zero
     return min(max(code, grid.minimum), grid.maximum) - grid.zero
 
@@ -157,7 +157,7 @@ def _round_to(
     """Return compute(steps, scale, number), rounded to `out`.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         x1, x2: a tensor and a number, in any order.
         out: the grid of the result.
         compute: returns steps of `out`, rounded.

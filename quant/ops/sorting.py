@@ -1,6 +1,7 @@
-"""Sorting and selection of codes, which have the order of their numbers.
+"""Sorting and selection of codes, which are ordered like their real values.
 
-This holds on one grid along the axis; scales that differ along it raise.
+This is true if there is one grid along the axis; if scales differ along the axis, a
+call raises.
 """
 
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def argmin(x: AffineTensor, /, *, axis: int | None, keepdims: bool) -> Int64Tens
 def _place(
     name: str, x: QuantizedTensor, axis: int | None, keepdims: bool
 ) -> Int64Tensor:
-    """Return the place of an extreme; codes have the order of their numbers."""
+    """Return the index of an extreme; codes are ordered like their real values."""
     # argmin has the same shape rule.
     rule = argmax.operation.rule
     spec = checked(name, (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims))

@@ -203,7 +203,7 @@ class Call:
             options: options of the operation.
 
         Raises:
-            OptionError: it says what the library computes instead.
+            OptionError: always; the text describes what the library computes instead.
         """
         x, out = given
         check_one_scale(x)

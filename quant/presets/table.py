@@ -196,7 +196,7 @@ def _has_unsigned_weights(x: Operand, w: Operand, *_: Any, **__: Any) -> bool:
 def _is_integer_on_arm(x: Operand, w: Operand, *rest: Any, **options: Any) -> bool:
     """Return whether XNNPACK on Arm rescales the sums in integers.
 
-    It does for quint8 weights, and for depthwise layers with one scale.
+    XNNPACK does so for quint8 weights, and for depthwise layers with one scale.
     """
     is_one = w.qparams.axis is None
     return _has_unsigned_weights(x, w) or (is_one and _is_depthwise(x, **options))

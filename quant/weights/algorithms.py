@@ -126,7 +126,8 @@ def _factor(
         factor: FloatArray = np.linalg.cholesky(inverse.T @ inverse).T
     except np.linalg.LinAlgError:
         raise LinAlgError(
-            f"{inputs.count} samples do not determine {inputs.inputs} inputs",
+            f"the Hessian of {inputs.inputs} inputs is not positive definite, as "
+            f"estimated from {inputs.count} samples",
             f"Give more samples, or a damping above {damping:g}",
             "gptq",
         ) from None
@@ -165,7 +166,7 @@ def hqq(
     growth: float = 1.01,
     steps: int = 20,
 ) -> Rounded:
-    """Find the grids with the least l_p norm of the errors of weights, p <= 1.
+    """Find the grids that minimize the l_p norm of the weight error, p <= 1.
 
     min over scale and zero point of  sum |w - round(w)|ᵖ
 
@@ -177,8 +178,8 @@ def hqq(
 
     Args:
         norm: p, from 0.1 to 1: the smaller, the less outliers count.
-        beta: in the first iteration, e is 0 where |w - round(w)| is at most
-            beta**(-1 / (2 - p)) times the scale; at least 1.
+        beta: at least 1. In the first iteration, e is 0 where |w - round(w)| is at most
+            beta**(-1 / (2 - p)) times the scale.
         growth: the factor of beta from one iteration to the next; at least 1.
         steps: the number of iterations.
 
@@ -217,7 +218,7 @@ def _shrink(errors: FloatArray, beta: float, norm: float) -> FloatArray:
 
 
 def _refit(layer: Layer, grids: Grids, codes: FloatArray, weights: FloatArray) -> Grids:
-    """Return the grids that fit codes best: zero points first, then scales."""
+    """Return the grids that fit the codes best: first zero points, then scales."""
     groups, form, zero = layer.groups, layer.format, grids.zero
     if not form.symmetric:
         wanted = codes - weights / groups.spread(grids.scale)

@@ -176,7 +176,7 @@ def check_number(name: str, given: Any, least: float, most: float = inf) -> None
     """Check that an option is a finite number in a range.
 
     Raises:
-        OptionError: it is not; the error names the range.
+        OptionError: the option is something else; the error names the range.
     """
     # In Python a bool is a number, but True as a damping is a mistake.
     is_number = isinstance(given, Real) and not isinstance(given, bool)
@@ -189,7 +189,7 @@ def check_count(name: str, given: object, least: int) -> None:
     """Check that an option is an integer of at least `least`.
 
     Raises:
-        OptionError: it is not; the error names the range.
+        OptionError: the option is something else; the error names the range.
     """
     if not _is_whole(given) or not least <= given <= MOST:
         problem = f"{written(name)} is {shown(given)}"

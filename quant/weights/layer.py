@@ -194,7 +194,8 @@ class QuantizedWeights:
     def numbers(self) -> FloatArray:
         """Return the effective weights: dequantized, and divided by `input_scale`.
 
-        They have the shape of the tensor, and apply to inputs that are not divided.
+        The weights have the shape of the tensor, and apply to inputs that are not
+        divided.
         """
         found = dequantize_to_float64(self.tensor)
         if self.input_scale is None:

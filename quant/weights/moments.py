@@ -102,7 +102,7 @@ class InputMoments:
         found = numbers(samples).astype(np.float64, copy=False)
         if found.ndim == 0 or found.shape[-1] != self.inputs:
             raise ShapeError(
-                f"samples have shape {found.shape}, the weights have {self.inputs} "
+                f"samples have shape {found.shape}, but the weights have {self.inputs} "
                 "inputs",
                 "Give the inputs along the last axis",
             )

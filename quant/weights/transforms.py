@@ -237,14 +237,14 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
             )
         if bias is not None and bias.shape != weights.shape[:1]:
             raise ShapeError(
-                f"the bias has shape {bias.shape}, the layer has {weights.shape[0]} "
-                "outputs",
+                f"the bias has shape {bias.shape}, but the layer has "
+                f"{weights.shape[0]} outputs",
                 f"Give it shape ({weights.shape[0]},)",
             )
     for first, second in pairwise(layers):
         if len(_inputs(second, len(first))) != len(first):
             raise ShapeError(
-                f"a layer has {second.shape[1]} inputs, the layer before it has "
+                f"a layer has {second.shape[1]} inputs, but the layer before it has "
                 f"{len(first)} outputs",
                 "Give layers in the order in which they run",
             )
@@ -285,7 +285,8 @@ def correct_bias(bias: object, weights: object, found: object, samples: object) 
     offset = np.zeros(len(wanted)) if bias is None else real_weights(bias)
     if offset.shape != (len(wanted),):
         raise ShapeError(
-            f"the bias has shape {offset.shape}, the layer has {len(wanted)} outputs",
+            f"the bias has shape {offset.shape}, but the layer has {len(wanted)} "
+            "outputs",
             f"Give it shape ({len(wanted)},)",
         )
     mean = moments_of(samples, wanted.shape[1]).mean

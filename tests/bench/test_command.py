@@ -46,7 +46,8 @@ def test_a_full_run_is_kept_and_written(
     assert command.execute([]) == 0
     shown = capsys.readouterr().out
     assert "    python -m bench toy --row large\n" in shown
-    assert "- toy: it carries its type:\n  - large, over rival: 1.50\n" in shown
+    reason = "- toy: it carries its type:\n  - large, relative to rival: 1.50\n"
+    assert reason in shown
     assert "All limits are met." in shown
     page = (toy / "page.md").read_text()
     assert page.startswith("# Benchmarks\n")
@@ -97,7 +98,8 @@ def test_a_missed_limit_fails(
     assert command.execute(["toy", "--no-save"]) == 1
     shown = capsys.readouterr().out
     assert "MISSED: small: 0.50, limit 0.40" in shown
-    assert "- toy: no reason is known:\n  - large, over rival: 1.50\n" in shown
+    reason = "- toy: no reason is known:\n  - large, relative to rival: 1.50\n"
+    assert reason in shown
 
 
 def test_unknown_names_are_refused(

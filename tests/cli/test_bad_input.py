@@ -43,16 +43,16 @@ ARRAYS = [
     ("pickled.npy", "DataError: pickled.npy does not hold a plain NumPy array"),
     ("pickled.npz", "DataError: pickled.npz does not hold a plain NumPy array"),
     ("cut.npz", "DataError: cut.npz does not hold a plain NumPy array"),
-    ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], but got Float32Tensor["),
-    ("double.npy", "but got Float64Tensor[1,3,8,8]. Give an array of float32."),
-    ("complex.npy", "but got Complex64Tensor[1,3,8,8]. Give an array of float32."),
+    ("narrow.npy", "input 'x' must be Float32Tensor[1,3,8,8], but is Float32Tensor["),
+    ("double.npy", "but is Float64Tensor[1,3,8,8]. Give an array of float32."),
+    ("complex.npy", "but is Complex64Tensor[1,3,8,8]. Give an array of float32."),
 ]
 FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),
     (["samples.npz"], "expected one array in samples.npz, not 2 named arrays"),
-    (["samples.npy"], "but got Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
+    (["samples.npy"], "but is Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
     ([], "the model has the inputs 'x', but got none"),
-    (["x.npy", "x.npy"], "2 inputs given, the model has 1. It has 'x'."),
+    (["x.npy", "x.npy"], "2 inputs given, but the model has 1. It has 'x'."),
 ]
 SAMPLES = [
     ("folder", "DataError: no .npy or .npz file in folder. Pass another folder."),
@@ -61,8 +61,11 @@ SAMPLES = [
     ("large.npy", "sample 1: 'c' becomes NaN or infinite"),
     ("none.npy", "there are no samples in none.npy. Pass at least one."),
     ("nothing.npz", "there are no samples in nothing.npz. Pass at least one."),
-    ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
-    ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], but"),
+    (
+        "narrow.npy",
+        "narrow.npy, sample 1: input 'x' must be Float32Tensor[1,3,8,8], but",
+    ),
+    ("pair.npy", "pair.npy, sample 1: input 'x' must be Float32Tensor[1,3,8,8], but"),
 ]
 OPTIONS = [
     (["--shape", "1,a"], "not '1,a'. Pass --shape such as 1,3,48,192."),

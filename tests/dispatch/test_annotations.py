@@ -53,8 +53,8 @@ def test_all_of_a_sequence_are_annotated() -> None:
 
 def test_a_type_of_elements_is_no_class() -> None:
     assert refused(md.float32) == (
-        "parameter x of a method of probe is annotated with float32, a type of "
-        "elements. Use leaf(float32), the class of its tensors."
+        "parameter x of a method of probe is annotated with the dtype float32, not "
+        "with a tensor class. Use leaf(float32)."
     )
     assert md.leaf(md.float32) is md.Float32Tensor
 

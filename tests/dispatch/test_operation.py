@@ -191,8 +191,8 @@ def test_a_method_takes_the_declared_keywords() -> None:
 
     message = text(RegistrationError, no_keywords)
     assert message == (
-        "method twice(Tensor, Any) has the keywords none, the declaration of twice "
-        "has times, out. Declare the same keywords, or **options; only out may "
+        "method twice(Tensor, Any) has the keywords none, but the declaration of "
+        "twice has times, out. Declare the same keywords, or **options; only out may "
         "be omitted."
     )
 
@@ -203,8 +203,8 @@ def test_a_method_takes_the_declared_keywords_only() -> None:
         def max_(x: str, /, *, axis: Any, keepdims: bool, out: Any) -> Any: ...
 
     assert text(RegistrationError, too_many_keywords).startswith(
-        "method max(str) has the keywords axis, keepdims, out, the declaration of max "
-        "has axis, keepdims."
+        "method max(str) has the keywords axis, keepdims, out, but the declaration of "
+        "max has axis, keepdims."
     )
 
 
@@ -216,8 +216,8 @@ def test_a_method_dispatches_on_what_is_declared() -> None:
         def twice_(x: md.Tensor, /, *, times: int) -> Any: ...
 
     assert text(RegistrationError, too_few_arguments) == (
-        "method twice(Tensor) dispatches on 1 arguments, the declaration of twice on "
-        "2. Annotate x, y, each before the slash."
+        "method twice(Tensor) dispatches on 1 arguments, but the declaration of twice "
+        "on 2. Annotate x, y, each before the slash."
     )
 
 

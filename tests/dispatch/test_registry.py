@@ -233,7 +233,7 @@ def test_types_may_be_given(shelf: Shelf) -> None:
 def test_types_and_functions_are_checked(shelf: Shelf) -> None:
     head = "place 0 of a method of exp is annotated with "
     tails: list[tuple[Any, str]] = [
-        (md.float32, "float32, a type of elements. Use leaf(float32), the class"),
+        (md.float32, "the dtype float32, not with a tensor class. Use leaf(float32)"),
         ("Float32Tensor", "'Float32Tensor', not with a class. Use a class, or a union"),
     ]
     for given, tail in tails:

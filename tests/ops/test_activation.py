@@ -244,13 +244,17 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "hardtanh(Float32Tensor[2,3]): min_val 2.0 is above max_val 1.0. Swap them.": (
         lambda x: md.hardtanh(x, min_val=2)
     ),
+    "hardtanh(Float32Tensor[2,3]): min_val must not be NaN. Use another number for "
+    "min_val.": lambda x: md.hardtanh(x, min_val=float("nan")),
+    "hardtanh(Float32Tensor[2,3]): max_val must not be NaN. Use another number for "
+    "max_val.": lambda x: md.hardtanh(x, max_val=float("nan")),
     "gelu(Float32Tensor[2,3]): approximate is 'erf'. Use one of 'none', 'tanh'.": (
         lambda x: md.gelu(x, approximate="erf")
     ),
     "glu(Float32Tensor[2,3]): axis 1 of size 3 does not split into halves. "
     "Make it even.": md.glu,
-    "prelu(Float32Tensor[2,3], Float32Tensor[2]): the weight has shape (2,), there are "
-    "3 channels. Give it shape (1,) or (3,).": lambda x: md.prelu(x, md.ones((2,))),
+    "prelu(Float32Tensor[2,3], Float32Tensor[2]): the weight has shape (2,), but there "
+    "are 3 channels. Give it shape (1,) or (3,).": lambda x: md.prelu(x, md.ones((2,))),
 }
 
 

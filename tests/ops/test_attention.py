@@ -149,7 +149,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "rows. Use integers of 0 or more.": (
         lambda: md.embedding(md.asarray([-1], dtype=md.int8), X)
     ),
-    "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, it has 1. "
+    "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, but has 1. "
     "Give the shape [rows, e].": (lambda: md.embedding(md.asarray([0]), X[0, :2])),
     "one_hot(Int64Tensor[2]): an element is outside of 2 classes. "
     "Use integers of 0 or more, or a larger num_classes.": (

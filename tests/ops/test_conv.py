@@ -244,7 +244,8 @@ REFUSED = {
         lambda: md.conv1d(md.ones((1, 1, 3)), md.ones((1, 1, 1)), stride=(1, 2))
     ),
     "conv_transpose2d(Float32Tensor[1,2,2,2], Float32Tensor[3,1,1,1]): the image has 2 "
-    "channels, the weights take 3. Give an image of 3 channels, or other weights.": (
+    "channels, but the weights take 3. Give an image of 3 channels, or other "
+    "weights.": (
         lambda: md.conv_transpose2d(md.ones((1, 2, 2, 2)), md.ones((3, 1, 1, 1)))
     ),
     "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): output_padding "

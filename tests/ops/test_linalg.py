@@ -434,7 +434,10 @@ VECTOR = md.ones((2,))
             lambda: linalg.svd(VECTOR),
             ShapeError,
             "svd(Float32Tensor[2])",
-            ("a matrix has at least 2 axes, this has 1. Give the shape [..., m, n]."),
+            (
+                "a matrix must have at least 2 axes, but has 1. "
+                "Give the shape [..., m, n]."
+            ),
         ),
         (
             lambda: linalg.solve(SINGULAR, WIDE.T),
@@ -536,7 +539,10 @@ VECTOR = md.ones((2,))
             lambda: md.matrix_transpose(VECTOR),
             ShapeError,
             "matrix_transpose(Float32Tensor[2])",
-            ("a matrix has at least 2 axes, this has 1. Give the shape [..., m, n]."),
+            (
+                "a matrix must have at least 2 axes, but has 1. "
+                "Give the shape [..., m, n]."
+            ),
         ),
     ],
 )

@@ -336,8 +336,8 @@ def test_repeat_refuses() -> None:
         "Use integers of 0 or more."
     )
     assert text(ShapeError, lambda: md.repeat(x, md.asarray([1, 1]))) == (
-        "repeat(Int64Tensor[3], Int64Tensor[2]): repeats have shape (2,), the axis has "
-        "size 3. Give one number, or one for each index."
+        "repeat(Int64Tensor[3], Int64Tensor[2]): repeats have shape (2,), but the axis "
+        "has size 3. Give one number, or one for each index."
     )
     for huge in (2**62, md.asarray(2**62), md.asarray(2**64 - 1)):
         with pytest.raises((ShapeError, OptionError)):

@@ -210,8 +210,8 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "Give normalized_shape the sizes of the last axes.": (
         lambda x: md.layer_norm(x, normalized_shape=2)
     ),
-    "layer_norm(Float32Tensor[2,3], Float32Tensor[2]): a weight has shape (2,), the "
-    "normalized shape is (3,). Give it shape (3,).": (
+    "layer_norm(Float32Tensor[2,3], Float32Tensor[2]): a weight has shape (2,), but "
+    "the normalized shape is (3,). Give it shape (3,).": (
         lambda x: md.layer_norm(x, md.ones((2,)), normalized_shape=3)
     ),
     "rms_norm(Float32Tensor[2,3]): normalized_shape is (). "

@@ -164,7 +164,7 @@ def test_averages_are_for_floats() -> None:
     for call in (lambda: md.avg_pool2d(x, 2), lambda: md.global_avg_pool2d(x)):
         with pytest.raises(DispatchError, match="x is Int32Tensor, not FloatingTensor"):
             call()
-    with pytest.raises(ShapeError, match="an image has 4 axes, this has 2"):
+    with pytest.raises(ShapeError, match="an image must have 4 axes, but has 2"):
         md.global_avg_pool2d(md.ones((2, 2)))
 
 
@@ -220,7 +220,7 @@ def test_pools_of_signals(kernel: int, padding: Any) -> None:
 
 
 REFUSED = {
-    "max_pool1d(Float32Tensor[1,1,1,4]): a signal has 3 axes, this has 4. "
+    "max_pool1d(Float32Tensor[1,1,1,4]): a signal must have 3 axes, but has 4. "
     "Give the shape [n, c, l].": (lambda: md.max_pool1d(md.ones((1, 1, 1, 4)), 2)),
     "avg_pool1d(Float32Tensor[1,1,4]): padding (2, 2) is not below the kernel 2. "
     "Use less padding.": lambda: md.avg_pool1d(md.ones((1, 1, 4)), 2, padding=2),

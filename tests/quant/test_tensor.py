@@ -151,7 +151,7 @@ def test_codes_do_not_pass_for_a_number(way):
         way(QInt8Tensor([3], scale=0.5))
     assert str(raised.value) == (
         "QInt8Tensor[1](scale=0.5, zero_point=0, range=-64..63.5) holds codes, not "
-        "numbers. Use x.codes or quant.dequantize(x)."
+        "floats. Use x.codes or quant.dequantize(x)."
     )
 
 
@@ -181,7 +181,7 @@ def test_codes_of_floats_are_their_bytes():
         QFloat8E4M3Tensor(np.array([1.0], other), scale=1.0)
     assert str(caught.value) == (
         "codes of qfloat8_e4m3 are the bytes of its floats, not float8_e5m2. Use "
-        "quantize(asarray(a), QParams(s, dtype='qfloat8_e4m3')) for numbers, "
+        "quantize(asarray(a), QParams(s, dtype='qfloat8_e4m3')) for real values, "
         "an array of float8_e4m3fn for such floats."
     )
 
@@ -213,7 +213,7 @@ def test_numbers_are_told_how_to_become_codes(numbers):
         QInt8Tensor(numbers, scale=0.5)
     assert str(raised.value) == (
         "codes are integers, given float64 values 1.0 to 2.0. "
-        "Use quantize(asarray(a), QParams(s, dtype='qint8')) for numbers."
+        "Use quantize(asarray(a), QParams(s, dtype='qint8')) for real values."
     )
 
 

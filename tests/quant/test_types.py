@@ -198,13 +198,13 @@ def test_floats_multiply_as_numbers():
 
 
 REFUSED = {
-    "add of 8-bit floats is not exact on any grid. Use dequantize(x), and quantize the "
-    "result.": lambda f, i, w: md.add(f, f),
+    "the result of add for 8-bit floats is not exact on any grid. Use dequantize(x), "
+    "and quantize the result.": lambda f, i, w: md.add(f, f),
     "8-bit floats and integer codes do not have a common type. Use requantize(x, "
     "out=QParams(...)) to give both one type.": lambda f, i, w: md.mul(f, i),
     "matmul takes codes of at most 16 bits, not accumulators. Use requantize(acc, "
     "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),
-    "add with a Python number does not determine a grid. Pass out=QParams(...).": (
+    "the result of add with a Python number needs a grid. Pass out=QParams(...).": (
         lambda f, i, w: md.add(i, 1)
     ),
 }
@@ -227,7 +227,7 @@ def test_no_method_and_no_silent_numbers(leaf):
         md.cumulative_sum(x)
     with pytest.raises(md.GridError, match="is not an array of numbers"):
         np.asarray(x)
-    with pytest.raises(md.GridError, match="holds codes, not numbers"):
+    with pytest.raises(md.GridError, match="holds codes, not floats"):
         float(x)
 
 
@@ -311,7 +311,7 @@ def of_a_grid(name):
     leaf = md.leaf(name).__name__
     return (
         f"{leaf} needs a grid of {name}. Use quantize(x, QParams(s, dtype='{name}')) "
-        f"for numbers, {leaf}(codes, scale=s) for codes."
+        f"for real values, {leaf}(codes, scale=s) for codes."
     )
 
 

@@ -329,10 +329,10 @@ def test_f6_holes_and_ambiguities_are_found_when_the_table_is_built() -> None:
     }
     said = str(error)
     assert said.startswith("inclusive_scan: 4 of 28 points have no method: Tag[Shelf, ")
-    assert "4 of 28 points have several: Tag[Cpu, Float32, Contiguous, OutOfP" in said
+    assert "4 of 28 points are ambiguous: Tag[Cpu, Float32, Contiguous, OutOf" in said
     assert all(str(p) in said for p in (*error.missing, *error.ambiguous))
     assert said.endswith(
-        f"{ADD}. Decide by a method for "
+        f"{ADD}. Resolve it by a method for "
         "Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired]; "
         "Tag[Cpu, Integer, Contiguous, OutOfPlace, Required]."
     )

@@ -163,7 +163,8 @@ def test_p2_a_step_is_taken_once() -> None:
     assert started.function is md.get_op("matmul_t")
     late = refused(RegistrationError, started.argument, "late")
     assert late == (
-        "register(matmul_t): the operation is in use. Declare all of it first."
+        "register(matmul_t): the declaration is complete and cannot change any more. "
+        "Declare everything before you add the first method."
     )
 
 
@@ -591,8 +592,8 @@ def test_p10_arguments_of_infer_itself() -> None:
         "<built-in function len> is not an operation. See md.ops()."
     )
     assert refused(DispatchError, TensorSpec, md.RealTensor, (2,)) == (
-        "the type of a spec is RealTensor. Use a class of tensors, such as "
-        "Float32Tensor."
+        "the type of a TensorSpec must be a tensor class, but is RealTensor. Use a "
+        "class such as Float32Tensor."
     )
     assert refused(ShapeError, TensorSpec, F32, (4, -2)) == (
         "the shape of a spec is (4, -2). Use sizes of 0 or more, -1 or Dim."

@@ -296,8 +296,8 @@ DAMAGED = {
     "the note on tensors is not JSON.": file_of(
         one() | {"__metadata__": {"mdtensor": "{"}}, b"12"
     ),
-    "the note on tensors has version 2, this reads 1. Read it with": file_of(
-        noted({}, 2), b"12"
+    "the note on tensors has version 2, but this mdtensor reads 1. Read it with": (
+        file_of(noted({}, 2), b"12")
     ),
     "the note on tensors does not list any.": file_of(noted([]), b"12"),
     "the note on 'a' lacks type, parts or facts.": file_of(
@@ -309,7 +309,8 @@ DAMAGED = {
     "'a': the element type 'int9' is not registered. Import the package that": file_of(
         noted({"a": {"type": "int9", "parts": [""], "facts": {}}}), b"12"
     ),
-    "'a': expected one array and no facts for Int8Tensor.": file_of(
+    "'a': Int8Tensor must be stored as one array without further fields, but the file "
+    "has 1 arrays and the fields ['b'].": file_of(
         noted({"a": {"type": "int8", "parts": [""], "facts": {"b": 1}}}), b"12"
     ),
     "'a': the array holds uint8, not int8. Use astype(asarray(a), int8).": file_of(

@@ -249,23 +249,17 @@ def test_shapes_that_a_spec_takes() -> None:
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        (md.RealTensor, "RealTensor. Use a class of tensors, such as Float32Tensor"),
-        (np.float32, "float32. Use a class of tensors, such as Float32Tensor"),
-        ("float32", "'float32'. Use a class of tensors, such as Float32Tensor"),
-        (3, "3. Use a class of tensors, such as Float32Tensor"),
-        (
-            md.ones((2,)),
-            "Float32Tensor[2]. Use a class of tensors, such as Float32Tensor",
-        ),
-        (
-            md.float32,
-            "float32, a type of elements. Use leaf(float32), the class of its tensors",
-        ),
+        (md.RealTensor, "RealTensor. Use a class such as Float32Tensor"),
+        (np.float32, "float32. Use a class such as Float32Tensor"),
+        ("float32", "'float32'. Use a class such as Float32Tensor"),
+        (3, "3. Use a class such as Float32Tensor"),
+        (md.ones((2,)), "Float32Tensor[2]. Use a class such as Float32Tensor"),
+        (md.float32, "the dtype float32. Use leaf(float32)"),
     ],
 )
 def test_types_that_a_spec_refuses(kind: Any, problem: str) -> None:
     text = refused(DispatchError, TensorSpec, kind, (2,))
-    assert text == f"the type of a spec is {problem}."
+    assert text == f"the type of a TensorSpec must be a tensor class, but is {problem}."
 
 
 def test_other_arguments_of_a_spec() -> None:

@@ -200,12 +200,12 @@ def test_all_ambiguous_points_are_reported_at_once() -> None:
         "Tag[Cpu, Int64, Contiguous, OutOfPlace, Required]",
     }
     said = str(error)
-    assert said.startswith("inclusive_scan: 4 of 28 points have several: Tag[Cpu, ")
+    assert said.startswith("inclusive_scan: 4 of 28 points are ambiguous: Tag[Cpu, ")
     shown = "(Tag[Cpu, Contiguous, OutOfPlace], Tensor, Tensor) at "
     assert said.count(shown) == 4
     assert "(Tag[Cpu, OutOfPlace], " not in said  # others are more specific
     assert said.endswith(
-        ". Decide by a method for "
+        ". Resolve it by a method for "
         "Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired]; "
         "Tag[Cpu, Integer, Contiguous, OutOfPlace, Required]."
     )
@@ -271,7 +271,7 @@ def test_the_way_out_is_the_narrower_of_each_kind(order: tuple[int, int]) -> Non
     for at in order:
         md.method(one)((floating, single)[at])
     said = text(CoverageError, lambda: DispatchTable(SMALL, Tag[Float32], one))
-    assert said.endswith(". Decide by a method for Tag[Cpu, Float32].")
+    assert said.endswith(". Resolve it by a method for Tag[Cpu, Float32].")
 
 
 def test_holes_and_ambiguities_are_one_error() -> None:
@@ -281,7 +281,7 @@ def test_holes_and_ambiguities_are_one_error() -> None:
     error = caught.value
     assert (len(error.missing), len(error.ambiguous)) == (4, 4)
     assert "4 of 28 points have no method: " in str(error)
-    assert ". 4 of 28 points have several: " in str(error)
+    assert ". 4 of 28 points are ambiguous: " in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.missing, again.ambiguous) == (
         str(error),

@@ -1,9 +1,10 @@
-"""Depthwise convolution with vpmaddwd: a dword holds a pixel and the one below it.
+"""Depthwise convolution with vpmaddwd: a dword holds a pixel and the pixel below it.
 
 Two rows of the image become a line [c / 8][x][8][2] of int16, with borders filled by
-the zero point, so one product serves two taps. At stride 1 two rows of outputs share
-their lines: the lower row has its taps shifted down by a row, in weights of its own. A
-ring keeps the lines, so each line is made once at strides 1 and 2.
+the zero point, so one product serves two taps. At stride 1 two rows of outputs read the
+same lines. The taps of the lower row of outputs are shifted down by one image row, so
+they are packed a second time. A ring buffer holds the lines, so at strides 1 and 2 each
+line is made once.
 """
 
 import numpy as np
@@ -55,7 +56,7 @@ def copy_windows(typingctx, rows, width, job):
         rows: literal, 3 for three rows of at most `width` bytes, 0 for any other case.
         width: literal, bytes of a copy.
         job: source, pixel_step, row_step, rows, count (outputs), parts (of `width`
-            bytes in a row), span (bytes in a row), gap (bytes behind the rows of an
+            bytes in a row), span (bytes in a row), gap (bytes after the rows of an
             output), target; steps in bytes, arrays by address.
     """
     shape = vectors.literals(rows, width)
@@ -107,7 +108,7 @@ def inner(size, taps, stride, before, outputs):
 
 @kernel
 def im2col_pitch(k):
-    """Return the bytes from one row of k codes to the next, for whole copies."""
+    """Return the bytes from one row of k codes to the next, in whole copies."""
     # Rows at multiples of four codes are widened all at once (decision 0035).
     return (k + 3) // 4 * 4
 
@@ -188,7 +189,7 @@ def twin_rows(window):
 
 @kernel
 def tile_pixels(rows, kw, ow):
-    """Return the outputs of a tile per row: 7 if 8 would take as many tiles."""
+    """Return how many outputs a tile has in each row: 4, 7 or 8."""
     if rows == 2 or ow < 7:
         return OUTPUTS // 2
     if kw == 3 and ow <= (ow + OUTPUTS - 1) // OUTPUTS * 7:
@@ -198,7 +199,7 @@ def tile_pixels(rows, kw, ow):
 
 @kernel
 def last_pixels(rows, pixels, kw, ow):
-    """Return the outputs of the last tile per row, for exact multipliers."""
+    """Return how many outputs the last tile has in each row, for exact multipliers."""
     # Without a tie test, small last tiles are cheaper than overlapping ones (decision
     # 0040).
     rest = ow % pixels
@@ -271,7 +272,7 @@ def tap_places(window, table, count):
 
 @kernel
 def blocks_job(pixels, end, ow, taps, packed, bias, j, blocks):
-    """Return a `Job` up to the bias, for `blocks` blocks from channel j on."""
+    """Return the fields of a `Job` up to `bias`, for `blocks` blocks from channel j."""
     block = j // LANES
     tiles, last = (ow + pixels - 1) // pixels, max(0, ow - end)
     block_step, weight_step = taps[5], taps[6]
@@ -322,7 +323,7 @@ def blocks_u8(
 def blocks_s32(
     rows, pixels, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch
 ):
-    """Compute the int32 sums, as `blocks_u8` does the codes."""
+    """Compute the int32 sums of the blocks; arguments as in `blocks_u8`."""
     job = blocks_job(pixels, pixels, ow, taps, packed, bias, j, blocks)
     y = vectors.address_of(target, at)
     run_tiles_s32(rows, pixels, (*job, 4 * row_pitch, 4 * pitch, y))
@@ -330,9 +331,10 @@ def blocks_s32(
 
 @kernel
 def copy_outputs(stage, rows, width, size, out, at, row_pitch):
-    """Copy the existing outputs of stage[rows, width, 8].
+    """Copy outputs from stage[rows, width, 8] to `out`, without those beyond its edges.
 
-    `size` is their (pixels, channels, pitch).
+    `size` is (pixels, channels, pitch): how many pixels and channels are copied, and
+    the distance of pixels in `out`.
     """
     pixels, channels, pitch = size
     for r in range(rows):

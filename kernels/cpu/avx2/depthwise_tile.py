@@ -1,6 +1,6 @@
 """Tiles of depthwise convolution: 8 channels of outputs in one row or in two.
 
-`conv.py` packs the weights.
+A line holds two image rows as int16 pairs, see `conv.py`, which also packs the weights.
 """
 
 from typing import NamedTuple
@@ -30,15 +30,20 @@ TAP = 2 * VECTOR  # bytes of the weights of one tap, for either row of outputs
 
 
 class Job(NamedTuple):
-    """Places of the tiles of one or two rows of outputs, as LLVM values.
+    """Place of the tiles of one or two rows of outputs, as LLVM values.
+
+    All steps and pitches are in bytes.
 
     Args:
-        blocks, tiles, last: blocks of 8 channels, tiles in each, and the first output
-            of the last one, which may overlap the one before.
-        x: added to the addresses of lines.
-        table, lines, kw: addresses of the lines, how many, and taps in each.
-        tap_step, pixel_step, block_step: of x; bytes, as all steps and pitches.
-        weight_step: from block to block of the weights.
+        blocks, tiles, last: the number of blocks of 8 channels, the number of tiles in
+            a block, and the first output of a block's last tile, which may overlap the
+            tile before it.
+        x: an offset that is added to the addresses of lines.
+        table, lines, kw: the address of the table of line addresses, the number of
+            lines, and the number of taps in a line.
+        tap_step, pixel_step, block_step: steps of x from tap to tap, from output to
+            output, and from block to block.
+        weight_step: step of the weights from block to block.
         weights, bias, out: addresses.
     """
 
@@ -101,7 +106,7 @@ def _each_tile(b, job, pixels, end, size, carried, enter):
     carried = enter(block)(pixels of the tile, number, tile's job, carried)
 
     Args:
-        pixels, end: outputs in a row of a tile, and of the last one of a block.
+        pixels, end: outputs in a row of a tile, and in a row of a block's last tile.
         size: bytes of an output.
         enter: called with the number of a block before its tiles.
     """
@@ -149,15 +154,15 @@ def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
     """Compute all tiles of `depthwise_u8s8u8` in one or two rows of outputs.
 
     Args:
-        rows, pixels, end, taps: literals; outputs in 1 or 2 rows, `pixels` in each,
-            `end` in the last tile of a block; 3 or 5 taps in a kernel row, or 0 for
-            any other number.
+        rows, pixels, end, taps: literals; a tile has 1 or 2 rows of `pixels` outputs,
+            the last tile of a block rows of `end` outputs. A kernel row has 3 or 5
+            taps, or 0 for any other number.
         has_exact_multiplier: literal, 1 if multipliers and `offset` suit the class
             `ExactMultiplier`.
         job: as `Job`, then multiplier, near, offset; arrays by address.
 
-    Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
-        are tiles, gets their numbers, block by block.
+    Returns: how many tiles have a lane near a tie. Their numbers, block by block, are
+        written to `near`, an int64 array with room for all tiles.
     """
     literals = vectors.literals(rows, pixels, end, taps, has_exact_multiplier)
     if literals is None:
@@ -179,7 +184,7 @@ def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
                 rescaler = kind(b, offset)
                 for first in range(0, len(sums), QUAD):
                     quad = sums[first : first + QUAD]
-                    # Rounding takes vectors in fours, so a shorter quad repeats some.
+                    # `codes` takes four vectors, so fewer vectors are repeated.
                     whole = (quad * QUAD)[:QUAD]
                     codes = rescaler.codes(b, whole, scales)
                     # As doubles, because LLVM first moves the upper half of integers.
@@ -206,7 +211,7 @@ def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
 
 @intrinsic(prefer_literal=True)
 def tiles_s32(typingctx, rows, pixels, taps, job):
-    """Store the int32 sums of tiles, whose job is a `Job` alone."""
+    """Store the int32 sums of tiles; the job has the fields of `Job` only."""
     shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
@@ -285,7 +290,10 @@ def line_count(kh, rows):
 
 @kernel
 def line_width(window):
-    """Return the pixels of a line: all that a tile reads, at least one tile."""
+    """Return the length of a line in pixels: all pixels that its tiles read.
+
+    There is at least one tile.
+    """
     kw, stride = window.kernel_w, window.stride_w
     dilation, ow = window.dilation_w, window.out_w
     return (max(ow, OUTPUTS) - 1) * stride + (kw - 1) * dilation + 1
@@ -293,7 +301,10 @@ def line_width(window):
 
 @kernel
 def line_number(window, oy, q):
-    """Return the number of line q of output row oy; equal numbers, equal lines."""
+    """Return the number of line q of output row oy.
+
+    Lines of equal number, also of different output rows, have equal contents.
+    """
     # At these strides the next rows of outputs read the same pairs of image rows.
     if window.dilation_h == 1 and window.stride_h <= 2:
         return oy * window.stride_h // 2 + q
@@ -302,7 +313,10 @@ def line_number(window, oy, q):
 
 @kernel
 def row_place(window, channels, y, border):
-    """Return (address, bytes to the next pixel, bytes to 8 channels on) of row y."""
+    """Return (address, bytes to the next pixel, bytes to the next block) of row y.
+
+    A row outside of the image repeats `border`, so both steps are 0.
+    """
     h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return border, 0, 0
@@ -311,7 +325,12 @@ def row_place(window, channels, y, border):
 
 @kernel
 def fill_segment(upper, lower, count, blocks, target, block_step):
-    """Fill `count` pixels of `blocks` whole blocks of 8 channels."""
+    """Interleave `count` pixels of two rows, in `blocks` whole blocks of 8 channels.
+
+    Args:
+        upper, lower: the rows, from `row_place`.
+        target, block_step: address of the result, and bytes from block to block.
+    """
     u, us, ub = upper
     v, vs, vb = lower
     pairs = blocks // 2
@@ -327,9 +346,9 @@ def fill_segment(upper, lower, count, blocks, target, block_step):
 
 @kernel
 def fill_spare(x, window, y, outside, spare):
-    """Copy the last channels of row y, fewer than 8, to pixels of 8.
+    """Copy the last channels of row y, fewer than 8, to pixels of 8 channels.
 
-    Returns: the address of the copy.
+    Returns: (address, bytes to the next pixel, 0), as `row_place` does.
     """
     h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
@@ -345,14 +364,14 @@ def fill_spare(x, window, y, outside, spare):
 
 @kernel
 def inner_pixels(window, width):
-    """Return (first, count) of the pixels of a line that are not border."""
+    """Return (first, count) of the pixels of a line that are inside the image."""
     left = min(window.pad_left, width)
     return left, max(0, min(window.width, width - window.pad_left))
 
 
 @kernel
 def fill_edges(window, width, outside, line):
-    """Fill the pixels of a line that are border in every row."""
+    """Fill the pixels of a line that are left and right of the image in every row."""
     before, inside = inner_pixels(window, width)
     edge = vectors.address_of(outside, 0), 0, 0
     target, size = vectors.address_of(line, 0), width * VECTOR
@@ -381,7 +400,11 @@ def fill_line(x, window, y, width, outside, spare, line):
 
 @kernel
 def find_lines(x, window, oy, count, width, outside, spare, slots, image, table):
-    """Set table[q] to the address of line q of row oy, in its slot of the ring."""
+    """Set table[q] to the address of line q of row oy; fill lines that are missing.
+
+    Args:
+        slots: the number of the line in each slot of the ring buffer `image`.
+    """
     size = (window.channels + LANES - 1) // LANES * width * 2 * LANES
     top = oy * window.stride_h - window.pad_top
     for q in range(count):

@@ -1,8 +1,8 @@
-"""Elementwise kernels over activation codes, 32 at a time; the rest is generic.
+"""Elementwise kernels over activation codes, 32 at a time.
 
-A table has 256 bytes. Each of 16 shuffles finds the entry for the low four bits of a
-code in a sixteenth of the table. The high four bits select one of the 16 results, one
-bit after the other.
+Kernels that are missing here are the generic ones. A lookup table has 256 bytes. Each
+of 16 shuffles finds the entry for the low four bits of a code in a sixteenth of the
+table. The high four bits select one of the 16 results, one bit after the other.
 """
 
 import math
@@ -23,7 +23,7 @@ from mdtensor.kernels.cpu.rounding import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, address_of
 
 # Chunks of sums, products and quotients, up to a lane near a tie. Each returns
-# the numbers of 8 lanes; `epilogue.py` rounds them, or one instruction if exact.
+# the float32 values of 8 lanes. `epilogue.py` rounds them, or one instruction if exact.
 
 CHUNK = QUAD * LANES
 # Beyond every code, far within int32, and with low halves that are not near a tie.
@@ -81,7 +81,10 @@ def _nothing(b, places):
 
 
 def _limit_lanes(b, lanes, sizes, arguments):
-    """Return a function of places and a first lane: 8 lanes to round, limited."""
+    """Return a function group(places, first) that computes 8 lanes, ready to round.
+
+    It calls `lanes` at lane `first` and clamps the result to the range of int32.
+    """
     *constants, offset = arguments
     offset = vectors.splat(b, offset, LANES)
 
@@ -98,10 +101,11 @@ def _limit_lanes(b, lanes, sizes, arguments):
 def _chunks(lanes, sizes, kinds, extra_test=_nothing):
     """Return an intrinsic (is_exact, job) that runs `lanes` over chunks of 32.
 
-    The job: count; addresses of the inputs, of elements of `sizes` bytes, and of the
-    codes; lo, hi, zero_point, limit (the low halves below it are near a tie); then what
-    `lanes` takes, of the types `kinds`. All is in units of 2**-16 of a code, with half
-    a code and the slip in the last argument, the offset; if `is_exact`, in codes.
+    The job: count; addresses of the inputs, whose elements have `sizes` bytes, and of
+    the codes; lo, hi, zero_point, limit (a low half below it is near a tie); then the
+    constants that `lanes` takes, of the types `kinds`. Constants are in units of 2**-16
+    of a code; the last one, the offset, includes half a code and a bound of the float32
+    error. If `is_exact`, constants are in units of a code.
 
     Returns: 2 * chunks done, + 1 if the last one has a lane near a tie, or if
     `extra_test` returned 1 for it.
@@ -145,8 +149,8 @@ def _chunks(lanes, sizes, kinds, extra_test=_nothing):
 def _near(lanes, sizes, kinds):
     """Return an intrinsic that finds which of 8 lanes are near a tie.
 
-    Its result has a bit for each lane. The job: addresses of the inputs, limit, and the
-    rest as for `_chunks`.
+    The intrinsic returns a bit for each lane. Its job: addresses of the inputs, limit,
+    and the constants that `lanes` takes, as for `_chunks`.
     """
     inputs = len(sizes)
 
@@ -287,7 +291,7 @@ def _pad_chunk(codes, first):
 
 @kernel
 def _put(chunk, first, out):
-    """Write the codes of a chunk that exist."""
+    """Write the codes of a chunk to `out` from `first` on, up to the end of `out`."""
     for i in range(np.uintp(first), np.uintp(len(out))):
         out[i] = chunk[i - np.uintp(first)]
 
@@ -430,7 +434,10 @@ def mul_u8u8u8(
 
 @kernel
 def _settle_quotients(first, x, scale, near, zero_point, lo, hi, out):
-    """Decide the lanes near a tie by a float64 quotient, which cannot cross it."""
+    """Decide the lanes near a tie by a float64 quotient.
+
+    A float64 quotient of two float32 is on the same side of the tie as the exact one.
+    """
     for group in range(first, first + CHUNK, LANES):
         lanes = near_quotients((address_of(x, group), *near))
         while lanes != 0:
@@ -482,7 +489,7 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
 
     Args: as in the generic kernel.
 
-    Rounding: exact; a product with 1 / scale is decided by a division near a tie.
+    Rounding: exact; near a tie a division replaces the product with 1 / scale.
     """
     has_nan = _quotients(x, scale, zero_point, lo, hi, out)
     first = len(out) // CHUNK * CHUNK

@@ -1,7 +1,8 @@
 """Requantization of accumulator tiles: four vectors of int32 become 32 codes.
 
 out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A tile with a lane near
-a tie (one in 114, for 12 vectors) is summed again, and `resolve` decides such lanes.
+a tie (one of 114 tiles of 12 vectors) is computed again as int32 sums, and `resolve`
+decides these lanes. A quad is four vectors, 32 sums.
 """
 
 from llvmlite import ir
@@ -25,7 +26,7 @@ PAIRED = ir.Constant(
 
 
 class ExactMultiplier:
-    """Codes from exact multipliers, which never need a test for ties.
+    """Conversion of sums to codes by exact multipliers, without a test for ties.
 
     `offset` is from `exact_offset`, so that the low half of a float32 is the code.
     """
@@ -49,10 +50,11 @@ class ExactMultiplier:
 
 
 class Rescaler:
-    """State that all quads of a tile share: limits and the least low half so far.
+    """Conversion of sums to codes in fixed point, with a test for lanes near a tie.
 
-    Without `lo` and `hi` codes are 0 to 255. A low half below `limit` (int32 lanes) is
-    near a tie.
+    All quads of a tile share the limits, and `least`, the smallest low halves of their
+    lanes so far. Without `lo` and `hi` codes are 0 to 255. A low half below `limit`
+    (int32 lanes) is near a tie.
     """
 
     unit = ONE
@@ -66,7 +68,7 @@ class Rescaler:
         self.least = ir.Constant(WORDS, [-1] * 16)
 
     def round(self, b, v):
-        """Return y of float32 lanes as integers, and remember their low halves."""
+        """Round float32 lanes to integers, and update `least` by their low halves."""
         y = simd.to_int(b, v)
         # One minimum a vector and one test a tile take fewer instructions than a test a
         # vector.
@@ -104,7 +106,7 @@ class Rescaler:
         return simd.smaller(b, simd.larger(b, codes, self.low), self.high)
 
     def near_ties(self, b):
-        """Return an i8 with a bit for each dword lane with a low half near a tie."""
+        """Return an i8 in which bit i is set if a low half of lane i is near a tie."""
         half = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
         return b.bitcast(b.icmp_signed("<", half, self.limit), I8)
 
@@ -114,7 +116,7 @@ class Rescaler:
 
 
 def _pair_words(b, codes):
-    """Return 32 codes in order from 4 vectors whose words alternate."""
+    """Return 32 codes in the order of their sums, from words that alternate."""
     return _in_order(b, simd.shuffle_bytes(b, codes, PAIRED))
 
 
@@ -141,7 +143,8 @@ def load_multipliers(b, address, count, unit=ONE):
 def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
     """Find the sums that need integers: bit i for sum i of 8 * count; count <= 8.
 
-    sums: int32 by address; multiplier: float32 by address, again after 8 * width sums.
+    sums: int32 by address; multiplier: float32 by address, repeated after 8 * width
+    sums.
     """
 
     def emit(context, b, signature, arguments):

@@ -1,10 +1,11 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
 A tile of AVX2 has 6 rows by one panel of 16 columns; a tile of AVX-512 has 8 rows by
-three panels. 12 or 24 vectors of sums stay in registers. A step reads two or three
-vectors of weights and broadcasts one number of each row of `a`. Some panels of weights
-stay in the second cache while some hundred rows pass over them. Between two blocks of k
-the sums rest in `out`. A tile prefetches the cache lines of its neighbours in `out`.
+three panels. 12 or 24 vectors of sums stay in registers. A step, one index of k, reads
+two or three vectors of weights and broadcasts one element of each row of `a`. Some
+panels of weights stay in the second-level cache while some hundred rows are multiplied
+by them. Between two blocks of k the sums are stored in `out`. A tile prefetches the
+cache lines of its neighbours in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -46,7 +47,7 @@ def block_columns(depth):
 
 
 def load_floats(b, address, count):
-    """Load `count` vectors of numbers, one after the other."""
+    """Load `count` vectors of float32, one after the other."""
     places = [b.add(address, I64(4 * LANES * v)) for v in range(count)]
     return [vectors.load(b, place, FLOATS) for place in places]
 
@@ -80,7 +81,7 @@ def prefetch_neighbours(b, rows, panels, out, ldc):
 
 
 def _tile(b, rows, panels, job, a, packed, start, out):
-    """Compute one tile: add to the sums at `start`, write to `out`."""
+    """Compute one tile: add products to the sums at `start`, and write to `out`."""
     pitch, k, panel, start_pitch, ldc = job
     width = WIDTH * panels
     lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
@@ -117,8 +118,8 @@ def tiles_f32(typingctx, rows, panels, job):
     Args:
         rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
         job: count, packed, start, out, a, pitch, k, panel, start_pitch, ldc; arrays by
-            address, pitches in bytes. `panel` is the way to the next panel; `start` is
-            the bias, with a pitch of 0, or `out`.
+            address, pitches in bytes. `panel` is the distance to the next panel;
+            `start` is the bias, with a pitch of 0, or `out`.
     """
     shape = vectors.literals(rows, panels)
     if shape is None:
@@ -225,7 +226,7 @@ def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
 def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage):
     """Multiply rows by some panels, over a part of k.
 
-    The sums go on from the bias or from `out`.
+    The sums start at the bias, or continue the sums in `out`.
 
     Args:
         rows: (first, end).
@@ -252,7 +253,7 @@ def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage
             at += whole * PANEL
             y = vectors.address_of(stage, 0)
             start += whole * LINE
-            # The sums of earlier blocks rest in `out`, whose rows end inside the panel.
+            # `out` holds the sums of earlier blocks; its rows end inside the panel.
             if begin > 0:
                 copy_columns(out, at, ldc, height, cut, stage, 0, PANEL)
                 start, start_pitch = y, LINE

@@ -1,9 +1,10 @@
 """Matrix products with vpmaddwd: rows widened to int16, weights packed as byte pairs.
 
-A block of rows is widened once. Then every panel of 16 columns passes over it in 6-row
-tiles: 12 accumulators, two vectors of weights, one broadcast pair of codes and one
-product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows. Weights
-are widened as they are loaded, because a network reads them from far caches.
+A block of rows is widened once. Then it is multiplied by one panel of 16 columns after
+another, in tiles of 6 rows: 12 accumulators, two vectors of weights, one broadcast pair
+of codes and one product fill the 16 registers. A last panel of 8 columns has tiles of
+12 rows. Weights are widened as they are loaded: as bytes they take half the memory
+traffic.
 
 Source: GotoBLAS's panels.
 """
@@ -68,9 +69,8 @@ def widen(typingctx, job):
 def widen_rows(a, lda, first, count, k, pitch, block):
     """Widen rows to int16: block[r, i] = a[first + r, i]; block rows have `pitch`.
 
-    The values behind the k values of a row are undefined, because their weights are 0.
-    Up to 15 codes behind the last row are read, and as many values of the block are
-    written.
+    The values after the k values of a row are undefined; their weights are 0. Up to 15
+    codes after the last row are read, and as many values of the block are written.
     """
     source = address_of(a, first * lda)
     # Rows without gaps are one row.
@@ -144,7 +144,10 @@ def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
 
 
 def _quads(accumulators):
-    """Return the accumulators in fours; the last four repeats vectors if needed."""
+    """Yield (first, vectors, quad) for each four of the accumulators.
+
+    `quad` is four vectors: if fewer are left, they are repeated.
+    """
     for q in range(0, len(accumulators), QUAD):
         part = accumulators[q : q + QUAD]
         yield q, part, part * (QUAD // len(part))
@@ -219,7 +222,7 @@ def tiles_s32(typingctx, rows, width, job):
 def next_tiles(width, row, count):
     """Return (rows of a tile, first row, tiles) at row `row` of `count`.
 
-    They start before `row` if fewer rows are left than a larger tile has.
+    The tiles start before `row` if fewer rows are left than a larger tile has.
     """
     full, left = TILE // width, count - row
     if left >= full:
@@ -244,7 +247,7 @@ def block_rows(pitch):
 
 @kernel
 def copy_rows(stage, width, rows, columns, out, at, ldc):
-    """Set out[at + r * ldc + j] = stage[r, j] for the existing `columns`."""
+    """Set out[at + r * ldc + j] = stage[r, j] for j < columns."""
     for r in range(rows):
         source = stage[np.uintp(r * width) :]
         target = out[np.uintp(at + r * ldc) :]

@@ -101,7 +101,10 @@ def larger(b, x, y):
 
 
 def shuffle_bytes(b, x, order):
-    """Return byte order[i] % 16 of the same 128-bit lane of x; order[i] < 128."""
+    """Return a vector whose byte i is byte order[i] % 16 of its 128-bit lane of x.
+
+    All order[i] are below 128.
+    """
     return vectors.call(b, "llvm.x86.avx2.pshuf.b", BYTES, x, order)
 
 

@@ -1,8 +1,8 @@
-"""Products of float32 activations with codes of weights, on AVX2 with FMA.
+"""Products of float32 activations with quantized weights, on AVX2 with FMA.
 
 Up to 4 rows (3 for 4-bit codes) read codes straight into registers, since reading the
-weights takes most of the time. For more rows a block of panels becomes float32 in the
-second cache, and the tiles of `float_matmul.py` pass over it.
+weights takes most of the time. For more rows a block of panels is dequantized to
+float32 in the second-level cache, and multiplied by the tiles of `float_matmul.py`.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ S32 = ir.VectorType(I32, LANES)
 
 
 class Grid:
-    """Scales and zeros of the columns of a tile, in one block of k."""
+    """Scales and zero points of the columns of a tile, in one block of k."""
 
     def __init__(self, b, scales, zeros, panels, panel_bytes):
         ways = [b.mul(panel_bytes, I64(p)) for p in range(panels)]
@@ -48,7 +48,7 @@ class Grid:
         self.zeros = [v for w in ways for v in load_floats(b, b.add(zeros, w), WIDTH)]
 
     def numbers(self, b, codes):
-        """Return scale * (code - zero) of int32 vectors, rounded once."""
+        """Return scale * (code - zero) of vectors of int32 codes, rounded once."""
         found = []
         for code, zero, scale in zip(codes, self.zeros, self.scales, strict=True):
             # The difference of two small integers is exact, so only the product rounds.
@@ -150,8 +150,8 @@ def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
 
     Args:
         bits: literal, bits of a code.
-        first: the first step.
-        panel, scales, zeros, weights: arrays by address; of 16 columns.
+        first: the first index of k.
+        panel, scales, zeros, weights: arrays of 16 columns, by address.
     """
     shape = vectors.literals(bits)
     if shape is None:
@@ -267,7 +267,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
 
 @kernel
 def allocate_f32(size):
-    """Allocate uninitialized float32 numbers at a cache line."""
+    """Allocate uninitialized float32 [size] that begin at a cache line."""
     # Vectors that cross a cache line would be read twice.
     room = np.empty(size + 16, np.float32)
     return room[(-vectors.address_of(room, 0) & 63) // 4 :]

@@ -23,7 +23,7 @@ machine = emulated if isa.IS_EMULATED else instructions
 minimum = machine.minimum
 maximum = machine.maximum
 to_int = machine.to_int
-rounding_rest = machine.rounding_rest
+rounding_error = machine.rounding_error
 larger_magnitude = machine.larger_magnitude
 permute_pair = machine.permute_pair
 load_lanes = machine.load_lanes
@@ -34,7 +34,7 @@ multiply_pairs = machine.multiply_pairs
 def high_codes(b, quad):
     """Return 64 codes, the saturated high halves of 4 vectors of int32.
 
-    128 bits of the result hold a dword of codes of each vector.
+    Each 128 bits of the result hold 4 codes of each of the 4 vectors.
     """
     # A shift and a blend of two vectors, as on AVX2 (decision 0035).
     half = ir.Constant(S32, [16] * LANES)
@@ -50,7 +50,7 @@ def low_codes(b, quad):
 
 
 def saturate(b, quad):
-    """Return 64 codes of 4 vectors of int32; 128 bits hold a dword of each."""
+    """Return 4 vectors of int32, saturated, as 64 codes ordered like `high_codes`."""
     words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
     return machine.pack_bytes(b, *words)
 
@@ -63,14 +63,14 @@ def _alternating(b, x, y):
 
 
 def _pair_words(b, words):
-    """Return 64 codes from words, two of each."""
+    """Return 64 codes from two vectors of words."""
     packed = machine.pack_bytes(b, *words)
     places = [i // 16 * 16 + i // 8 % 2 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(64)]
     return machine.shuffle_bytes(b, packed, places)
 
 
 def narrow(b, quad, zero_point):
-    """Return four vectors of int32 plus `zero_point`, saturated, as 64 codes."""
+    """Add `zero_point` to 4 vectors of int32, and return the saturated 64 codes."""
     moved = splat(b, b.trunc(zero_point, I16), 2 * LANES)
     words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
     packed = machine.pack_bytes(b, *[b.add(pair, moved) for pair in words])

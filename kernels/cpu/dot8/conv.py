@@ -64,7 +64,10 @@ def block_start(c, i):
 
 
 def lanes_of(values, i):
-    """Return values[c, ..] of block i as [64, ..], with 0 for missing channels."""
+    """Return values[c, ..] of block i as [64, ..]; missing channels are 0.
+
+    A half block of 32 channels is repeated.
+    """
     c, first = len(values), block_start(len(values), i)
     size = HALF if is_half(c, i) else BLOCK
     own = values[first : first + size]
@@ -75,7 +78,7 @@ def lanes_of(values, i):
 
 def parts_of(w):
     """Return as few int8 arrays as possible whose sum is w."""
-    # A 9-bit weight is a sum of two bytes, which need no kernel of their own.
+    # A 9-bit weight is a sum of two int8, so the 8-bit kernel serves it.
     parts, rest = [], w.astype(np.int32)
     while rest.any() or not parts:
         part = np.clip(rest, -128, 127)
@@ -189,10 +192,10 @@ def tile_of(window, kernel_rows, oy):
 
 @kernel
 def tiles_at_once(window, rows, pixels, tiles):
-    """Return how many tiles of a row a block takes before the next block.
+    """Return how many tiles of a row are computed for one block before the next block.
 
-    At least 4, because calls cost; all tiles, unless blocks share cache lines, as
-    blocks of 96 channels do.
+    The result is all tiles, unless blocks share cache lines, as with 96 channels. In
+    that case it is at least 4, because each call takes time.
     """
     # Blocks that share cache lines take turns, so that a line is loaded once (decision
     # 0042).
@@ -207,7 +210,7 @@ def tiles_at_once(window, rows, pixels, tiles):
 
 @kernel
 def line_width(window):
-    """Return the pixels of a line: all that a tile reads."""
+    """Return the length of a line in pixels: all pixels that a row of tiles reads."""
     kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     taps = (kw + GROUP - 1) // GROUP * GROUP
     return (ow - 1) * sw + (taps - 1) * dw + 1 + GROUP
@@ -215,7 +218,7 @@ def line_width(window):
 
 @kernel
 def rows_at_once(window):
-    """Return how many rows of outputs, an even number, find lines together."""
+    """Return for how many rows of outputs `find_lines` fills lines at once: even."""
     kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
     # The next rows find these lines again.
     shared = (kh - 1) * dh
@@ -225,7 +228,7 @@ def rows_at_once(window):
 
 @kernel
 def lines_of(window):
-    """Allocate the lines of `rows_at_once`."""
+    """Allocate the lines for `rows_at_once` rows of outputs."""
     kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
     rows = min(rows_at_once(window), window.out_h)
     count = (rows - 1) * sh + (kh - 1) * dh + 1
@@ -236,8 +239,11 @@ def lines_of(window):
 def find_lines(x, window, top, margins, lines):
     """Set lines[i] to the addresses of the pixels of row top + i, with borders.
 
-    A tile reads 64 bytes, so the last pixels of few channels come from `spare`.
-    margins: from `margins_of`.
+    A tile reads 64 bytes of a pixel. With fewer channels than that, the last pixels of
+    the image are read from the copy in `margins`, which continues with zeros.
+
+    Args:
+        margins: from `margins_of`.
     """
     border, spare = address_of(margins[0], 0), margins[1]
     h, w, c, left = window.height, window.width, window.channels, window.pad_left
@@ -255,7 +261,7 @@ def find_lines(x, window, top, margins, lines):
             lines[i, n] = first + np.int64(n) * c
         for n in range(np.uintp(end), np.uintp(width)):
             lines[i, n] = border
-        # Only the last pixels of the image have too few bytes behind them.
+        # Only the last pixels of the image are followed by too few bytes.
         if is_row and (y + 1) * w * c > room:
             for n in range(start, end):
                 over = (y * w + n - left + 1) * c - room
@@ -265,7 +271,7 @@ def find_lines(x, window, top, margins, lines):
 
 @kernel
 def margins_of(x, window, x_zero_point):
-    """Return (a border pixel, the last 64 codes of the image with 0 behind them)."""
+    """Return (a border pixel, the last 64 codes of the image followed by zeros)."""
     border = np.full(max(window.channels, BLOCK), x_zero_point, np.uint8)
     spare, size = (
         np.zeros(2 * BLOCK, np.uint8),
@@ -280,7 +286,8 @@ def margins_of(x, window, x_zero_point):
 def find_rows(line, pitch, count, size, table):
     """Set table[i] to the address of the line under kernel row i % count, i < size.
 
-    Args: line, pitch: address of the first one, and bytes from one to the next.
+    Args:
+        line, pitch: address of the first line, and bytes from a line to the next.
     """
     for i in range(np.uintp(size)):
         table[i] = line + np.int64(i % np.uintp(count)) * pitch
@@ -288,7 +295,7 @@ def find_rows(line, pitch, count, size, table):
 
 @kernel
 def kernel_rows_of(window, packed):
-    """Return the kernel rows of all parts of the weights."""
+    """Return the number of kernel rows in all parts of the weights."""
     size = len(packed) // block_count(window.channels)
     return (size // SHIFT - 1) // (window.kernel_w + GROUP - 1)
 
@@ -327,7 +334,7 @@ run_exact_halves = make_runner("run_exact_halves", 2, 2)
 
 @kernel(inline="always")
 def run_block(is_halved, epilogue, pixels, taps, stride, rows, job):
-    """Run tiles of a block, up to one that integers decide, see `tiles_u8`."""
+    """Run tiles of a block, up to a tile that integers decide; see `tiles_u8`."""
     if HAS_HALVES and is_halved:
         if epilogue == 0:
             return run_halves(pixels, taps, stride, rows, job)

@@ -1,7 +1,9 @@
 """Tiles of depthwise convolution: neighbouring outputs of 64 channels, or of 32.
 
-With 32 channels the right half of each vector is `ahead` outputs to the right of the
-left half. `conv.py` says how pixels are found and how weights lie.
+A group is 4 neighbouring input pixels, whose bytes of one channel form a dword: one dot
+product multiplies them by 4 weights. With 32 channels the right half of each vector
+belongs to an output that lies `ahead` outputs to the right of the output of the left
+half. `conv.py` says how pixels are found and how weights are packed.
 """
 
 from typing import NamedTuple
@@ -15,7 +17,7 @@ from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.epilogue import EPILOGUES, QUAD, load_vectors
 from mdtensor.kernels.cpu.dot8.simd import BYTES, I32, I64, PRODUCT, S32, WORDS
 
-# Pixels whose bytes share a dword.
+# Pixels of a group; their bytes of one channel share a dword.
 GROUP = 4
 # Channels of a tile, and of a tile in halves.
 BLOCK = 64
@@ -30,14 +32,14 @@ class Job(NamedTuple):
     Args:
         count, tile, last: how many tiles, the number of the first one, and the output
             that the last tile of a row starts with, which may overlap the tile before.
-        ahead: outputs from the left half of vectors to the right one.
+        ahead: distance, in outputs, from the left to the right half of vectors.
         lines: addresses of the lines of pixel addresses, one for each kernel row.
-        rows, taps: of the kernel.
+        rows, taps: the height of the kernel, and its width.
         dilation, step: bytes of a line from tap to tap, and from output to output.
-        channel: bytes of a pixel before the first channel.
-        weights, bias: of the block; int32 [4][16].
+        channel: bytes of a pixel before the first channel of the block.
+        weights, bias: addresses for the block; the bias is int32 [4][16].
         row_pitch, pitch: bytes from row to row of outputs, and from output to output.
-        out: of output 0 of the row.
+        out: address of output 0 of the row.
     """
 
     count: ir.Value
@@ -61,7 +63,10 @@ FIELDS = len(Job._fields)
 
 
 def _interleave(b, x, y, kind):
-    """Interleave elements of x and y within 128 bits: lower and upper halves."""
+    """Interleave elements of x and y within each 128 bits.
+
+    Return two vectors: the lower halves interleaved, and the upper halves.
+    """
     x, y = b.bitcast(x, kind), b.bitcast(y, kind)
     size = kind.count // (kind.count * kind.element.width // 128)
     order = [i // 2 + kind.count * (i % 2) for i in range(size)]
@@ -76,9 +81,12 @@ def _interleave(b, x, y, kind):
 
 
 def group_of(b, rows):
-    """Return 4 pixels of 64 channels as 4 vectors of [channel][pixel].
+    """Return a group, 4 pixels of 64 channels, as 4 vectors of [channel][pixel].
 
     Vector k has channels 4 * k to 4 * k + 3 of every 16.
+
+    Args:
+        rows: the 64 bytes of each pixel.
     """
     # Interleaving inside 128 bits is one instruction. It changes the order of channels,
     # which packing restores for free (decision 0041).
@@ -90,7 +98,10 @@ def group_of(b, rows):
 
 
 def _load_pixel(b, job, halves, place):
-    """Load 64 bytes of the pixel whose address is at `place`, or 32 of each half."""
+    """Load 64 bytes of the pixel whose address is at `place`.
+
+    With two halves, load 32 bytes of it and 32 of the pixel `ahead` outputs further on.
+    """
     part = ir.VectorType(BYTES.element, BYTES.count // halves)
     ahead = b.mul(job.ahead, job.step)
     places = [place, b.add(place, ahead)][:halves]
@@ -105,7 +116,7 @@ def _load_group(b, job, halves, place, step):
 
 
 def _add(b, sums, group, weights):
-    """Return sums + group * weights of one shift, 4 vectors each."""
+    """Return sums + group * weights; all three are 4 vectors."""
     found = []
     for k, (old, codes) in enumerate(zip(sums, group, strict=True)):
         packed = simd.load(b, b.add(weights, I64(64 * k)), BYTES)
@@ -114,18 +125,24 @@ def _add(b, sums, group, weights):
 
 
 def starts_of(taps, stride, pixels):
-    """Return the first pixels of the groups of `pixels` outputs.
+    """Return the first input pixel of each group that a row of outputs reads.
 
-    3 taps have one group each.
+    With 3 taps the groups overlap by two pixels, so that all taps of an output lie in
+    one group and need one product.
+
+    Args:
+        pixels: the number of neighbouring outputs.
     """
-    # Groups of 3 taps may overlap by two pixels, so that one product serves an output.
     reach = (pixels - 1) * stride + taps
     step = 2 if taps == 3 else GROUP
     return range(0, reach - GROUP + step, step)
 
 
 def shifts_of(taps, stride, pixels):
-    """Return (output, number of its group, distance of the output's first pixel)."""
+    """Yield (output, group, shift) for each product of a group that an output needs.
+
+    `shift` is the output's first input pixel minus the first pixel of the group.
+    """
     starts = starts_of(taps, stride, pixels)
     for p in range(pixels):
         own = [(g, p * stride - first) for g, first in enumerate(starts)]
@@ -136,9 +153,11 @@ def shifts_of(taps, stride, pixels):
 
 
 def _add_line(b, job, shape, line, weights, sums):
-    """Add one kernel row to `sums` of one row of outputs, or of several rows.
+    """Add the products of one line to `sums` of one row of outputs, or of two rows.
 
-    weights: address of a kernel row for each row of outputs, None where it has none.
+    Args:
+        weights: for each row of outputs, the address of the kernel row that meets this
+            line, or None if no kernel row does.
     """
     _, pixels, taps, stride, halves = shape
     sums, step = list(sums), I64(8)
@@ -203,7 +222,7 @@ def _store_sums(b, quad, place):
 
 
 def _rows_of(b, job, pixels, count, out):
-    """Return the addresses of `count` outputs of a tile, row-major."""
+    """Yield the addresses of `count` outputs of a tile, row-major."""
     for i in range(count):
         r, p = divmod(i, pixels)
         row = b.add(out, b.mul(job.row_pitch, I64(r)))
@@ -211,9 +230,10 @@ def _rows_of(b, job, pixels, count, out):
 
 
 def _each_tile(b, job, shape, tile):
-    """Call `tile(x, out)` for tiles side by side, until one returns 1.
+    """Call `tile(x, out)` for tiles side by side, until a call returns 1.
 
-    x: bytes of a line before the tile's first pixel; out: of its first output.
+    `x` is the offset of the tile's first pixel in a line, in bytes, and `out` the
+    address of the tile's first output.
     """
 
     def place_tile(i):
@@ -225,7 +245,10 @@ def _each_tile(b, job, shape, tile):
 
 
 def _store_codes(b, job, halves, codes, place, mask):
-    """Store the codes in `mask`: 64 of an output, or 32 of each half."""
+    """Store the codes whose bit in `mask` is set.
+
+    They are 64 codes of one output, or 32 codes of each of two outputs.
+    """
     if halves == 1:
         simd.store_lanes(b, codes, place, mask)
         return

@@ -1,8 +1,8 @@
 """Elementwise kernels over activation codes, 64 at a time.
 
-Whole chunks run in one loop, up to a chunk that has a lane near a tie (decision 0047).
-That chunk and the last codes are rounded in float32, and by integers in lanes near a
-tie.
+Chunks of 64 codes run in one loop, up to a chunk that has a lane near a tie (decision
+0047). That chunk, and the codes after the last whole chunk, are rounded in float32;
+integers decide the lanes near a tie.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ QUOTIENT_NEAR = 0xFFF8
 def _settle_sums(
     near, first, a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out
 ):
-    """Compute exact sums for the lanes `near` of the chunk at `first`."""
+    """Write exact sums to the lanes of the chunk whose bit in `near` is set."""
     while near != 0:
         i = first + trailing_zeros(near)
         near &= near - 1
@@ -74,7 +74,7 @@ def _number(limbs, first):
 
 @kernel
 def _to_fixed_point(za, zb, limbs, guard, zero_point):
-    """Return (high, low, offset, shift, near) for `sum_chunks`; shift 0: unusable.
+    """Return (high, low, offset, shift, near) for `sum_chunks`, or shift 0 if unusable.
 
     If `guard` is 0, sums are exact in float32 and have many ties, so float32 rounds
     them. Otherwise a sum may be too large for int32 with enough fraction bits.
@@ -132,7 +132,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
 @kernel
 def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """Compute exact products for the lanes `near` of the chunk at `first`."""
+    """Write exact products to the lanes of the chunk whose bit in `near` is set."""
     while near != 0:
         i = first + trailing_zeros(near)
         near &= near - 1
@@ -145,13 +145,13 @@ def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, ou
 
 @kernel
 def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """Run `mul_u8u8u8` with b[c] for every pixel: a float32 scale per channel."""
+    """Run `mul_u8u8u8` for b[c], which is repeated for every pixel."""
     c = len(b)
     scales = np.empty(c + CHUNK, np.float32)
     for i in range(c):
         step = np.float32(np.int32(b[i]) - np.int32(zb))
         scales[i] = np.float32(step * multiplier[0])
-    # Scales repeat behind the end, so that a chunk can begin at any channel.
+    # Scales are repeated after the last channel, so a chunk can begin at any channel.
     for i in range(c, c + CHUNK):
         scales[i] = scales[i - c]
     low, high = limits(zero_point, lo, hi)
@@ -173,7 +173,7 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
 # (decision 0047).
 @kernel
 def _exact_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
-    """Run the whole chunks of many products, if there is an exact multiplier.
+    """Run the whole chunks of a long product, if there is an exact multiplier.
 
     Returns: the number of finished codes.
     """
@@ -247,7 +247,10 @@ def _is_usual(scale):
 
 @kernel
 def _divide(x, scale, zero_point, lo, hi):
-    """Return the code of a value near a tie: a float64 quotient cannot cross it."""
+    """Return the code of a value near a tie, by a float64 quotient.
+
+    A float64 quotient of two float32 is on the same side of the tie as the exact one.
+    """
     rounded = np.int32(np.rint(np.float64(x) / np.float64(scale)))
     return rounding.saturate_u8(rounded, zero_point, lo, hi)
 
@@ -258,7 +261,7 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
 
     Args: as in the generic kernel.
 
-    Rounding: exact; a product with 1 / scale is decided by a division near a tie.
+    Rounding: exact; near a tie a division replaces the product with 1 / scale.
     """
     if not _is_usual(scale):
         return elementwise.quantize_f32u8(x, scale, zero_point, lo, hi, out)

@@ -86,7 +86,7 @@ def sum_chunks(typingctx, job):
 
 
 def _widen(b, codes):
-    """Return the bytes of each half of every 128 bits as words."""
+    """Return two vectors of words: the lower and the upper bytes of every 128 bits."""
     zeros = ir.Constant(codes.type, None)
     return [b.bitcast(simd.unpack(b, codes, zeros, half), WORDS) for half in (0, 1)]
 
@@ -176,7 +176,10 @@ def quantize_chunks(typingctx, job):
 
 
 def _load_ints(b, address, mask, zero_point):
-    """Load the codes whose bit in `mask` is set, less z, as 4 vectors of int32."""
+    """Load the codes whose bit in `mask` is set, minus `zero_point`, as 4 vectors.
+
+    The vectors are int32; lanes without a bit hold 0 minus `zero_point`.
+    """
     zero = simd.splat(b, b.trunc(zero_point, I32))
     vectors = []
     for i in range(QUAD):
@@ -248,7 +251,7 @@ def sum_chunk(typingctx, job):
 
     Args: job: x, y, za, zb, ma, mb, limit, low, high, zero_point, out, mask.
 
-    Returns: bits of the lanes whose rest exceeds `limit`.
+    Returns: bits of the lanes whose rounding error exceeds `limit`.
     """
 
     def emit(context, b, signature, arguments):
@@ -270,7 +273,7 @@ def sum_chunk(typingctx, job):
 
 @intrinsic
 def permute_chunks(typingctx, x, table, out, count, mask):
-    """Look up `count` chunks of 64 codes and the codes in `mask`, in 256 bytes."""
+    """Look up `count` chunks of 64 codes, then the codes in `mask`, in 256 entries."""
 
     def emit(context, b, signature, arguments):
         x, table, out, count, mask = arguments
@@ -339,9 +342,9 @@ def quantize_pixels(typingctx, channels, job):
     Args:
         channels: literal, 3 or 4. Missing planes become zero_point.
         job: x, pitch (bytes from plane to plane), planes, inverse, low, high,
-            zero_point, out, mask (a bit each pixel), out_mask (a bit each code).
+            zero_point, out, mask (one bit per pixel), out_mask (one bit per code).
 
-    Returns: bits of the values near a tie, 16 pixels of plane 0 first.
+    Returns: bits of the values near a tie; the 16 pixels of plane 0 come first.
     """
     shape = simd.literals(channels)
     if shape is None:

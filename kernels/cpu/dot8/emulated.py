@@ -1,6 +1,7 @@
-"""The functions of `instructions.py` in vectors that every CPU has: slow, same bytes.
+"""The functions of `instructions.py`, emulated by vectors that every CPU has.
 
-They serve to test the kernels of this folder on CPUs without the instructions.
+They are slow and return the same bytes. They serve to test the kernels of this folder
+on CPUs that lack the instructions.
 
 Source: the operations of the Intel Intrinsics Guide and of the Arm manual.
 """
@@ -15,7 +16,7 @@ from mdtensor.kernels.cpu.dot8.plain import (
     minimum as minimum,
     multiply_pairs as multiply_pairs,
     round_even,
-    rounding_rest as rounding_rest,
+    rounding_error as rounding_error,
     store_lanes as store_lanes,
 )
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, constant, permute
@@ -76,7 +77,10 @@ def _saturate(b, x, low, high):
 
 
 def _pack(b, x, y, low, high, kind):
-    """Pack saturated lanes of x and y into half the bits, 128 bits of each in turn."""
+    """Saturate the lanes of x and y to half the bits, and pack them into one vector.
+
+    The result takes 128 bits of x and 128 bits of y by turns.
+    """
     halves = ir.VectorType(kind.element, x.type.count)
     x, y = (b.trunc(_saturate(b, z, low, high), halves) for z in (x, y))
     span = x.type.count // LANE_DWORDS
@@ -100,13 +104,16 @@ def pack_bytes(b, x, y):
 
 
 def permute_pair(b, x, order, y):
-    """Return byte order[i] % 128 of x and y in a row, for each i."""
+    """Return a vector whose byte i is (x followed by y)[order[i] % 128]."""
     both = constant(I32, range(2 * BYTES.count))
     return _pick(b, b.shuffle_vector(x, y, both), order)
 
 
 def _pick(b, x, order):
-    """Return byte order[i] % count of x for each i, through memory."""
+    """Return a vector whose byte i is x[order[i] % count]; `x` has `count` bytes.
+
+    The bytes are read from a copy of `x` on the stack.
+    """
     # LLVM shuffles by constants only, so variable orders go through memory.
     with b.goto_entry_block():
         place = b.alloca(x.type)
@@ -122,5 +129,8 @@ def _pick(b, x, order):
 
 
 def shuffle_bytes(b, x, order):
-    """Return byte order[i] of x in the same 128-bit lane; order is constant."""
+    """Return a vector whose byte i is byte number order[i] of its 128-bit lane of x.
+
+    `order` is constant.
+    """
     return permute(b, x, order)

@@ -1,10 +1,15 @@
 """Requantization of accumulator tiles: four vectors of int32 become 64 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). There are three ways: by
-exact multipliers; by multipliers that are right except for one known sum of each
-channel, its exception sum; or in fixed point with bits that show what is near a tie
-(one tile of 24 vectors in 28 has such a lane). A tile with such a sum spills its
-accumulators, and `resolve` decides it.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by one of three
+epilogues:
+
+    ExactMultiplier   the multipliers round every sum correctly
+    ExceptionSums     they round every sum correctly but one known sum of each channel
+    Rescaler          fixed point; the low bits show which lanes are near a tie
+
+About one in 28 tiles of 24 vectors has a lane near a tie. A tile with such a lane, or
+with an exception sum, spills its accumulators, and `resolve` decides these lanes.
+A quad is four accumulator vectors, 64 sums.
 """
 
 from functools import reduce
@@ -54,11 +59,11 @@ class ExactMultiplier:
 
 
 class ExceptionSums(ExactMultiplier):
-    """Codes from multipliers that round all but one sum correctly.
+    """Conversion of sums to codes by multipliers that round all sums but one correctly.
 
-    All quads of a tile share four masks of lanes that did not hold an exception sum so
-    far. There is one mask for each vector of a quad, because each mask waits for its
-    last value.
+    All quads of a tile share four masks, which mark the lanes without an exception sum
+    so far. There is one mask for each vector of a quad, because each new mask depends
+    on the one before it, and four chains run in parallel.
     """
 
     @staticmethod
@@ -86,11 +91,14 @@ class ExceptionSums(ExactMultiplier):
 
 
 class Rescaler:
-    """State that all quads of a tile share: the least low half so far."""
+    """Conversion of sums to codes in fixed point, with a test for lanes near a tie.
+
+    All quads of a tile share `least`, the smallest low halves of their lanes so far.
+    """
 
     @staticmethod
     def load(b, multiplier, exception_sums, count):
-        """Load `count` vectors of multipliers, times `ONE`, from an address."""
+        """Load `count` vectors of multipliers from an address, scaled by `ONE`."""
         one = ir.Constant(FLOATS, [ONE] * LANES)
         return [b.fmul(v, one) for v in load_vectors(b, multiplier, count, FLOATS)]
 
@@ -100,7 +108,7 @@ class Rescaler:
         self.least = ir.Constant(WORDS, [-1] * WORDS.count)
 
     def scale(self, b, accumulator, multiplier):
-        """Return y of an accumulator vector, and remember its low halves."""
+        """Return an accumulator vector in fixed point, and update `least`."""
         v = b.sitofp(accumulator, FLOATS)
         y = simd.to_int(b, simd.multiply_add(b, v, multiplier, self.offset))
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
@@ -112,7 +120,7 @@ class Rescaler:
         return simd.high_codes(b, [self.scale(b, *pair) for pair in pairs])
 
     def near_ties(self, b):
-        """Return an i16: a bit for each dword lane with a low half near a tie."""
+        """Return an i16 in which bit i is set if a low half of lane i is near a tie."""
         low = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
         near = b.icmp_signed("<", low, ir.Constant(S32, [NEAR] * LANES))
         return b.bitcast(near, I16)
@@ -198,7 +206,11 @@ def lanes_to_decide(sums, count, multiplier, exception_sums, first, offset):
 
 @kernel
 def lane_mask(left):
-    """Return one bit for each of the next 64 lanes that exist."""
+    """Return a 64-bit mask with the lowest min(left, 64) bits set.
+
+    Args:
+        left: the number of elements that remain.
+    """
     return np.int64(-1) if left >= 64 else (np.int64(1) << left) - np.int64(1)
 
 

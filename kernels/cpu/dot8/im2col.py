@@ -17,8 +17,8 @@ def copy_windows(typingctx, width, job):
 
     Args:
         width: literal, 16 or 64: bytes copied for each row, of which `span` remain.
-        job: source, pixel_step, row_step, rows, count, span, gap (behind the rows of an
-            output), target; bytes, addresses.
+        job: source, pixel_step, row_step, rows, count, span, gap (after the rows of an
+            output), target; steps and sizes in bytes, arrays by address.
     """
     shape = simd.literals(width)
     if shape is None:

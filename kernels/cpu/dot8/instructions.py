@@ -43,7 +43,10 @@ def usdot(b, sums, unsigned, signed):
 
 
 def load_lanes(b, address, kind, mask):
-    """Load lanes of `kind` whose bit in `mask` is set, else 0; never fault."""
+    """Load the lanes of `kind` whose bit in `mask` is set; the other lanes are 0.
+
+    Addresses of the other lanes are not accessed.
+    """
     bits = ir.VectorType(I1, kind.count)
     pointer = b.inttoptr(address, kind.as_pointer())
     name = f"llvm.masked.load.v{kind.count}i{kind.element.width}.p0"
@@ -52,7 +55,10 @@ def load_lanes(b, address, kind, mask):
 
 
 def store_lanes(b, value, address, mask):
-    """Write the lanes of `value` whose bit in `mask` is set; never faults."""
+    """Write the lanes of `value` whose bit in `mask` is set.
+
+    Addresses of the other lanes are not accessed.
+    """
     kind = value.type
     bits = ir.VectorType(I1, kind.count)
     pointer = b.inttoptr(address, kind.as_pointer())
@@ -76,7 +82,7 @@ def to_int(b, x):
     return call(b, name, S32, x, ir.Constant(S32, None), ALL_LANES, CURRENT_ROUNDING)
 
 
-def rounding_rest(b, x):
+def rounding_error(b, x):
     """Return x - round_half_even(x) per float32 lane, exact."""
     name = "llvm.x86.avx512.mask.reduce.ps.512"
     zeros = ir.Constant(FLOATS, None)
@@ -101,11 +107,17 @@ def pack_bytes(b, x, y):
 
 
 def permute_pair(b, x, order, y):
-    """Return byte order[i] % 128 of x and y in a row, for each i (AVX512_VBMI)."""
+    """Return a vector whose byte i is (x followed by y)[order[i] % 128].
+
+    This is an instruction of AVX512_VBMI.
+    """
     return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)
 
 
 def shuffle_bytes(b, x, order):
-    """Return byte order[i] of x in the same 128-bit lane; order is constant."""
+    """Return a vector whose byte i is byte number order[i] of its 128-bit lane of x.
+
+    `order` is constant.
+    """
     order = constant(I8, order)
     return call(b, "llvm.x86.avx512.pshuf.b.512", BYTES, x, order)

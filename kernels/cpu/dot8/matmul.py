@@ -70,8 +70,9 @@ def panel_width(first, count, k4):
 def pack_s8(w):
     """Pack w[n, k] as panels [K/4][width][16][4]; K and columns padded with 0.
 
-    `PRODUCT.pack` may change the last two axes. A panel starts with its heads, int32
-    [width][16], if there are any.
+    `PRODUCT.pack` may change the last two axes. If `PRODUCT` subtracts an offset from
+    codes, each panel starts with its heads, int32 [width][16]: the offset times the sum
+    of each column of weights, which a kernel adds to the sums.
 
     Args:
         w: int8 [n, k].
@@ -83,7 +84,7 @@ def pack_s8(w):
     padded = np.zeros((vectors * 16, 4 * k4), np.int8)
     padded[:n, :k] = w
     groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
-    # Codes count minus `offset`, so a head adds the missing part of the sum.
+    # `PRODUCT.add` subtracts `offset` from each code; a head adds that part again.
     heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
     parts, first = [np.zeros(0, np.int8)], 0
     while first < vectors:
@@ -155,7 +156,12 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
 
 
 def _bits(b, left, first, count):
-    """Return a bit for each existing column of vectors first .. first + count."""
+    """Return a mask of 16 * count bits, one for each column that the matrix has.
+
+    Args:
+        left: columns of the matrix from the tile's first column on.
+        first, count: vectors of the tile.
+    """
     size = 16 * count
     rest = b.sub(left, I64(16 * first))
     rest = b.select(b.icmp_signed("<", rest, I64(0)), I64(0), rest)
@@ -165,7 +171,10 @@ def _bits(b, left, first, count):
 
 
 def _runs(rows, width):
-    """Return a tile's vectors in fours, as runs (row, first, count) within a row."""
+    """Return the vectors of a tile in groups of four.
+
+    Each group is a list of runs (row, first vector, count), a run within one row.
+    """
     whole = [[(r, v, QUAD)] for r in range(rows) for v in range(0, width - 3, QUAD)]
     for bit in (2, 1):
         first, count = width // (2 * bit) * (2 * bit), QUAD // bit
@@ -175,7 +184,7 @@ def _runs(rows, width):
 
 
 def _store_runs(b, codes, runs, masks, ldc, out):
-    """Store 16 codes of each vector of the runs, if they exist."""
+    """Store 16 codes of each vector of the runs, without columns beyond the matrix."""
     at = 0
     for r, first, count in runs:
         line = simd.slice_bytes(b, codes, at, 16 * count)

@@ -21,12 +21,12 @@ from mdtensor.kernels.cpu.vectors import (
 
 
 def minimum(b, x, y):
-    """Return x < y ? x : y per float32 lane, which is y if one is NaN."""
+    """Return x < y ? x : y per float32 lane; if either is NaN, the result is y."""
     return b.select(b.fcmp_ordered("<", x, y), x, y)
 
 
 def maximum(b, x, y):
-    """Return x > y ? x : y per float32 lane, which is y if one is NaN."""
+    """Return x > y ? x : y per float32 lane; if either is NaN, the result is y."""
     return b.select(b.fcmp_ordered(">", x, y), x, y)
 
 
@@ -41,7 +41,7 @@ def to_int(b, x):
     return call(b, name, S32, round_even(b, x))
 
 
-def rounding_rest(b, x):
+def rounding_error(b, x):
     """Return x - round_half_even(x) per float32 lane, exact."""
     return b.fsub(x, round_even(b, x))
 
@@ -55,7 +55,7 @@ def larger_magnitude(b, x, y):
 def high_codes(b, quad):
     """Return 64 codes, the saturated high halves of 4 vectors of int32.
 
-    128 bits of the result hold a dword of codes of each vector.
+    Each 128 bits of the result hold 4 codes of each of the 4 vectors.
     """
     half = ir.Constant(S32, [16] * LANES)
     return saturate(b, [b.ashr(v, half) for v in quad])
@@ -68,7 +68,7 @@ def low_codes(b, quad):
 
 
 def saturate(b, quad):
-    """Return 64 codes of 4 vectors of int32; 128 bits hold a dword of each."""
+    """Return 4 vectors of int32, saturated, as 64 codes ordered like `high_codes`."""
     low, high = ir.Constant(S32, None), ir.Constant(S32, [255] * LANES)
     quad = [call(b, "llvm.smax.v16i32", S32, v, low) for v in quad]
     quad = [call(b, "llvm.smin.v16i32", S32, v, high) for v in quad]
@@ -87,14 +87,17 @@ def multiply_pairs(b, x, y):
 
 
 def narrow(b, quad, zero_point):
-    """Return four vectors of int32 plus `zero_point`, all in 0 .. 255, as 64 codes."""
+    """Add `zero_point` to 4 vectors of int32, and return the 64 sums as codes.
+
+    All sums are in 0 .. 255.
+    """
     moved = splat(b, b.trunc(zero_point, I32), LANES)
     part = ir.VectorType(I8, LANES)
     return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
 
 
 def load_lanes(b, address, kind, mask):
-    """Load the first lanes of `kind`, as many as `mask` has bits, else 0."""
+    """Load as many of the first lanes of `kind` as `mask` has bits; others are 0."""
     # These CPUs cannot load a part of a vector, so the last lanes are copied singly.
     with b.goto_entry_block():
         place = b.alloca(kind)
@@ -112,7 +115,7 @@ def load_lanes(b, address, kind, mask):
 
 
 def store_lanes(b, value, address, mask):
-    """Write the first lanes of `value`, as many as `mask` has bits."""
+    """Write as many of the first lanes of `value` as `mask` has bits."""
     with b.goto_entry_block():
         place = b.alloca(value.type)
     with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):

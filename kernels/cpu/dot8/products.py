@@ -1,15 +1,17 @@
-"""Products of codes with weights, four of each to a sum of 32 bits.
+"""Dot products of four codes with four weights, added to 32-bit sums.
 
-A kernel prepares its operands through the one product that fits the CPU:
+`choose_product` returns the product object that fits the CPU. A kernel prepares its
+operands by the methods of this object:
 
     add           sums[i] += sum over j < 4 of codes[4i + j] * weights[4i + j]
     codes         converts uint8 codes for `add`
     codes_at      loads 4 codes into all lanes
     weights       converts int8 weights for `add`
-    pack          packs weights [.., 16, 4] for memory, `packed_bytes` for 4 of them
+    pack          packs weights [.., 16, 4] for memory; 4 weights take `packed_bytes`
     load_weights  loads a vector of packed weights
 
-`add` may subtract `offset` from each code; then a sum starts at offset * sum(weights).
+If `offset` is not 0, `add` multiplies codes minus `offset`. To get the sum of the
+codes' own products, a sum starts at offset * sum(weights).
 """
 
 import numpy as np

@@ -22,9 +22,9 @@ PICK = tuple(
 
 @intrinsic
 def sum_lines(typingctx, x, pitch, count, mask, out):
-    """Set out[i] = sum over `count` lines of byte i; int32 [64], by address.
+    """Set out[i], int32 [64], to the sum of byte i of `count` lines; all by address.
 
-    `mask` has one bit per byte of a line that may be read.
+    `mask` has one bit for each byte of a line that may be read.
     """
 
     def emit(context, b, signature, arguments):

@@ -1,6 +1,6 @@
 """bfloat16 as bits, the upper half of a float32; the conventions are as in `float16`.
 
-Arrays of bits start at a multiple of 4 bytes, because kernels read two numbers at once.
+Arrays of bits start at a multiple of 4 bytes, because kernels read elements in pairs.
 
 Source: IEEE 754 binary32; ml_dtypes, `bfloat16` (rounding, quiet NaN).
 """
@@ -51,7 +51,7 @@ def round_upper(x):
 def narrow_result(x):
     """Return `x` rounded half to even, as bits; a NaN must end in 16 zero bits.
 
-    Every NaN that arithmetic produces, or takes from a bfloat16 operand, ends so.
+    That is the case for every NaN that arithmetic produces or takes from an operand.
     """
     # A NaN that ends in zeros cannot carry, so results of arithmetic need no NaN test.
     return np.uint16(round_upper(x) >> np.uint32(16))
@@ -59,19 +59,19 @@ def narrow_result(x):
 
 @kernel
 def pairs(x):
-    """View uint16 numbers in pairs as uint32: half as many loads, and no shuffles."""
+    """View pairs of uint16 as uint32: half as many loads, and no shuffles."""
     return x[: len(x) // 2 * 2].view(np.uint32)
 
 
 @kernel
 def low(pair):
-    """Return the float32 that equals the first number of a pair."""
+    """Return the float32 that equals the first element of a pair."""
     return np.uint32(pair << np.uint32(16)).view(np.float32)
 
 
 @kernel
 def high(pair):
-    """Return the float32 that equals the second number of a pair."""
+    """Return the float32 that equals the second element of a pair."""
     return np.uint32(pair & UPPER).view(np.float32)
 
 

@@ -35,7 +35,7 @@ def window(shape, kernel, stride, padding, dilation):
 
 @kernel
 def im2col_pitch(k):
-    """Return the bytes from one row of k codes to the next, as products need it."""
+    """Return the bytes from one row of k codes to the next, as matrix products need."""
     return k
 
 
@@ -45,7 +45,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
 
     Args:
         x: uint8 1-D [h, w, c].
-        first_channel, channels: of the group; 0 and c without groups.
+        first_channel, channels: the channels of the group; 0 and c without groups.
         x_zero_point: the value of pixels outside the image.
         pitch: bytes from one p to the next, at least kh * kw * channels; the bytes
             between two rows are undefined.
@@ -98,7 +98,10 @@ def im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point, out):
 
 @kernel
 def block_channels(c):
-    """Return the lanes of a depthwise block: whole pixels, at least BLOCK lanes."""
+    """Return the lanes of a block of a depthwise convolution.
+
+    A block has at least BLOCK lanes, and holds all channels of one or more pixels.
+    """
     return (BLOCK + c - 1) // c * c
 
 
@@ -176,14 +179,17 @@ def _add_taps(lines, places, weights, lanes, block, sums):
 
 @kernel
 def _line_width(window):
-    """Return the pixels of one phase of a padded line."""
+    """Return the number of pixels of one phase of a padded line."""
     kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     return ((ow - 1) * sw + (kw - 1) * dw) // sw + 1
 
 
 @kernel
 def _load_lines(x, py, window, width, x_zero_point, lines, row_of):
-    """Fill the ring of lines for output row `py`; row_of[slot] is the row in it."""
+    """Fill the ring buffer of lines for output row `py`.
+
+    `row_of[slot]` is the number of the image row in that slot.
+    """
     kh, sh = window.kernel_h, window.stride_h
     top, dh = window.pad_top, window.dilation_h
     size = window.stride_w * width * window.channels
@@ -199,7 +205,7 @@ def _load_lines(x, py, window, width, x_zero_point, lines, row_of):
 
 @kernel
 def _tap_places(py, window, width, ring, places):
-    """Set places[tap] to the place in the ring of that tap of output pixel (py, 0)."""
+    """Set places[tap] to the index in the ring buffer of a tap of pixel (py, 0)."""
     c, kh, kw, sh, sw = window[2:7]
     dh, dw = window.dilation_h, window.dilation_w
     for i in range(kh):

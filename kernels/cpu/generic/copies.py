@@ -51,8 +51,8 @@ def take_u8(x, places, outer, size, inner, out):
 
     Args:
         x: uint8 1-D [outer, size, inner].
-        places: int64 [n, 2], each an index from 0 to size - 1, and how many consecutive
-            indices start there, itself included; a run may end after n.
+        places: int64 [n, 2]; a row is an index from 0 to size - 1, and the length of
+            the run of consecutive indices that starts with it; a run may end after n.
         out: uint8 1-D [outer, n, inner], written.
     """
     at, n = 0, len(places)

@@ -221,7 +221,10 @@ def interleave(planes, cp, count, out):
 
 @kernel
 def dequantize_u8f32(codes, scale, zero_point, out):
-    """Set out = (codes - zero_point) * scale, one float32 product; 1-D, one length."""
+    """Set out = (codes - zero_point) * scale, rounded once to float32.
+
+    Args: codes: uint8 1-D; out: float32 1-D of the same length, written.
+    """
     zero = np.int32(zero_point)
     step = np.float32(scale)
     for i in range(np.uintp(len(out))):

@@ -1,11 +1,12 @@
 """float16 as bits: casts and arithmetic in float32, rounded once.
 
-Arrays are uint16 (the bits of float16), float32 or bool, 1-D and contiguous; all of
-one call have the same length. `out` may alias an input of the same type. Rounding: half
-to even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was
+Arrays are uint16 (the bits of float16), float32 or bool, 1-D and contiguous; all arrays
+of one call have the same length. `out` may alias an input of the same type. Rounding:
+half to even. NaN stays NaN with its sign and upper bits, and is quiet wherever it was
 rounded.
-numba does not support float16, and LLVM's own conversion calls a library if the CPU
-lacks the instruction; then this module uses integer arithmetic, which always
+
+numba does not support float16. LLVM's own conversion calls a library if the CPU lacks
+the instruction; on such a CPU this module uses integer arithmetic, which always
 vectorizes.
 
 Source: IEEE 754 binary16 and binary32; F. Giesen, "Float->half variants".
@@ -213,7 +214,7 @@ def greater_equal(x1, x2, out):
 
 @kernel
 def rank(h):
-    """Return an int16 in the order of the numbers, with -0 below 0."""
+    """Return an int16 that orders like the float16; -0 is below 0."""
     # The bits below the sign are flipped where it is set, so more magnitude is less.
     bits = np.int16(h)
     return np.int16(bits ^ np.int16(np.int16(bits >> np.int16(15)) & np.int16(0x7FFF)))

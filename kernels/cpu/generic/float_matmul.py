@@ -2,9 +2,9 @@
 
     out[i, j] = fma(a[i, k-1], w[j, k-1], ... fma(a[i, 0], w[j, 0], bias[j]))
 
-A sum begins at the bias. Each product is added by a fused multiply-add, which rounds
-once. So the bytes are the same on every ISA, and a sum may rest in `out` between two
-blocks of k. A CPU without this instruction calls the C library.
+A sum begins at the bias. Each product is added by a fused multiply-add (fma), which
+rounds once. So the bytes are the same on every ISA, and a sum may be stored in `out`
+between two blocks of k. A CPU without an instruction for fma calls the C library.
 
 Source: IEEE 754-2019, 5.4.1, fusedMultiplyAdd.
 """
@@ -56,8 +56,8 @@ def pack_f32(w):
 def multiply_add(x, y, z):
     """Return x * y + z as float32, rounded once; for uncompiled code.
 
-    The product is exact in float64, and so is the part that its sum with z loses. If
-    the float64 sum is a tie of float32, it moves to the side of the lost part.
+    The product is exact in float64. The rounding error of its sum with z is computed
+    exactly. If the float64 sum is a tie of float32, the sign of that error decides.
     """
     with np.errstate(all="ignore"):
         product = np.float64(x) * np.float64(y)

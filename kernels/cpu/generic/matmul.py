@@ -53,13 +53,16 @@ def pack_s8(weight):
 
 @kernel
 def block_rows(columns):
-    """Return how many rows are rounded together, so that short rows fill vectors."""
+    """Return how many rows are rounded together: several if a row is short."""
     return max(4, BLOCK_LANES // columns // 4 * 4)
 
 
 @kernel
 def _load_rows(a, lda, row, m, first, k, width, count, rows):
-    """Set rows[r, i] = a[row + r, first + i] as float32; past m the last row again."""
+    """Set rows[r, i] = a[row + r, first + i] as float32.
+
+    Row m - 1 is repeated for rows from m on.
+    """
     k = np.uintp(k)
     width = np.uintp(width)
     # Rows without gaps are one long row.

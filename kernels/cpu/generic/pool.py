@@ -10,8 +10,9 @@ from mdtensor.kernels.cpu.rounding import requantize_s32u8
 def max_pool_u8(x, window, out):
     """Set out[p, c] = max of x over the window, without its padding.
 
-    Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written. A window with
-        only padding gives 0.
+    A window that lies in the padding gives 0.
+
+    Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written.
     """
     h, w, c, kh, kw, sh, sw = window[:7]
     top, left, dh, dw, oh, ow = window[7:13]

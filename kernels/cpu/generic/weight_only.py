@@ -3,8 +3,8 @@
     out[i, j] = bias[j] + sum_k a[i, k] * w[j, k]        as in `float_matmul.py`
     w[j, k] = float32(scale * (code[j, k] - zero))       rounded once
 
-Each panel of 16 columns is dequantized just before its product. The result has the
-bytes of the product with the dequantized weights.
+Each panel of 16 columns is dequantized just before it is multiplied. The result has the
+same bytes as the product with weights that were dequantized before.
 
     8-bit codes     int8 [n / 16][k][16]
     4-bit codes     uint8 [n / 16][ceil(k / 2)][16], the even k in the low nibble
@@ -34,7 +34,7 @@ def pad_rows(values):
 
 
 def transpose_block(rows, first, i, panels, p):
-    """Set panels[p, i : i + 16] = rows[first : first + 16, i : i + 16].T, bytes."""
+    """Set panels[p, i : i + 16] = rows[first : first + 16, i : i + 16].T; all bytes."""
     panels[p, i : i + PANEL] = rows[first : first + PANEL, i : i + PANEL].T
 
 

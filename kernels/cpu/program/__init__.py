@@ -1,11 +1,12 @@
 """Compiled steps, and programs of steps that run in one call.
 
-Here are the record of one step and the window of convolution and pooling.
+This module declares the record of one step, and the window of convolution and pooling.
 
 `STEP` is a NumPy record of int64 fields. Compiled kernels and Python read it by name
-(`step.groups`). A field that a kind of step does not use is 0. Places of buffers count
-bytes from the start of the arena. The place of a step's constants counts bytes from the
-start of all constants; the place of an array among them counts from `constants`.
+(`step.groups`). A field that a kind of step does not use is 0. The place of a buffer is
+its offset in the arena, in bytes. The field `constants` is the offset of the step's
+constants in the array of all constants; the place of an array among the constants of a
+step is its offset from there.
 
 A field name must differ from the attributes of a NumPy scalar, such as `shape` or
 `size`: under NUMBA_DISABLE_JIT=1 the record is a NumPy scalar.

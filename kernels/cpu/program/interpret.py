@@ -34,7 +34,7 @@ quantize_f32u8 = kernel_set.HOST.quantize_f32u8
 quantize_nchw_f32u8 = kernel_set.HOST.quantize_nchw_f32u8
 
 ALIGN = 64
-# Kernels read whole vectors, so this many bytes behind every input are readable.
+# Kernels read whole vectors, so this many bytes after every input are readable.
 SLACK = 64
 
 # Kinds are plain ints, so that compiled code holds them as constants.
@@ -55,7 +55,7 @@ def _part(constants, offset, size):
 
 @kernel
 def _exception_sums(step, constants, group):
-    """Return the exception sums of a group, empty if their place is 0."""
+    """Return the exception sums of a group; an empty array if their place is 0."""
     # The weights lie at 0, so exception sums never do.
     size = 4 * step.padded_columns if step.exception_sums else 0
     place = step.exception_sums + group * size
@@ -127,7 +127,7 @@ def convolve(steps, i, x, y, out, scratch, constants):
     if step.strip == 0:
         lines, lda = batch * lines * length, window.channels
         batch, length = 1, 1
-        # Only the rows whose vectors end behind x go through scratch.
+        # Only the rows whose vectors end past the end of x go through scratch.
         tail = SLACK // lda + 1
         has_slack = len(x) >= lines * lda + SLACK
         pace = lines if has_slack else max(lines - tail, min(lines, tail))
@@ -348,8 +348,8 @@ def invokers(name):
 def _rebind(function, name, names):
     """Return `function` with other values for the global names that it reads.
 
-    It gets a new name, because cached code of a process with that ISA calls other
-    functions of this module than this process does.
+    The new function has a new name, because cached code of a process with that ISA
+    calls other functions of this module than this process does.
     """
     plain = getattr(function, "py_func", function)
     other = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")

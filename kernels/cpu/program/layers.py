@@ -17,9 +17,10 @@ from mdtensor.kernels.numpy.conv import windows
 
 
 class Layer:
-    """A layer. Subclasses set `_kernel`, and `_weights` packed for that kernel.
+    """A layer with packed weights.
 
-    It uses the ISA of the context that makes it.
+    Subclasses set `_kernel`, and `_weights` packed for that kernel. A layer uses the
+    ISA of the context in which it is made.
     """
 
     _kernel: str
@@ -88,7 +89,7 @@ class LinearS8(Layer):
 
     Args:
         codes: int8 [n, k].
-        scales, zeros: [n, blocks]; each for `size` neighbours along k.
+        scales, zeros: [n, blocks]; a block is `size` neighbours along k.
     """
 
     _kernel = "gemm_f32s8f32"
@@ -125,7 +126,7 @@ class Conv2d:
     takes float32 [n, c, h, w] with any strides and returns new float32 [n, o, oh, ow].
 
     Args:
-        layers: a `Layer` for each group of channels, all alike.
+        layers: a `Layer` for each group of channels, all of one type and shape.
         kernel, stride, dilation: (height, width).
         padding: (top, left, bottom, right) zeros around an image.
     """

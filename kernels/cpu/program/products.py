@@ -27,7 +27,7 @@ STRIP_BYTES = 1 << 16
 
 
 def pad_groups(array, groups, n, padded, value=0):
-    """Return the rows of `array` with each group of n padded by `value`."""
+    """Return the rows of `array`, with each group of n rows padded by `value`."""
     wide = np.full((groups, padded, *array.shape[1:]), value, array.dtype)
     wide[:, :n] = array.reshape(groups, n, *array.shape[1:])
     return wide
@@ -45,7 +45,7 @@ def product_constants(weight, bias, ratios, zero_point):
 def depthwise_constants(weight, bias, ratios, zero_point):
     """Return constants as `product_constants` does, for depthwise kernels.
 
-    If `multiples` finds some, limbs are 0, since no sum needs integers.
+    If `multiples` finds exact multipliers, limbs are 0, since no sum needs integers.
     """
     on, given = kernel_set.CHOSEN.get(), (weight, bias, ratios, zero_point)
     found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
@@ -57,9 +57,9 @@ def depthwise_constants(weight, bias, ratios, zero_point):
 def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
     """Return (multiplier, limbs, exception sums), with which a kernel rounds sums.
 
-    They are a float32 multiplier for each channel, the exact ratios as integers in
+    The three are a float32 multiplier for each channel, the exact ratios as integers in
     limbs of 24 bits, and for each channel the one sum that its multiplier rounds
-    wrongly, if any. No channel has an exception sum if kernels do not take them, or if
+    wrongly, if any. The exception sums are empty if the kernels do not take them, or if
     a channel needs more than one.
     """
     multiplier, limbs = rescale(ratios)
@@ -71,7 +71,7 @@ def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
 
 
 def is_depthwise(weight, groups):
-    """Return whether depthwise kernels of this CPU take these weights.
+    """Return whether the depthwise kernels of this CPU support these weights.
 
     The weights are [oc, ic / groups, kh, kw].
     """
@@ -226,15 +226,19 @@ class Linear(Conv2d):
         return int(np.prod(shape)) * self.weight_shape[0]
 
 
-# Weights minus a zero point may have 9 bits. Such a weight is a sum of int8 of its own
-# sign, so that no partial sum exceeds the product with the whole weight.
+# Weights minus a zero point may have 9 bits. Such a weight is a sum of int8 parts with
+# the sign of the weight, so no partial sum exceeds the product with the whole weight.
 
 #: The least number of columns of a product.
 PANEL = 8
 
 
 class Repeated(Step):
-    """A product behind a step that repeats channels: two steps of a Program."""
+    """A product of repeated channels; a Program stores it as two steps.
+
+    The first step repeats the channels whose weights do not fit one int8, the second
+    step is the product with all int8 parts of the weights.
+    """
 
     def __init__(self, take, product, depth):
         self._parts, self._depth = (take, product), depth
@@ -299,7 +303,7 @@ def linear(weight, bias=None, **options):
 
 
 def _blocks(weight, groups):
-    """Merge groups of few outputs into larger ones; return the weights and the groups.
+    """Merge groups of few outputs into larger groups; return (weights, groups).
 
     The added weights are 0.
     """
@@ -324,10 +328,14 @@ def _whole(weight):
 
 
 def _parts(weight):
-    """Return (places along axis 1, int8 weights there) whose sum is the weights."""
+    """Return (indices, parts): int8 weights, and the channel of each along axis 1.
+
+    The sum of all parts of a channel is the weight of that channel.
+    """
     others = tuple(axis for axis in range(weight.ndim) if axis != 1)
     left, at = weight, np.arange(weight.shape[1])
-    # Only channels with a rest are repeated, most layers need few (decision 0039).
+    # Only channels whose weights exceed int8 are repeated, and most layers have few of
+    # them (decision 0039).
     places, parts = [], []
     while at.size:
         part = left.clip(-128, 127)

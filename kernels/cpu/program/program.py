@@ -2,7 +2,8 @@
 
 All values live in one arena. The bytes of a value are used again after its last reader.
 The compiled loop reads an array of records (one per step), the arena and one array of
-constants. It does not hold addresses, so it runs uncompiled as well.
+constants. The records hold offsets instead of addresses, so the loop runs uncompiled as
+well.
 """
 
 import time
@@ -28,17 +29,17 @@ CODES = 256
 # Composing tables code by code is exact, so that a chain costs one step (decision
 # 0038).
 def join_tables(steps, outputs):
-    """Merge each table into the next one and return the remaining steps.
+    """Merge chains of lookup tables and return the remaining steps.
 
-    A table whose result only another table reads does not run: the last table of such a
-    chain does the work of the whole chain.
+    If only another lookup table reads the result of a table, the table does not run:
+    the last table of such a chain does the work of the whole chain.
 
     Args:
         steps: (plan, row, input slots, output slot) in order.
         outputs: slots that must be written.
 
-    Returns: (the remaining steps, by their numbers in order; for each of all steps the
-    number of the step that does its work, which is often its own).
+    Returns: (remaining, done_by): the numbers of the remaining steps in order, and for
+    each step the number of the step that does its work, most often its own number.
     """
     readers = Counter(slot.storage for _, _, slots, _ in steps for slot in slots)
     readers.update(slot.storage for slot in outputs)
@@ -56,7 +57,7 @@ def join_tables(steps, outputs):
 
 
 def _both(first, second):
-    """Return the step of a table that applies `first`, then `second`."""
+    """Return a lookup step that applies the table of `first`, then that of `second`."""
     plan, _, slots, _ = first
     later, _, _, result = second
     table = later.constants[:CODES][plan.constants[:CODES]]
@@ -212,7 +213,7 @@ def _round_up(size):
 
 
 class Layout:
-    """Rows and places for one choice of steps and of outputs."""
+    """The records of a program's steps, and the offsets of its values in the arena."""
 
     def __init__(self, program, steps, outputs, constants_at, reuse=False):
         self.offsets, self.size = _place(program, steps, outputs, reuse)
@@ -273,7 +274,8 @@ class Executable:
     def pieces(self):
         """Return into how many pieces each step is cut for threads."""
         counts = [
-            piece_count(row) if self._is_at_home else 1 for row in self._layout.rows
+            piece_count(row) if self._uses_host_kernels else 1
+            for row in self._layout.rows
         ]
         found = dict(zip(self._numbers, counts, strict=True))
         return [found[number] for number in self.done_by]
@@ -291,13 +293,16 @@ class Executable:
                 raise HasNaN
 
     @property
-    def _is_at_home(self):
-        """Return whether the steps use the ISA of the compiled loop and the pool."""
+    def _uses_host_kernels(self):
+        """Return whether the program uses the kernels of the host ISA.
+
+        Only then can the compiled loop and the thread pool run it.
+        """
         return self._program.on is kernel_set.HOST
 
     def _run(self, layout, arena, threads):
         """Run the rows on up to `threads` threads."""
-        job = layout.job() if threads > 1 and self._is_at_home else None
+        job = layout.job() if threads > 1 and self._uses_host_kernels else None
         if job is not None:
             POOL.run(threads, job, arena, self._constants)
         else:
@@ -305,7 +310,7 @@ class Executable:
 
     def _run_alone(self, rows, arena):
         """Run the rows on this thread."""
-        if self._is_at_home:
+        if self._uses_host_kernels:
             run_alone(rows, arena, self._constants)
         else:
             own = interpret.invokers(self._program.on.name)
@@ -359,7 +364,7 @@ class Executable:
         return [layout.view(arena, slot).copy() for slot in slots]
 
     def profile(self, *arrays, repeat=20):
-        """Return the seconds of each step, the least of `repeat`, in order.
+        """Return the shortest time of each step in `repeat` runs, in seconds, in order.
 
         One call runs a step so often that the clock and the call hardly count. A step
         whose work another step does takes 0 seconds.

@@ -25,10 +25,11 @@ def run(role, words, rows, pieces, first, arena, constants):
         words: int64 1-D of the thread pool, see `work_queue`; words[WORKERS] says how
             many workers take part.
         rows: `record.STEP` [rows], the steps.
-        pieces: int64 [pieces, 2], each its first row and the row behind its last.
+        pieces: int64 [pieces, 2], each its first row and the row after its last.
         first: int64 [groups + 1], the first piece of each group; then the number of
             all pieces.
-        arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
+        arena: uint8 1-D, all values and the scratch, each followed by 64 readable
+            bytes.
         constants: uint8 1-D.
     """
     i = stop = 0
@@ -82,7 +83,10 @@ def run_rows(invokers, rows, arena, constants):
 
 @kernel
 def job_arrays(words):
-    """Return the arrays of the job, which outlive the piece that was taken."""
+    """Return the arrays of the current job, by the addresses in `words`.
+
+    They stay alive until the piece that this thread took is finished.
+    """
     size = words[work_queue.ROW_COUNT] * STEP_BYTES
     rows = atomics.bytes_at(words[work_queue.ROWS], size)
     pieces = atomics.bytes_at(

@@ -45,7 +45,7 @@ class Constants:
         return offset, part.size
 
     def array(self):
-        """Return all parts in one aligned uint8 array with SLACK bytes behind."""
+        """Return all parts in one aligned uint8 array, followed by SLACK bytes."""
         blob = aligned_bytes(self.size + SLACK)
         blob[: self.size] = np.concatenate([*self._parts, np.zeros(0, np.uint8)])
         blob[self.size :] = 0
@@ -68,8 +68,8 @@ class Step:
     """One operation on activation codes, NHWC.
 
     A subclass sets `kind`, `kernels` (names of the compiled functions that it calls)
-    and `output_type`, and defines `output_shape` and `plan`. A step uses the ISA of the
-    context that makes it.
+    and `output_type`, and defines `output_shape` and `plan`. A step uses the
+    ISA of the context in which it is made.
     """
 
     kind = -1
@@ -106,12 +106,15 @@ class Step:
 
     @property
     def parts(self):
-        """Return the steps that a Program holds for it, one after the other."""
+        """Return the steps that a Program stores in place of this step, in order."""
         return (self,)
 
     @property
     def bytes(self):
-        """Return the bytes of weights and tables, independent of the input's shape."""
+        """Return the number of bytes that the weights and lookup tables take.
+
+        The number does not depend on the shape of the input.
+        """
         return 0
 
     def prepare(self, *shapes):
@@ -147,7 +150,7 @@ class Step:
 
 
 class BoundStep:
-    """A step for fixed input shapes: only the buffers of a call are still open."""
+    """A step for fixed input shapes; a call passes only the inputs."""
 
     __slots__ = (
         *("constants", "invoke", "names", "output_type", "row", "scratch", "shape"),

@@ -36,9 +36,9 @@ def places(constants, *arrays):
 
 
 class Lookup(Step):
-    """A table: out = table[x]; table uint8 [256].
+    """A lookup table: out = table[x]; table uint8 [256].
 
-    Every unary function of codes is one.
+    Every unary function of codes is such a step.
     """
 
     kind = interpret.LOOKUP
@@ -128,8 +128,8 @@ class Mul(Step):
 class Mean(Step):
     """A mean: out = clamp(round(mean of (x - x_zero_point) * ratio) + zero_point).
 
-    It runs over all axes but the first and the last. With `keepdims` these axes keep
-    length 1, else they are removed.
+    The mean is over all axes but the first and the last. With `keepdims` the reduced
+    axes keep length 1, else they are removed.
     """
 
     kind = interpret.MEAN
@@ -345,7 +345,7 @@ class Take(Step):
     """A selection: out = x at `indices` along `axis`.
 
     Args:
-        indices: int64 1-D; negative ones count from behind.
+        indices: int64 1-D; negative indices count from the end.
     """
 
     kind = interpret.TAKE
@@ -380,7 +380,7 @@ def _runs(indices):
 
 
 class Concat(Step):
-    """A concatenation: out = x, and y behind it along `axis`."""
+    """A concatenation: out = x followed by y along `axis`."""
 
     kind = interpret.CONCAT
     kernels = ("concat_u8",)

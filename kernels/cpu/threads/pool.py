@@ -120,7 +120,7 @@ class ThreadPool:
             free[FREE] = None
 
     def _hire(self, threads):
-        """Let `threads` threads take part in the next jobs, the caller included."""
+        """Let `threads` threads, the caller's included, take part in the next jobs."""
         count = min(threads - 1, work_queue.MOST_WORKERS)
         while len(self.workers) < count:
             role = len(self.workers) + 1
@@ -171,10 +171,10 @@ PROBE = 256
 #: The time of one thread is the least one measured, times this for each later probe, so
 #: that one lucky probe is forgotten.
 GROWTH = 1.02
-#: Seconds that may be lost before a rest, since a scheduler takes a while to give two
+#: Seconds that may be lost before a pause, since a scheduler takes a while to give two
 #: threads two cores; and the most of earlier gains that may be lost on top.
 CREDIT, SAVINGS = 5e-3, 20e-3
-#: Seconds of the first rest. Without a gain, the next rest is twice as long.
+#: Seconds of the first pause. Without a gain, the next pause is twice as long.
 REST, LONGEST_REST = 0.5, 32.0
 
 
@@ -183,9 +183,10 @@ REST, LONGEST_REST = 0.5, 32.0
 class Profitability:
     """Gains and losses of one job by its use of the thread pool.
 
-    If other processes have the cores, or if the job is too short, a trial with several
-    threads costs up to CREDIT seconds. The rest that follows is a hundred times as
-    long, so that the average call is not slower than on one thread.
+    If other processes use the cores, or if the job is too short, a trial with several
+    threads loses up to CREDIT seconds. The pause that follows, in which the job runs on
+    one thread, is a hundred times as long, so the average call is hardly slower than on
+    one thread.
     """
 
     def __init__(self):
@@ -196,7 +197,7 @@ class Profitability:
         self.rests_until = 0.0
 
     def rests(self, now):
-        """Return whether the job runs on one thread for now, unmeasured."""
+        """Return whether the job is in a pause: on one thread, without measurement."""
         return now < self.rests_until
 
     def gain(self):

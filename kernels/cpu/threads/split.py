@@ -245,7 +245,7 @@ BYTE_NANOSECONDS = 0.25
 
 
 class Job(NamedTuple):
-    """Rows for `run.run`, how threads share them, and the uncut rows."""
+    """The rows of a program for `run.run`, cut into pieces, and the uncut rows."""
 
     rows: np.ndarray
     pieces: np.ndarray
@@ -276,7 +276,7 @@ def piece_count(row):
 
 
 def _pieces(row):
-    """Return the row cut into pieces that are worth handing over."""
+    """Return the row cut into pieces that are large enough to run on other threads."""
     time = nanoseconds(row)
     if time < 2 * PIECE_NANOSECONDS or not row.out_bytes:
         return [row]

@@ -66,7 +66,7 @@ BASE, GROUPS, ROWS, ROW_COUNT, PIECES, PIECE_COUNT = range(JOB, JOB + 6)
 ARENA, ARENA_BYTES, CONSTANTS, CONSTANTS_BYTES = range(JOB + 6, JOB + 10)
 #: How many workers may take part.
 WORKERS = JOB + 10
-#: Number of the first piece of each group; behind them, the number of all pieces.
+#: Number of the first piece of each group, followed by the number of all pieces.
 FIRST = 4 * LINE
 MOST_GROUPS = 1000
 #: Processor of the caller when workers last moved away; thread numbers of the workers.
@@ -93,7 +93,7 @@ PAUSES = 16
 def publish(words, first, rows, pieces, arena, constants):
     """Offer a job to the workers.
 
-    The caller has the pool, and no other job is open.
+    The calling thread owns the pool, and no other job is open.
     """
     atomics.exchange(words, TAKEN, CLOSED)
     here = processor()
@@ -124,7 +124,7 @@ def finish(words):
 # images (decision 0031).
 @kernel
 def take_item(words, role):
-    """Return the number of a piece for this thread, or WAIT, or OVER."""
+    """Take a piece for this thread and return its number, or WAIT, or OVER."""
     while True:
         word = atomics.load(words, TAKEN)
         if word == CLOSED or role > atomics.load(words, WORKERS):

@@ -5,10 +5,11 @@ generated for the number and types of its operands, and compiled once for them: 
 version if all operands are contiguous, and in another one otherwise. A loop runs
 without the GIL.
 
-Two functions are the same if their code, closures and the module names that they read
-are the same. So a lambda in a loop is compiled once, and a function whose constants
-change is compiled again. Arrays among these values are constants, as always in numba.
-Nothing is stored on disk, because a module's names could change unnoticed.
+Two functions share a compiled loop if their code, their closures and the global
+variables that they read are equal. So a lambda in a loop is compiled once, and a
+function whose constants change is compiled again. Arrays in closures and global
+variables are compile-time constants, as always in numba. Compiled loops are not cached
+on disk, because a global variable could change between two processes unnoticed.
 """
 
 import operator
@@ -72,9 +73,12 @@ _SYMBOLS = {
 
 
 def find_mixture(annotation):
-    """Return (problem, line) of a wrong mixture in a typed function, or ("", 0).
+    """Return (problem, line) if a typed function mixes uint64 with a signed integer.
 
-    Args: annotation: the types that numba inferred.
+    Return ("", 0) if it does not, or if numba computes the mixture correctly.
+
+    Args:
+        annotation: the types that numba inferred.
     """
     for expression in annotation.calltypes:
         if getattr(expression, "op", "") not in ("binop", "inplace_binop"):
@@ -113,7 +117,7 @@ _LOCK = threading.Lock()
 def _renew_lock():
     """Replace the lock after a fork.
 
-    A thread that the child does not have may hold the old one.
+    A thread of the parent may have held the old lock, and the child lacks that thread.
     """
     global _LOCK
     _LOCK = threading.Lock()
@@ -266,7 +270,7 @@ def _values_of(namespace, names, seen):
 
 @cache
 def _names(code):
-    """Return the names that a code object and the ones inside it may read."""
+    """Return the names that a code object, and code objects inside it, may read."""
     inner = [_names(found) for found in code.co_consts if hasattr(found, "co_code")]
     return tuple(dict.fromkeys((*code.co_names, *chain(*inner))))
 
@@ -284,7 +288,7 @@ def _constant(value):
 class _Same:
     """A key that equals only the same object.
 
-    It holds the object, so that no other object gets its address.
+    The key keeps the object alive, so that no other object gets its address.
     """
 
     def __init__(self, value):

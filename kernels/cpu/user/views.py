@@ -153,7 +153,8 @@ class View(types.Type):
 
     Args:
         element: the type of its elements.
-        ndim, dense: of a ranked view or a row.
+        ndim, dense: the number of dimensions of a `Ranked` view, and whether the
+            innermost elements of a `Ranked` view, or of a `Row`, are adjacent.
     """
 
     def __init__(self, element, ndim=0, dense=False):
@@ -248,7 +249,7 @@ def _word(value):
 
 @intrinsic
 def fetch(typing_context, view, at):
-    """Load the element `at` bytes behind the start of the view."""
+    """Load the element at an offset of `at` bytes from the start of the view."""
     stored = view.element.storage
 
     def build(context, b, signature, arguments):
@@ -260,7 +261,7 @@ def fetch(typing_context, view, at):
 
 @intrinsic
 def put(typing_context, view, at, value):
-    """Store a value `at` bytes behind the start, by numba's cast to its type."""
+    """Store a value at an offset of `at` bytes, by numba's cast to the element type."""
     stored, given = view.element.storage, types.unliteral(value)
 
     def build(context, b, signature, arguments):
@@ -273,7 +274,7 @@ def put(typing_context, view, at, value):
 
 
 def _place(context, b, view, arguments):
-    """Return a pointer to the element arguments[1] bytes behind the start."""
+    """Return a pointer to the element at an offset of arguments[1] bytes."""
     data = cgutils.create_struct_proxy(view)(context, b, arguments[0]).data
     where = b.gep(data, [arguments[1]], inbounds=True)
     return b.bitcast(where, context.get_data_type(view.element.storage).as_pointer())

@@ -34,7 +34,7 @@ def require_int64(x):
 
 
 def _checked(function, round_float):
-    """Return a stand-in for `function`, which floats enter by `round_float`."""
+    """Return a stand-in for `function` that converts floats by `round_float`."""
 
     def stand_in(x):
         raise NotImplementedError

@@ -185,7 +185,10 @@ def round_to_float(x):
 
 @compiled
 def _subnormal(x):
-    """Round |x| < 2**-1022 to a count of the smallest float64, which is its bits."""
+    """Return |x| < 2**-1022, rounded to a multiple of the smallest float64.
+
+    The bits of the result are that multiple.
+    """
     dropped = -1014 - x.exponent
     if dropped > 62:
         return 0.0
@@ -379,9 +382,9 @@ def _pair(value):
 
 
 def _short_pieces(value, bits, count):
-    """Split a Decimal into `count` floats of few bits and a rest.
+    """Split a Decimal into `count` floats of few bits and a remainder.
 
-    Their products with small integers are exact.
+    The products of these floats with small integers are exact.
     """
     found = []
     for _ in range(count):
@@ -513,7 +516,10 @@ def log1p(x: Wide | float) -> Wide:
 
 @compiled
 def _edge(above, x):
-    """Return log if `above` is not a positive finite number; x is its argument."""
+    """Return log(above), which is 0, negative, infinite or NaN.
+
+    x is the argument of the caller.
+    """
     if above == 0.0:
         return Wide(-math.inf)
     return Wide(x if x == math.inf else math.nan)

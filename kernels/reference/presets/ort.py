@@ -32,14 +32,14 @@ def requantize(code, source, out):
 
 
 def add(a, b, ga, gb, out):
-    """Compute round_half_even(a · r_a + (b · r_b + rest)).
+    """Compute round_half_even(a · r_a + (b · r_b + offset)).
 
     Each sum is rounded to float32.
     """
     ratio_a, ratio_b = (np.float32(g.scale) / np.float32(out.scale) for g in (ga, gb))
     product = ratio_b * np.float32(gb.zero)
-    rest = np.float32(out.zero) - fma(ga.zero, ratio_a, product)
-    return saturate(round(float(fma(a, ratio_a, fma(b, ratio_b, rest)))), out)
+    offset = np.float32(out.zero) - fma(ga.zero, ratio_a, product)
+    return saturate(round(float(fma(a, ratio_a, fma(b, ratio_b, offset)))), out)
 
 
 def mul(a, b, ga, gb, out):
@@ -71,7 +71,7 @@ def avg_pool(codes, x, out):
 def global_avg_pool(total, count, x, out):
     """Compute round_half_even(float32(sum) · s_x / (s_y · n)) + zero.
 
-    `total` is a sum of codes less their zero point.
+    `total` is a sum of codes minus their zero point.
     """
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
     return saturate(round(float(np.float32(total) * scale)) + out.zero, out)

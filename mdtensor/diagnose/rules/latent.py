@@ -53,7 +53,7 @@ def neg(x: Int8OnGpu): ...
 
 
 class Axes:
-    """The pairs of classes that could get a common subclass, which does not exist.
+    """The pairs of classes that could get a common subclass, but have none yet.
 
     Args:
         universe: the existing classes.
@@ -154,7 +154,7 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _latent(table: Table, axes: Axes) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of methods that tie nowhere today, but could."""
+    """Yield the pairs of methods that do not tie today, but could tie."""
     could, do = _matching(table, axes)
     for method in range(len(table.methods)):
         general = table.general
@@ -172,7 +172,7 @@ def _resolved(a: int, b: int, table: Table) -> bool:
 
 
 def _matching(table: Table, axes: Axes) -> tuple[list[int], list[int]]:
-    """Return for each method the methods that could share a call, and that do."""
+    """Return for each method the methods that could share a call, and that do so."""
     # All bits, because each argument can only remove methods.
     could = [(1 << len(table.methods)) - 1] * len(table.methods)
     do = list(could)

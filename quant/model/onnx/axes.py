@@ -1,7 +1,7 @@
 """Axes, indices and counts that a file gives to an operator, checked and normalized.
 
-Every reader takes them from here: a modulo of its own would turn a number that the
-standard does not allow into another one, and the result would be wrong.
+Every reader uses these functions. With a modulo instead, an axis that the standard does
+not allow would become another axis, and the result would be wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def normalize_axes(
     """Return axes counted from the front, in their order.
 
     Raises:
-        ModelError: one of them does not exist, or is named twice.
+        ModelError: an axis does not exist, or is named twice.
     """
     given = tuple(axes)
     found = tuple(normalize_axis(op, axis, rank, what) for axis in given)
@@ -69,7 +69,7 @@ def require_count(op: Operator, given: Sized, count: int, what: str) -> None:
     """Require `what` to have as many entries as there are axes or parts.
 
     Raises:
-        ModelError: it has more or fewer.
+        ModelError: `what` has more or fewer entries.
     """
     if len(given) != count:
         raise op.error(
@@ -81,7 +81,7 @@ def require_between(op: Operator, value: Any, low: int, high: float, what: str) 
     """Require low <= value <= high.
 
     Raises:
-        ModelError: it is outside, or NaN.
+        ModelError: `value` is outside of low .. high, or NaN.
     """
     if not low <= value <= high:
         raise op.error(f"has {what}={value}", f"Use one from {low} to {high}")

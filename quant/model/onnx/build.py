@@ -127,18 +127,19 @@ def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 # calls (decision 0026).
 @dataclass
 class Builder:
-    """The known part of a model, up to the operator that is read now.
+    """The part of a model that has been read so far.
 
     Args:
         inputs: specs of the model's inputs.
         specs: the spec of every value so far.
         constants: tensors by name.
-        nodes: in the order of the file.
+        nodes: the nodes, in the order of the file.
         sizes: integers computed from partly dynamic shapes, by name: arrays of Python
             integers, with None for each dynamic size.
         unsupported: outputs that are not supported, with the operator that writes them.
         elements: element types of the values that are stored in a wider type.
-        narrow: names of codes with a narrow range, which excludes the smallest code.
+        narrow: names of values whose codes have a narrow range, without the smallest
+            code.
         spending: what loading has used of its budget.
         reserved: names that the file uses, so that new values do not get them.
     """
@@ -224,7 +225,7 @@ class Builder:
         """Raise if an operator reads a value that no earlier node writes.
 
         Raises:
-            ModelError: there is such an input, or the first output is missing.
+            ModelError: no node writes an input, or the first output is missing.
         """
         for name in filter(None, op.inputs):
             if name in self.unsupported:
@@ -357,7 +358,7 @@ class Builder:
 def is_dynamic(values: Array) -> bool:
     """Return whether an array contains None, which stands for a dynamic size.
 
-    Only arrays of dtype object can; all others have a numeric dtype.
+    Only arrays of dtype object can contain None.
     """
     return values.dtype == object and None in values.reshape(-1).tolist()
 
@@ -377,8 +378,9 @@ def as_model_error(where: str, error: Exception) -> ModelError:
 def errors_of(op: Operator) -> Iterator[None]:
     """Convert any error inside the block to a ModelError that names the operator.
 
-    This is the last net: readers check what they can name better, but a damaged file
-    fails in them, and in the packages below, in more ways than anyone lists.
+    Readers raise better errors where they check arguments. A damaged file can make
+    readers, NumPy and the package onnx fail in many other ways; this block catches
+    these errors.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Element types of ONNX without a tensor type: a wider type stores each one exactly.
+"""Element types of ONNX without a tensor type of their own; wider types store them.
 
 An int4 is stored as int8, a float of 8 bits or fewer as float32. The name of the type
 in the file is stored with the value, so that the value is rounded to that type and
@@ -128,7 +128,7 @@ def element_of(array: Array) -> Element | None:
 
 
 def widen(array: Array) -> Array:
-    """Return the same numbers in the wider type that stores them."""
+    """Convert an array to the wider type that stores its elements, without rounding."""
     element = element_of(array)
     return array if element is None else array.astype(element.wide.storage)
 
@@ -137,8 +137,8 @@ def widen(array: Array) -> Array:
 def magnitudes(code: int) -> Array:
     """Return the finite numbers of an ONNX floating-point type that are 0 or more.
 
-    They ascend and are float32. Number i has the bit pattern i, so numbers at even
-    positions have an even significand.
+    The result is float32, in ascending order. Number i has the bit pattern i, so
+    numbers at even indices have an even significand.
     """
     dtype = ELEMENTS[code].dtype
     info: Any = ml_dtypes.finfo  # Any: ml_dtypes does not annotate it

@@ -79,7 +79,18 @@ class Evaluator(Builder):
         output: str,
         options: dict[str, Any],
     ) -> str:
-        """Run an operation and add its result."""
+        """Run an operation on the known values, and store its result as a constant.
+
+        Args:
+            name: the name of the node, for errors.
+            operation: the generic function.
+            inputs: names of known values, and other arguments.
+            output: the name of the result.
+            options: keyword arguments of the call.
+
+        Returns:
+            `output`, the name of the constant.
+        """
         node = Node(name, operation, all_inputs(operation, inputs), output, options)
         return self.constant(output, node(*node.arguments(self.constants)))
 
@@ -87,7 +98,7 @@ class Evaluator(Builder):
         """Add an array that the caller or the file provides.
 
         Raises:
-            DataError: its elements do not have a tensor type.
+            DataError: the elements of `array` do not have a tensor type.
         """
         try:
             if not isinstance(array, (np.ndarray, np.generic)):
@@ -273,15 +284,15 @@ def quantize_linear(g: Builder, op: Operator) -> None:
 
 
 def _target(g: Builder, op: Operator) -> int:
-    """Return the number of the element type that QuantizeLinear writes."""
+    """Return the ONNX number of the element type that QuantizeLinear writes."""
     return g.code(op.input(2)) if op.input(2) else op.get("output_dtype", 0) or UINT8
 
 
 def _divide_by_scale(g: Builder, op: Operator) -> tuple[Any, Place]:
-    """Return the numbers to round and the scales of their grid.
+    """Return the values to round and the scales of their grid.
 
-    QuantizeLinear may divide in a type other than float32. Then the division happens
-    here, and the scales become 1.
+    QuantizeLinear may divide in a type other than float32. In that case this function
+    divides, and the scales that it returns are 1.
     """
     place = _scale_place(g, op, 1)
     dtype = ELEMENT_TYPES[op.get("precision", 0) or g.code(str(op.inputs[1]))]
@@ -294,7 +305,7 @@ def _divide_by_scale(g: Builder, op: Operator) -> tuple[Any, Place]:
 
 
 def _round_to_codes(x: Any, code: int, place: Place, zeros: Any) -> Any:
-    """Round numbers to codes, as plain integers."""
+    """Round values to codes, and return the codes as plain integers."""
     if _has_type(code, zeros):
         grid = QParams(**place, zero_point=zeros, dtype=QUANTIZED[code])
         return quantize(x, grid).codes
@@ -308,7 +319,7 @@ def _round_to_codes(x: Any, code: int, place: Place, zeros: Any) -> Any:
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
-    """Dequantize codes, which are known here, and add the result as a constant."""
+    """Dequantize codes, all of which are known, and add the result as a constant."""
     codes, place = g.constants[str(op.inputs[0])], _scale_place(g, op, 1)
     wanted = op.get("output_dtype", 0) or g.code(str(op.inputs[1]))
     # float32 here stores floats of at most 8 bits, for which the scale is a factor.
@@ -351,7 +362,7 @@ def _broadcast_along(place: Place, values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _has_type(code: int, zeros: Any) -> bool:
-    """Return whether a quantized type has these codes with these zero points."""
+    """Return whether a quantized type supports these codes with these zero points."""
     dtype = QUANTIZED.get(code)
     return dtype is not None and not (dtype in SYMMETRIC and np.any(zeros))
 
@@ -373,9 +384,9 @@ def _make_quantized(g: Builder, name: str, place: Place, zeros: Any) -> Any:
 
 
 def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
-    """Quantize to the grid that covers all numbers and 0.
+    """Quantize to the grid that covers all elements and 0.
 
-    If all numbers are 0, the scale is 1.
+    If all elements are 0, the scale is 1.
     """
     x = g.constants[str(op.inputs[0])]
     low, high = md.minimum(md.min(x), 0.0), md.maximum(md.max(x), 0.0)

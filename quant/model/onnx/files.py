@@ -65,11 +65,11 @@ def read_model(path: str | os.PathLike[str]) -> Any:
 
 
 def inline_functions(model: Any) -> Any:
-    """Return a ModelProto without functions of its own: calls become their nodes.
+    """Return a ModelProto in which calls of model-local functions are inlined.
 
     Raises:
-        ModelError: the functions call each other in a circle, or are of another
-            operator set than the model.
+        ModelError: the functions call each other in a circle, or use another operator
+            set than the model.
     """
     if not model.functions:
         return model
@@ -287,7 +287,7 @@ def rule_in(model: Any) -> str:
 
 
 def narrow_in(model: Any) -> frozenset[str]:
-    """Return the names of codes with a narrow range, without the smallest code.
+    """Return the names of values with narrow-range codes, without the smallest code.
 
     Raises:
         ModelError: the entry in the file is not a list of names.

@@ -3,8 +3,8 @@
     y = x · Wᵀ + bias
     W[n, k] = scale[n, b] · (code[n, k] - zero[n, b]),    b = k // block_size
 
-The weights become codes on a grid with blocks, like the weights of a QDQ file, so the
-layer runs the same kernels, is planned and is saved in the same way.
+The weights become a quantized tensor with one scale for each block, like the weights of
+a QDQ file. So the layer runs the same kernels, is planned and is saved in the same way.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ class Blocks:
     size: int
 
     def quantized(self, first: DType) -> Any:
-        """Return the same numbers as codes; None if no type of weights has them.
+        """Return these weights as a quantized tensor; None if no type can hold them.
 
         Args:
-            first: the type for codes and zero points that are used as in the file.
+            first: the type that is tried first, with codes and zero points as they are
+                in the file.
         """
         if not np.isfinite(self.scales).all() or (self.zeros % 1 != 0).any():
             return None

@@ -80,7 +80,8 @@ def on_grid(g: Builder, op: Operator) -> str:
     restated = grid_of(g, op, CODES[own.dtype], name)
     if own != restated:
         raise op.error(
-            f"reads {name!r} of {own} as if it were of {restated}",
+            f"reads {name!r} with the grid {restated}, but its codes have the grid "
+            f"{own}",
             "Use one grid on both sides",
         )
     return name
@@ -141,7 +142,7 @@ def check_zero_points(op: Operator, scale: Any, zeros: Any) -> None:
     """Require as many zero points as scales.
 
     Raises:
-        ModelError: there are more or fewer.
+        ModelError: there are more or fewer zero points.
     """
     if zeros.size != scale.size:
         raise op.error(
@@ -162,7 +163,8 @@ def check_codes(g: Builder, op: Operator) -> None:
     """Raise if an operator calculates with codes as plain integers.
 
     Raises:
-        ModelError: it does; the result would differ from that for the numbers.
+        ModelError: the operator does; its result would differ from the result for the
+            dequantized values.
     """
     if op.kind in KEEPS | READERS.keys():
         return
@@ -188,9 +190,10 @@ READERS: dict[str, Callable[[Builder, Operator], None]] = {
 def fold_grids(graph: Graph) -> Graph:
     """Turn operations between dequantize and quantize into quantized operations.
 
-    The grid of the quantize becomes `out=` of the operation. A relu in between is
-    dropped if the range of the grid clips in the same way. An operation without a
-    quantized method stays in float, and so does a node with a note.
+    The grid of the quantize becomes `out=` of the operation. A relu between the
+    operation and the quantize is dropped if the range of the grid clips in the same
+    way. An operation without a quantized method stays in float, and so does a node with
+    a note.
     """
     ends = [node for node in graph.nodes if node.operation is quantize]
     if not ends:
@@ -259,7 +262,7 @@ def cuts_off(node: Node, grid: QParams) -> bool:
 def _quantized_node(
     graph: Graph, node: Node, grid: QParams, specs: Specs
 ) -> Node | None:
-    """Return `node` on the codes behind its inputs; None without such a method."""
+    """Return `node` with codes as inputs; None if no method takes them."""
     inputs = tuple(
         x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
     )
@@ -309,8 +312,8 @@ def _codes_behind(graph: Graph, value: Any) -> str | None:
 def dequantize_behind(graph: Graph, value: Any) -> Node | None:
     """Return the dequantize that writes `value`, or None.
 
-    Also the one before a cast to a narrower float type: an operation on the codes
-    rounds once, without that step.
+    If a cast to a narrower float type writes `value`, return the dequantize before that
+    cast: an operation on the codes rounds once, without the cast.
     """
     node = graph.producers.get(value) if isinstance(value, str) else None
     if node is not None and node.operation is md.astype and node.inputs[1] in NARROW:
@@ -319,9 +322,10 @@ def dequantize_behind(graph: Graph, value: Any) -> Node | None:
 
 
 def fold_weights(graph: Graph) -> Graph:
-    """Let products of floats with dequantized constants read the codes themselves.
+    """Let products of floats with dequantized constants read the codes directly.
 
-    A dequantized constant bias becomes a float constant: such products add floats.
+    A dequantized constant bias becomes a float constant, because such products add
+    floats.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -351,11 +355,10 @@ def _infers_to(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
 
 
 def sign_weights(graph: Graph) -> Graph:
-    """Give the weights of quantized layers zero points of 0, with the same numbers.
+    """Change the weights of quantized layers to zero points of 0, as kernels need.
 
-    The kernels take such weights. The weights must fit in 8 signed bits after
-    subtracting the zero point: unsigned codes with zero point 128 do, and so do 7-bit
-    codes.
+    The real values stay equal. The codes minus their zero point must fit 8 signed bits:
+    this holds for unsigned codes with zero point 128, and for 7-bit codes.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -373,7 +376,7 @@ def sign_weights(graph: Graph) -> Graph:
 
 
 def _shift_zero_points(weights: Any) -> Any:
-    """Return the same numbers as int8 codes with zero point 0, or None."""
+    """Return weights of equal value, int8 codes with zero point 0, or None."""
     grid = None if weights is None else weights.qparams
     if grid is None or grid.dtype not in EIGHT_BITS or not grid.zero_point.any():
         return None

@@ -222,7 +222,7 @@ def _call_and_quantize(
 
 
 def reject_dynamic(g: Builder, op: Operator) -> None:
-    """Raise for grids that depend on the data: here a grid is part of the type."""
+    """Raise for grids that depend on the data: a grid must be known before the call."""
     raise op.error(
         "belongs to dynamic quantization, where each call computes its own grids",
         "Quantize the float model instead: with quantize_static of ONNX Runtime, or "

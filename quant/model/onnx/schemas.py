@@ -11,7 +11,7 @@ from mdtensor.quant.model.onnx.files import onnx_package
 
 
 def schema(op: Operator) -> Any:
-    """Return the package's declaration of an operator; None if there is not one."""
+    """Return the declaration of an operator in the package onnx, or None."""
     return _schema(op.proto.op_type, op.opset, op.proto.domain)
 
 
@@ -37,8 +37,8 @@ TEXTS = {
 def check_node(op: Operator) -> None:
     """Raise for attributes, inputs or outputs that the operator set does not define.
 
-    Readers rely on this: an attribute has the declared type, each comes once, and none
-    that is required is absent.
+    After this check, readers can rely on it that each attribute has the declared type
+    and occurs once, and that no required attribute is absent.
 
     Args:
         op: the operator; only its `proto` is read, so the attributes may be absent.
@@ -70,7 +70,7 @@ def check_names(op: Operator, names: Sequence[str]) -> None:
     """Raise for an attribute that the operator set does not define, or one given twice.
 
     Raises:
-        ModelError: there is such an attribute; the error names the node.
+        ModelError: an attribute is unknown or given twice; the error names the node.
     """
     declared = schema(op)
     known = declared.attributes if declared else names
@@ -118,7 +118,7 @@ def check_types(g: Builder, op: Operator) -> None:
     """Raise for inputs of two types where the format requires one, as `T` of Add.
 
     Raises:
-        ModelError: there are such inputs; the error names them and the node.
+        ModelError: two inputs have different types; the error names them and the node.
     """
     declared = schema(op)
     formal = list(declared.inputs) if declared else []

@@ -141,8 +141,8 @@ def checked_bounds(
     """Return (starts, ends, axes, steps) of Slice, the axes counted from the front.
 
     Raises:
-        ModelError: an axis does not exist or is named twice, a step is 0, or their
-            numbers differ.
+        ModelError: an axis does not exist or is named twice, a step is 0, or there are
+            not equally many starts, ends, axes and steps.
     """
     chosen = axes or range(len(starts))
     stride = steps or (1,) * len(starts)

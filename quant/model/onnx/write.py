@@ -1,7 +1,8 @@
-"""Writing of graphs as ONNX files: float operators as they are, quantized ones as QDQ.
+"""Writing of graphs as ONNX files: quantized operations become QDQ.
 
 In QDQ every operator is float, and a quantized value is a pair of QuantizeLinear and
-DequantizeLinear. Any runtime reads that, and `read` turns it back into the same graph.
+DequantizeLinear. Any runtime can run such a file, and `read` turns it back into the
+same graph.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class _Writer:
     """The state of one file while it is written.
 
     Args:
-        graph: to write.
+        graph: the graph to write.
         onnx: the package onnx.
     """
 
@@ -171,9 +172,9 @@ class _Writer:
         return ""
 
     def _storage(self) -> Any:
-        """Return the NumPy dtype of numbers next to values: the dtype of the result.
+        """Return the NumPy dtype for constants next to values: the dtype of the result.
 
-        For a bool result it is the dtype of the first argument.
+        If the result is bool, return the dtype of the first argument.
         """
         spec = self.specs[self.node.output]
         is_choice = spec.dtype is md.bool

@@ -1,6 +1,6 @@
 """Convolutions of other forms, rewritten as `conv2d`, which has compiled kernels.
 
-padded          a pad with zeros becomes the padding of the convolution behind it
+padded          a pad with zeros becomes the padding of the convolution that follows
 1-D             a signal is an image of height 1
 transposed      each phase of the stride is a convolution; `pixel_shuffle` joins them
 """
@@ -100,9 +100,11 @@ def _images(graph: Graph, node: Node, names: set[str]) -> Iterator[Node]:
 # Convolutions in a row stay images, so that activations become part of them (decision
 # 0038).
 def join_signals(graph: Graph) -> Graph:
-    """Move the ends of images of height 1 behind elementwise operations; join them.
+    """Keep the images of height 1 between convolutions of signals.
 
-    An image that begins where another one ends is the same image.
+    `widen_signals` reshapes each result back to a signal. This pass moves that reshape
+    after elementwise operations, up to the reshape to an image of the next convolution,
+    and removes both.
     """
     chains: list[tuple[Node, ...]] = []
     renames: dict[str, str] = {}
@@ -145,7 +147,7 @@ def _stays_image(graph: Graph, node: Node) -> bool:
 
 
 def _swapped(graph: Graph, node: Node, end: Node) -> tuple[Node, Node]:
-    """Return `node` on the image, and the end of the image behind it."""
+    """Return `node` applied to the image, and then the reshape of its result."""
     rows = graph.fresh(f"{node.output}.rows")
     first = replace(node, inputs=(end.values[0], *node.inputs[1:]), output=rows)
     names = {each.name for each in graph.nodes}
@@ -194,11 +196,11 @@ def replace_conv_transposes(graph: Graph) -> Graph:
 
 
 class Phases:
-    """The convolution that computes all phases of a transposed one.
+    """The convolution that computes all phases of a transposed convolution.
 
     Args:
         kernel: (height, width) of the transposed convolution.
-        stride: of both axes.
+        stride: the stride of both axes.
         padding: (top, left, bottom, right), which the transposed convolution cuts off.
         output_padding: (height, width), added at the bottom and on the right.
     """

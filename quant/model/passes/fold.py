@@ -25,7 +25,8 @@ BIASED = (*WEIGHTED, md.conv_transpose2d)
 def fold_batch_norms(graph: Graph) -> Graph:
     """Fold a batch norm into the weights of the convolution before it.
 
-    Also into a linear layer, if its outputs are the channels, that is the second axis.
+    Fold it into a linear layer as well, if the outputs of the layer are the channels,
+    the second axis.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
@@ -163,9 +164,10 @@ def _are_finite(tensors: tuple[Any, ...]) -> bool:
 def _multiply_channels(
     layer: Node, w: Any, b: Any, factors: Any
 ) -> tuple[Any, Any] | None:
-    """Return the weights and bias of a layer whose channels `factors` multiply.
+    """Return the weights and bias of a layer, multiplied by one factor per channel.
 
-    None if the largest weight of a channel is too small to keep its digits.
+    Return None if the largest weight of a channel would become too small to keep its
+    digits.
     """
     wide, scale = np.asarray(w).astype(np.float64), np.asarray(factors, np.float64)
     groups = layer.options.get("groups", 1) if _is_transposed(layer) else 1
@@ -203,7 +205,7 @@ def _constants_behind(
 ) -> Iterator[tuple[Node, Node, Any]]:
     """Yield calls of `operation` on the result of a layer and a constant per channel.
 
-    Each with the layer and the constant, [channels].
+    Each call comes with its layer and the constant, [channels].
     """
     specs = graph.specs()
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""A pattern of several nodes that one operation of the library computes.
+"""Replacement of a pattern of several nodes by one operation of the library.
 
 layer norm      written as means, differences and roots
 """

@@ -39,7 +39,7 @@ def apply_rule(graph: Graph, rule: str) -> Graph:
 def keep_float_error(
     rule: str, unsupported: Mapping[str, str], keep_float: list[str]
 ) -> OptionError:
-    """Return the error for unsupported nodes; it says what to keep float.
+    """Return the error for unsupported nodes; its fix names the nodes to keep float.
 
     Args:
         rule: the rounding rule.

@@ -28,7 +28,8 @@ SCALAR = (md.add, md.mul, md.div)
 def code_numbers(graph: Graph) -> Graph:
     """Replace a constant number by a code if its operation reads and writes codes.
 
-    That is: the other argument is dequantized, and the result is quantized.
+    The operation reads codes if its other argument is dequantized, and writes codes if
+    its result is quantized.
     """
     nodes: list[Node] = []
     constants = dict(graph.constants)
@@ -88,7 +89,7 @@ MEANS = (md.global_avg_pool2d,)
 def _readers_of_codes(graph: Graph, node: Node) -> list[Node]:
     """Return the readers of a product with a number that need only its codes.
 
-    Empty if the only reader is a quantize: `code_numbers` handles that.
+    The result is empty if the only reader is a quantize: `code_numbers` handles that.
     """
     if node.operation not in (md.mul, md.div):
         return []
@@ -109,7 +110,8 @@ def _becomes_codes(graph: Graph, reader: Node) -> bool:
 def _product_grid(graph: Graph, node: Node) -> QParams | None:
     """Return the grid on which the product of 8-bit codes and a number keeps its codes.
 
-    None if there is not one: several scales, other bits, or a scale beyond float32.
+    Return None for several scales, for codes of other widths, and if float32 cannot
+    represent the scale of the product.
     """
     at = _number_next_to_codes(graph, node)
     assert at is not None, "it has a number"

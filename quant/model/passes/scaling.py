@@ -1,10 +1,12 @@
-"""Scales of channels that move between the layers of a graph.
+"""Rescaling of channels between the layers of a graph, to make their ranges more equal.
 
-    equalize   both sides of a link get the same range           Nagel et al. 2019
-    smooth     ranges move from large inputs to the weights      Xiao et al. 2022
+    equalize   weights on both sides of a link get equal ranges    Nagel et al. 2019
+    smooth     input channels get smaller ranges, weights larger   Xiao et al. 2022
 
-The graph computes the same function, and its channels have more equal ranges. So one
-grid for all channels has a smaller scale, which is finer for most of them.
+A link is a layer that writes channels, and the layers that read them. The first divides
+each channel by a scale, the others multiply their weights by it, so the graph computes
+the same function. With more equal ranges, one grid for all channels is finer for most
+of them.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def _has_weights(graph: Graph, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class _ReaderSearch:
-    """A search from a value to the layers that read it; its channels are on `axis`."""
+    """A search from a value, with channels on `axis`, to the layers that read it."""
 
     graph: Graph
     specs: Mapping[str, TensorSpec]
@@ -102,7 +104,8 @@ class _ReaderSearch:
     def behind(self, value: str) -> tuple[tuple[Node, ...], tuple[str, ...]]:
         """Return all layers that read `value`, and the values between.
 
-        Both are empty if any other operation or an output sees a scaled value.
+        Both results are empty if any other operation, or an output of the graph, would
+        read a scaled value.
         """
         if value in self.graph.outputs:
             return (), ()

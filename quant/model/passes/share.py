@@ -1,8 +1,8 @@
 """Equal constants of a graph, stored once.
 
 Layers that share their weights, such as the steps of an unrolled recurrent network,
-read one constant in the file. Each is read, folded and quantized by itself, which gives
-each layer a copy; a file would store all of them.
+read one constant in the file. Each layer is read, folded and quantized by itself, which
+gives it a copy of the constant. Without this pass, a saved file would store all copies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def share_constants(graph: Graph) -> Graph:
 
 
 def _key(tensor: Tensor) -> Hashable:
-    """Return what equal constants have in common, without reading all bytes."""
+    """Return a key that equal constants share, without reading all bytes."""
     spec = spec_of(tensor)
     head = np.asarray(tensor.buffer).reshape(-1)[:HEAD].tobytes()
     grid = None if spec.qparams is None else str(spec.qparams)

@@ -76,7 +76,7 @@ def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
 
 
 def _apply(rewrite: Rewrite, graph: Graph) -> Graph:
-    """Rewrite a graph; convert any error that is not ours to a ModelError."""
+    """Rewrite a graph; convert any other error than MdtensorError to a ModelError."""
     try:
         return rewrite(graph)
     except MdtensorError:
@@ -122,7 +122,10 @@ def _compute(node: Node, known: Mapping[str, Any], spending: Spending) -> Any:
 
 
 def move_constant_codes(graph: Graph) -> Graph:
-    """Apply moves of dequantized constants to their codes, now."""
+    """Replace reshapes, transposes and the like of dequantized constants.
+
+    The codes are moved while the graph is simplified, and dequantized after that.
+    """
     nodes: list[Node] = []
     constants = dict(graph.constants)
     for node in graph.nodes:

@@ -128,7 +128,7 @@ def _run_gptq(
 
 
 def _order(shape: tuple[int, ...], format: WeightFormat) -> Any:
-    """Return the order of the inputs of an output in which blocks are contiguous."""
+    """Return the order in which the inputs of an output form contiguous blocks."""
     # Blocks hold neighbouring channels of one position, so channels must be last.
     places = np.arange(prod(shape[1:])).reshape(shape[1:])
     return (places if format.block_size is None else np.moveaxis(places, 0, -1)).ravel()
@@ -158,7 +158,7 @@ def _channels_first(
 
 
 def format_of(dtype: DType | str) -> WeightFormat:
-    """Return the weight format of layers that read codes: one scale for each output.
+    """Return the format of quantized layers' weights: one scale for each output.
 
     Raises:
         OptionError: quantized products do not accept weights of this type.

@@ -60,7 +60,7 @@ class Search:
     def best(
         self, readers: Sequence[Node], is_narrow: bool = False
     ) -> tuple[FloatArray, float]:
-        """Return the s with the least error, and the part of the error that it leaves.
+        """Return the s with the least error, and that error relative to s = 1.
 
         The errors of all readers are added, and compared with the error for s = 1,
         which is one of the candidates.
@@ -146,7 +146,7 @@ def scale_channels(search: Search, names: Collection[str]) -> Graph:
 def _together(
     graph: Graph, nodes: Iterable[Node]
 ) -> Iterator[tuple[md.DType, list[Node]]]:
-    """Yield groups of layers that read the same channels, and the type of these."""
+    """Yield groups of layers that read the same channels, and the channels' type."""
     specs = graph.specs()
     found: dict[Any, list[Node]] = {}
     for node in nodes:

@@ -39,7 +39,7 @@ class Calibration:
     """The observers of all values of a graph.
 
     Args:
-        observers: by the name of the value.
+        observers: the observer of each value, by its name.
         samples: the number of samples that they observed.
         infinite: the values that were -inf somewhere, as masks are.
     """
@@ -54,7 +54,7 @@ class Calibration:
         return f"Calibration({', '.join([seen, *kinds])})"
 
     def range(self, value: str) -> tuple[float, float]:
-        """Return the smallest and the largest number that `value` took."""
+        """Return the smallest and the largest element of `value` in all samples."""
         observer = self.observer(value)
         return observer.low, observer.high
 
@@ -174,10 +174,10 @@ def calibrate(
 ) -> Calibration:
     """Run a float graph on samples and observe every float value.
 
-    The samples are not stored. A softmax is flat far below its maximum, so of values
-    that only a softmax reads the observer gets no numbers more than 16.6 below the
-    maximum of their row. -inf may occur where a mask does, but not in an output or in
-    the input of a layer.
+    The samples are not stored. Elements that are more than 16.6 below the maximum of
+    their row hardly change a softmax. In values that only a softmax reads, the observer
+    sees such elements as the maximum minus 16.6. -inf may occur in masks, but not in an
+    output or in the input of a layer.
 
     Args:
         graph: a graph that computes in float, before quantization.

@@ -1,8 +1,11 @@
-"""Nodes that stay float because a grid does not have the numbers that they need.
+"""Search for nodes that stay float because an 8-bit grid is too coarse for a value.
 
 A divisor, or the argument of a logarithm, may come close to 0: x / sqrt(x² + eps). On a
-grid it would be rounded to 0, or past it. So what computes it stays float, back to the
-layer whose result it is computed from. And a mask of -inf does not have a code.
+grid it could be rounded to 0, or to the other side of 0. So the nodes that compute it
+stay float, back to the layer at their start. Nodes that read or write a mask of -inf
+stay float as well, because a grid does not have a code for -inf.
+
+An edge is a number at which a function is undefined, such as 0 for a logarithm.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ class _Search:
         self._seen: set[str] = set()
 
     def look_at(self, node: Node) -> None:
-        """Find the nodes that compute an argument with which `node` is undefined."""
+        """Add the nodes that compute an argument of `node` too close to an edge."""
         place, edges = _edges(self.graph, node)
         if place is None:
             return
@@ -98,10 +101,12 @@ class _Search:
             self._keep(value, step, f"{why}, in node {node.name!r}", may_end=False)
 
     def _keep(self, value: str, step: float, why: str, may_end: bool) -> None:
-        """Keep the writer of `value` float, unless a grid has codes close enough.
+        """Keep the writer of `value` float, unless an 8-bit grid is fine enough.
 
         Args:
-            step: the largest distance of codes.
+            value: the value that an argument is computed from.
+            step: the largest scale that the grid may have.
+            why: the reason, for the notes.
             may_end: whether a layer that writes `value` may be on a grid.
         """
         node = self.graph.producers.get(value)
@@ -117,7 +122,7 @@ class _Search:
         self._keep_inputs(node, value, step, why)
 
     def _keep_inputs(self, node: Node, value: str, step: float, why: str) -> None:
-        """Go on to the inputs of a node whose own result needs more digits."""
+        """Keep the writers of the inputs of `node` float, by `_keep`."""
         # A value of both signs goes through 0, so it has no digits to lose there.
         if self._is_signed(value) or _is_layer(self.graph, node):
             return
@@ -151,18 +156,18 @@ class _Search:
         return observer.low, observer.high
 
     def _step(self, value: str) -> float:
-        """Return the distance of codes of a grid that covers `value` and 0."""
+        """Return the scale of an 8-bit grid that covers 0 and the range of `value`."""
         low, high = self._ends(value)
         return (max(high, 0.0) - min(low, 0.0)) / 255
 
     def _gap(self, value: str, edges: tuple[float, ...]) -> float:
-        """Return how far the observed range stays away from all edges."""
+        """Return the distance from the range of `value` to the nearest edge."""
         low, high = self._ends(value)
         return min(max(low - edge, edge - high, 0.0) for edge in edges)
 
 
 def _edges(graph: Graph, node: Node) -> tuple[int | None, tuple[float, ...]]:
-    """Return which argument has edges, and these; None if none has."""
+    """Return the position of the argument that has edges, or None, and the edges."""
     if node.operation in EDGES:
         return 0, EDGES[node.operation]
     is_float = node.operation in DIVISIONS and isinstance(node.inputs[1], str)
@@ -188,7 +193,7 @@ def _is_negative(graph: Graph, exponent: object) -> bool:
 
 
 def _is_layer(graph: Graph, node: Node) -> bool:
-    """Return whether a node is a product, with the relu that may be a part of it."""
+    """Return whether a node is a layer, or a relu that is computed by a layer."""
     if node.operation in CUTS:
         before = graph.producers.get(node.values[0])
         node = before if before is not None else node

@@ -1,4 +1,4 @@
-"""The nodes that stay float in a quantized graph, each with the reason."""
+"""Search for the nodes that stay float in a quantized graph, each with the reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
 
 
 def data_inputs(node: Node) -> tuple[str, ...]:
-    """Return the values that a node reads as numbers, without its indices."""
+    """Return the inputs of a node without its indices."""
     return node.values[:1] if node.operation is md.take else node.values
 
 

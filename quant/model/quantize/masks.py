@@ -1,7 +1,8 @@
-"""Masks: large negative numbers, or -inf, that a softmax turns into probabilities of 0.
+"""Removal of attention masks from calibrated ranges.
 
-A softmax is flat far below the maximum of its row, so numbers there need no codes of
-their own. Without this, a mask of -1e4 would take all codes but one.
+A mask adds a large negative number, or -inf, to the input of a softmax. The softmax of
+a value far below the maximum of its row is 0, so the grid does not have to cover such
+values. If it covered a mask of -1e4, all other values would share one code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MASKED_ROW = 4000.0
 
 
 def softmax_axes(graph: Graph) -> dict[str, int]:
-    """Return the axis of the softmax that alone reads a value, by name of the value."""
+    """Return {value: axis} for each value whose only reader is a softmax on `axis`."""
     found: dict[str, int] = {}
     for node in graph.nodes:
         value = node.values[0]
@@ -34,16 +35,17 @@ def softmax_axes(graph: Graph) -> dict[str, int]:
 
 
 def without_masks(values: npt.NDArray[Any], axis: int | None) -> npt.NDArray[Any]:
-    """Raise -inf, and the arguments of a softmax that are too low to change its result.
+    """Replace elements that are masked by larger ones that give the same softmax.
 
     Args:
-        values: real numbers, or -inf next to some.
+        values: at least one element is finite; the others may be -inf.
         axis: the axis of the softmax that reads the values; None if none does.
 
     Returns:
-        The same shape. Without a softmax -inf becomes the smallest number. Else all
-        numbers are at most `DEPTH` below the maximum of their row, and rows that are
-        masked as a whole get the smallest number of the others.
+        An array of the same shape. If `axis` is None, -inf becomes the smallest finite
+        element. Otherwise no element is more than `DEPTH` below the maximum of its row,
+        and rows that are masked as a whole are filled with the smallest element of the
+        other rows.
     """
     if axis is None or values.size == 0:
         finite = np.isfinite(values)
@@ -60,14 +62,14 @@ def without_masks(values: npt.NDArray[Any], axis: int | None) -> npt.NDArray[Any
 
 
 def bears_infinity(graph: Graph, value: str) -> bool:
-    """Return whether `value` may be -inf: it is not an output, no layer reads it."""
+    """Return whether `value` may be -inf: not an output, and no layer reads it."""
     readers = graph.consumers[value]
     is_inside = value not in graph.outputs
     return is_inside and not any(node.operation in PRODUCTS for node in readers)
 
 
 def is_masked(values: npt.NDArray[Any]) -> bool:
-    """Return whether all numbers are finite or -inf, and some are finite."""
+    """Return whether all elements are finite or -inf, and at least one is finite."""
     finite = np.isfinite(values)
     return bool(finite.any() and np.isneginf(values[~finite]).all())
 
@@ -75,14 +77,16 @@ def is_masked(values: npt.NDArray[Any]) -> bool:
 def mask_limit(
     graph: Graph, value: str, ends: Callable[[str], tuple[float, float]]
 ) -> float:
-    """Return the number below which an addend of a softmax's argument needs no codes.
+    """Return the number below which a grid does not have to cover a mask.
 
     Args:
-        ends: returns the smallest and the largest number of a value; for the argument
-            what `without_masks` left.
+        graph: float.
+        value: the mask, which is added to the input of a softmax.
+        ends: a function that returns the smallest and the largest element of a value,
+            after `without_masks`.
 
     Returns:
-        -inf if `value` is not such an addend.
+        -inf if `value` is not such a mask.
     """
     add = graph.only_consumer(value)
     if add is None or add.operation is not md.add or len(set(add.values)) < 2:
@@ -94,7 +98,7 @@ def mask_limit(
 
 
 def is_flat_below(graph: Graph, group: Collection[str]) -> bool:
-    """Return whether only softmaxes read the values of a group outside of it."""
+    """Return whether all readers of a group's values outside the group are softmax."""
     moving = [name for name in group if name not in graph.constants]
     readers = [node for name in moving for node in graph.consumers[name]]
     leaving = [node for node in readers if node.output not in group]

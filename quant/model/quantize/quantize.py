@@ -191,7 +191,7 @@ def _activations(node: Node) -> tuple[str, ...]:
 def _values_on_grids(graph: Graph, notes: dict[str, str]) -> list[str]:
     """Return the values that get a grid: integer nodes read or write them.
 
-    Not those that only go into a relu that is part of the layer before it.
+    A value whose only reader is a relu that the layer before it computes gets none.
     """
     # A dict as an ordered set: the order of the nodes keeps names reproducible.
     found: dict[str, None] = {}
@@ -219,7 +219,7 @@ def _grids(
 ) -> dict[str, QParams]:
     """Choose the grid of each value.
 
-    Values that a grid-keeping operation connects share one grid.
+    Values that are connected by an operation that keeps the grid share one grid.
     """
     shared = _groups_of_equal_grid(graph, placed, notes)
     found: dict[str, QParams] = {}
@@ -278,10 +278,7 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
 
 
 def _mask_limit(graph: Graph, group: list[str], calibration: Calibration) -> float:
-    """Return the number below which a mask that is alone in its group needs no codes.
-
-    -inf for everything else.
-    """
+    """Return the `mask_limit` of a mask that is alone in its group, otherwise -inf."""
 
     def ends(value: str) -> tuple[float, float]:
         if value in graph.constants:
@@ -300,7 +297,7 @@ def _grid_with_constants(
     """Return the grid that covers the observed range and all constants.
 
     Args:
-        least: numbers below it need no codes of their own.
+        least: the grid does not have to cover numbers below this one.
     """
     # A constant is known exactly, so unlike activations it never saturates.
     ends = [*seen]
@@ -323,7 +320,7 @@ def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
 
 
 def _limits(graph: Graph, value: str) -> dict[str, float]:
-    """Return the limits beyond which the only reader of `value` is constant."""
+    """Return the limits of `value` beyond which its only reader is constant."""
     # Codes beyond these limits would be wasted: they all give the same result.
     reader = graph.only_consumer(value)
     if reader is not None and reader.operation is md.hardswish:
@@ -388,7 +385,7 @@ class _Explicit:
             self._dequantize(codes, self._back(value), self.specs[value].dtype)
 
     def _dequantize(self, codes: str, output: str, dtype: DType) -> None:
-        """Add the numbers of codes in an element type."""
+        """Add the node that dequantizes codes to an element type."""
         if dtype is md.float32:
             self._call(dequantize, codes, output)
             return
@@ -449,7 +446,7 @@ class _Explicit:
         return self._back(value) if value in self.grids else value
 
     def _float_source(self, value: str) -> str:
-        """Return the name of what a float node reads: numbers without a grid if any."""
+        """Return the name that a float node reads: the value before its grid."""
         writer = self.graph.producers.get(value)
         # Only an integer node writes codes; constants and inputs are floats.
         is_exact = writer is None or writer.name in self.notes
@@ -458,7 +455,7 @@ class _Explicit:
         return self._real(value) if is_exact else self._back(value)
 
     def _constant(self, node: Node, what: str, codes: Any) -> str:
-        """Add codes for an input of `node`; return the name of their numbers."""
+        """Add constant codes for an input of `node`, dequantized; return the name."""
         name = self._new(f"{node.name}.{what}")
         real = self._new(f"{name}.dq")
         self.constants[name] = codes

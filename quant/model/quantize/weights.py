@@ -26,8 +26,8 @@ SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), 2.0**127
 def fits_float32(weights: Any, bias: Any, input_scale: float, high: int) -> bool:
     """Return whether the largest scales of the bias and the weights are normal float32.
 
-    If so, `floor_of` raises the scales of channels that are too small. Compared with
-    the largest channel, the digits that these lose do not matter.
+    If so, `floor_of` increases the scales of channels that are too small. The digits
+    that these channels lose do not matter next to the largest channel.
 
     Args:
         weights, bias: float, output channels first.
@@ -43,10 +43,10 @@ def fits_float32(weights: Any, bias: Any, input_scale: float, high: int) -> bool
 def floor_of(weights: Any, bias: Any, input_scale: float) -> Any:
     """Return the smallest useful scale of the weights, for each channel.
 
-    With this scale the bias fits its codes and the scale of the bias is a normal
-    float32. A channel with almost no weights, as training leaves some, gets about a
-    millionth of the largest scale: all channels have results on the same grid, and
-    kernels cannot represent ratios of scales below 2**-40.
+    With this scale the codes of the bias do not exceed int32, and the scale of the
+    bias is a normal float32. A channel whose weights are almost 0, as training leaves
+    some, gets about a millionth of the largest scale: all channels have results on the
+    same grid, and kernels cannot represent ratios of scales below 2**-40.
     """
     least = _peaks(weights).max(initial=0) * NEGLIGIBLE
     if bias is None:
@@ -57,7 +57,10 @@ def floor_of(weights: Any, bias: Any, input_scale: float) -> Any:
 
 
 def _bias_floor(bias: Any, input_scale: float) -> FloatArray:
-    """Return the smallest scales of the weights with which the bias fits its codes."""
+    """Return the smallest weight scale of each channel for which the bias fits int32.
+
+    The code of the bias is then at most `BIAS_CODES`.
+    """
     sizes: FloatArray = np.abs(np.asarray(bias).astype(np.float64))
     return sizes / (input_scale * BIAS_CODES)
 
@@ -90,9 +93,9 @@ def _weights(graph: Graph) -> set[str]:
 
 
 def describe(weights: Any) -> tuple[str, float]:
-    """Return a description of weights, and the bits of each, scales included.
+    """Return a description of weights, and the bits of each weight, scales included.
 
-    Such as `qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`.
+    Descriptions are `qint4, blocks of 32 on axis 1`, `qint8, axis 0` or `float32`.
     """
     bits = 8 * weights.nbytes / max(weights.size, 1)
     grid = spec_of(weights).qparams

@@ -42,7 +42,7 @@ _OF_BUFFER = Tensor.shape
 # Rounding, instruction set and threads are not part of the key: a plan has its own
 # rules and kernels, and the number of threads is read when steps run (decision 0048).
 def key_of(inputs: tuple[Any, ...]) -> Hashable:
-    """Return types and shapes of inputs; None if one must be converted first."""
+    """Return types and shapes of inputs; None if an input must be converted first."""
     key: list[Any] = []
     for x in inputs:
         kind = type(x)
@@ -122,7 +122,7 @@ class Compiled:
     writes: Mapping[str, TensorSpec]
 
     def run(self, values: Values) -> None:
-        """Add what the nodes write to `values`."""
+        """Run the nodes, and add their results to `values`."""
         # Without a choice and without the variable, there is nothing to look up.
         threads = THREADS.get() or (contexts.current() if VARIABLE in os.environ else 1)
         results = self._call(self.executable, values, threads=threads)
@@ -157,14 +157,14 @@ class Compiled:
 
     @property
     def done_by(self) -> list[Node]:
-        """Return for each node the node whose step does its work; often itself."""
+        """Return for each node the node whose step does its work, most often itself."""
         owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
         by = self.executable.done_by
         pairs = zip(self.nodes, self.places, strict=True)
         return [owners[by[place[-1]]] if place else node for node, place in pairs]
 
     def profile(self, values: Values, repeat: int) -> list[float]:
-        """Return the seconds of each node, the least of `repeat` runs, in order."""
+        """Return the shortest time of each node in `repeat` runs, in seconds."""
         found = self._call(self.executable.profile, values, repeat=repeat)
         return [float(sum(found[i] for i in place)) for place in self.places]
 

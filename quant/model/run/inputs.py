@@ -84,7 +84,7 @@ def split_samples(array: Any, inputs: Mapping[str, TensorSpec]) -> Iterator[Any]
 
 
 def _steps(array: Any, spec: TensorSpec) -> Iterator[Any]:
-    """Yield the samples in an array: its first axis counts them, or it is one."""
+    """Yield the samples along the first axis of an array, or the array as a sample."""
     wanted, shape = spec.shape, np.shape(array)
     # A first size of 1 or unknown is a batch axis, so the array may hold many samples.
     if wanted and wanted[0] in (1, DYNAMIC) and len(shape) == len(wanted):
@@ -131,12 +131,12 @@ def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
         tensor = md.asarray(value)
     except (MdtensorError, TypeError, ValueError):
         raise DataError(
-            f"input {name!r} is {spec}, but got {type_and_shape(value)}",
+            f"input {name!r} must be {spec}, but is {type_and_shape(value)}",
             f"Give an array of {spec.dtype}",
         ) from None
     if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
         raise DataError(
-            f"input {name!r} is {spec}, but got {type_and_shape(tensor)}",
+            f"input {name!r} must be {spec}, but is {type_and_shape(tensor)}",
             _remedy(tensor, spec),
         )
     return tensor
@@ -181,8 +181,9 @@ def chosen(inputs: Mapping[str, TensorSpec], given: Shapes | None) -> dict[str, 
             and inputs that you do not name, stay as they are.
 
     Raises:
-        DataError: an input does not exist, several inputs got one shape, a shape is
-            not one or has another number of sizes, or a fixed size would change.
+        DataError: an input does not exist; one shape is given for several inputs; a
+            shape is not valid or has another number of sizes; or a fixed size would
+            change.
     """
     wanted = _by_name(inputs, given)
     return {

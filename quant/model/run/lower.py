@@ -1,9 +1,9 @@
-"""Lowering of nodes to compiled steps; a run of integer nodes becomes one call.
+"""Lowering of nodes to compiled steps; neighbouring integer nodes become one call.
 
 A node becomes a step if the method that dispatch selected for it can `prepare` one.
 Every other node runs as an ordinary call between the compiled parts, and its plan says
 why. If a product of floats has constant codes, the codes are packed once. Inside a
-compiled part, codes of images lie channels last.
+compiled part, codes of images are stored channels last.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lower(graph: Graph) -> tuple[Part, ...]:
 
 
 class _Lowering:
-    """A walk over a graph; `_slots` are the values of the part that it builds now."""
+    """A walk over a graph; `_slots` are the values of the part that is being built."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -127,7 +127,7 @@ class _Lowering:
         return _orderless(spec) and _orderless(self._specs[node.output])
 
     def _slot(self, name: str) -> Slot:
-        """Return the slot of a value; one from outside becomes an input of the part."""
+        """Return the slot of a value; a value from outside becomes an input."""
         if name not in self._slots:
             spec = self._specs[name]
             codes = issubclass(spec.type, NarrowTensor)

@@ -40,13 +40,13 @@ class PlannedNode:
         kernel: the kernel that computes it.
         runway: the instruction set (ISA) of the kernel.
         arithmetic: `integer`, `float` or `view`.
-        why: why the node is not one compiled integer step; empty if it is.
+        why: the reason why the node is not one compiled integer step; empty if it is.
         macs: the number of multiply-accumulates.
         shape: the shape of the result.
-        pieces: the parts that threads may share, see `quant.threads`; 1 if whole.
+        pieces: how many pieces threads may share, see `quant.threads`; 1 if not cut.
         weights: the type of the weights of a product and which of them share a scale;
             empty for other nodes.
-        bits: the bits of a weight, with its share of scales.
+        bits: the bits of a weight, including its share of the scales.
         within: the node whose lookup table contains this node and does its work; empty
             if the node does its own work.
     """
@@ -148,12 +148,12 @@ class Plan:
         return found
 
     def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
-        """Return the seconds of each node by its name, the least of `repeat` runs.
+        """Return a dictionary from node name to shortest time, in seconds.
 
-        Compiled nodes run on one thread. Views take 0 seconds, and so do nodes that run
-        as a part of another node. The sum is less than the time of a call: each node is
-        repeated by itself, with its data in the cache, and copies into and out of
-        compiled parts belong to no node.
+        Each node runs `repeat` times. Compiled nodes run on one thread. Views take 0
+        seconds, and so do nodes that run as a part of another node. The sum is less
+        than the time of a call: each node is repeated by itself, with its data in the
+        cache, and copies into and out of compiled parts are not counted.
 
         Args:
             feeds: as for a call.
@@ -299,7 +299,7 @@ class Plan:
 
 
 def _least(part: Part, values: dict[str, Any], repeat: int) -> float:
-    """Return the seconds of a part, the least of `repeat` runs."""
+    """Return the shortest time of a part in `repeat` runs, in seconds."""
     best = float("inf")
     for _ in range(repeat):
         start = time.perf_counter()

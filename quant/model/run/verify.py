@@ -2,14 +2,14 @@
 
 A comparison of whole networks says little: one code of difference in an early layer
 becomes many differences after it. So each node becomes a model of its own, and both
-sides get the codes that our run had there. Both may differ because they round by
-different rules:
+sides get the codes that mdtensor computed for its inputs. The two results may differ,
+because mdtensor and ONNX Runtime round by different rules:
 
-    ours          the exact rational result, rounded half to even once
+    mdtensor      the exact rational result, rounded half to even once
     ONNX Runtime  float32: dequantize, operate, divide by the scale; then half to even
 
 A difference is explained if the exact result is so near to a tie between two codes that
-the error of float32 decides.
+the rounding error of float32 can exceed the distance.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NodeCheck:
 
     @property
     def holds(self) -> bool:
-        """Return whether at most 0.1 % of elements differ, by one explained code."""
+        """Return whether at most 0.1 % of elements differ, all by 1 and explained."""
         small = self.largest <= 1 and self.share <= 1e-3
         return not self.different or (small and not self.unexplained)
 
@@ -155,7 +155,7 @@ def ties(node: Node, values: dict[str, Any]) -> Array:
 
 
 def _exact(x: Any) -> Any:
-    """Return the numbers that codes stand for, in float64."""
+    """Return the real values of codes in float64."""
     if not isinstance(x, QuantizedTensor):
         is_plain = isinstance(x, (md.LogicalTensor, md.NumericTensor))
         return md.astype(x, md.float64) if is_plain else x

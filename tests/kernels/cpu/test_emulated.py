@@ -130,7 +130,7 @@ def test_shuffle(rng):
 
 def test_rests_and_magnitudes(rng):
     x, y = (np.nan_to_num(floats(rng), posinf=9, neginf=-9) for _ in range(2))
-    rests = applied(emulated.rounding_rest, "f4", x)
+    rests = applied(emulated.rounding_error, "f4", x)
     assert np.array_equal(rests, x - np.rint(x))
     larger = applied(emulated.larger_magnitude, "f4", x, y)
     assert np.array_equal(larger, np.maximum(abs(x), abs(y)))

@@ -166,8 +166,10 @@ def test_what_is_refused(rng) -> None:
         ),
         "rows of 31 are not a multiple of 32, the block size of Q8_0. Pad them to a "
         "multiple of 32.": lambda: Blocks("Q8_0", np.zeros(34, np.uint8), (1, 31)),
-        "Blocks.quantize(Float32Tensor[1,32]): a scale of Q8_0 overflows float16. "
-        "Scale x.": lambda: Blocks.quantize(ones * 1e30, "Q8_0"),
+        "Blocks.quantize(Float32Tensor[1,32]): a block scale of Q8_0 overflows "
+        "float16. Divide x by a constant first.": (
+            lambda: Blocks.quantize(ones * 1e30, "Q8_0")
+        ),
         f"Blocks.quantize(Float32Tensor[1,32]): {FINITE} Replace NaN and infinities "
         "first.": lambda: Blocks.quantize(ones * md.inf, "Q8_0"),
         f"Blocks.quantize(Float64Tensor[1,32]): {FINITE} Use astype(x, float32).": (

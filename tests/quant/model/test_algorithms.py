@@ -294,7 +294,7 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         (
             {"method": "gptq", "samples": [SAMPLES[0][:, :3]]},
             DataError,
-            "sample 1: input 'x' is Float32Tensor[-1,16,9,9], but got",
+            "sample 1: input 'x' must be Float32Tensor[-1,16,9,9], but is",
         ),
     ],
 )

@@ -75,9 +75,9 @@ def test_the_budget_is_an_option(make_model: Any) -> None:
     with pytest.raises(ModelError) as raised:
         load(path, budget=quant.Budget(elements=elements - 1))
     assert str(raised.value) == (
-        "ConstantOfShape 'c' computes 100 elements while the model is loaded, 100 with "
-        "those before; allowed are 99. If you trust the file, allow more elements in "
-        "budget=."
+        "ConstantOfShape 'c' computes 100 elements while the model is loaded, 100 "
+        "together with earlier constants; the limit is 99. If you trust the "
+        "file, allow more elements in budget=."
     )
 
 

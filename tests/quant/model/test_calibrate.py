@@ -156,7 +156,10 @@ def spoiled(value: float) -> np.ndarray:
         ([], "there are no samples to calibrate on. Give at least one."),
         ([rows(2), spoiled(np.nan)], "sample 2: input 'x' holds a NaN or an infinity"),
         ([spoiled(np.inf)], "sample 1: input 'x' holds a NaN or an infinity"),
-        ([rows(2), rows(2).T], "sample 2: input 'x' is Float32Tensor[-1,3], but got"),
+        (
+            [rows(2), rows(2).T],
+            "sample 2: input 'x' must be Float32Tensor[-1,3], but is",
+        ),
         ([rows(2).astype(np.float64)], "Give an array of float32."),
         ([{"z": rows(2)}], "sample 1: the model has the inputs 'x', but got 'z'"),
         (["text"], "sample 1: input 'x'"),

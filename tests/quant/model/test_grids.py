@@ -280,7 +280,10 @@ def test_scales_by_channel_of_images_stay_float(
 
 
 REFUSED = [
-    ([*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")], "as if it were of"),
+    (
+        [*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")],
+        "but its codes have the grid",
+    ),
     ([node("DequantizeLinear", "i s z", "y")], "reads 'i', which is not the out"),
     ([node("QuantizeLinear", "x x z", "y")], "needs the scale as a constant"),
     ([node("QuantizeLinear", "x s wide", "y")], "has codes of uint16"),

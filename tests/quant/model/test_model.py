@@ -36,14 +36,14 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
         (
             lambda x: x[..., :100],
             (
-                "input 'x' is Float32Tensor[1,3,48,192], but got "
+                "input 'x' must be Float32Tensor[1,3,48,192], but is "
                 "Float32Tensor[1,3,48,100]. Give an array of that shape."
             ),
         ),
         (
             lambda x: np.concatenate([x, x]),
             (
-                "input 'x' is Float32Tensor[1,3,48,192], but got "
+                "input 'x' must be Float32Tensor[1,3,48,192], but is "
                 "Float32Tensor[2,3,48,192]. Give 1 at a time, or leave the first size "
                 "open, in the file and in input_shapes."
             ),
@@ -51,7 +51,7 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
         (
             lambda x: x.astype(np.float64),
             (
-                "input 'x' is Float32Tensor[1,3,48,192], but got "
+                "input 'x' must be Float32Tensor[1,3,48,192], but is "
                 "Float64Tensor[1,3,48,192]. Give an array of float32."
             ),
         ),
@@ -65,7 +65,7 @@ def test_a_wrong_input_is_named_with_what_is_wanted(classifier, crops, make, tex
 
 def test_too_many_inputs_are_refused(classifier, crops):
     x = crops[1][0].pixels
-    with pytest.raises(md.DataError, match="2 inputs given, the model has 1"):
+    with pytest.raises(md.DataError, match="2 inputs given, but the model has 1"):
         classifier(x, x)
 
 
@@ -73,7 +73,7 @@ def test_inputs_as_a_dict_are_inputs_by_name(classifier, crops):
     x = crops[1][0].pixels
     found = classifier(dict.fromkeys(classifier.inputs, x))
     assert found.tolist() == classifier(x).tolist()
-    with pytest.raises(md.DataError, match="2 inputs given, the model has 1"):
+    with pytest.raises(md.DataError, match="2 inputs given, but the model has 1"):
         classifier({}, x)
     with pytest.raises(md.DataError, match="but got 'no_such_input'"):
         classifier({"no_such_input": x})
@@ -107,7 +107,7 @@ def test_an_array_of_one_sample_of_fixed_size_is_that_sample(rng):
     model = of_inputs(x=(4, 3))
     assert model.calibrate(x) == model.calibrate({"x": x}) == model.calibrate([x])
     assert model.calibrate(np.stack([x, -x])) == model.calibrate([x, -x])
-    with pytest.raises(md.DataError, match="sample 1: input 'x' is Float32Tensor"):
+    with pytest.raises(md.DataError, match="sample 1: input 'x' must be Float32"):
         model.calibrate(x.T)
 
 

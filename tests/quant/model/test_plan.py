@@ -290,11 +290,11 @@ def wrong_feeds(good):
     known = "the model has the inputs 'x', but got"
     by_name = "Give each of them once, in this order."
     return {
-        "input 'x' is Float32Tensor[1,8,4,6], but got Float32Tensor[1,8,4,5]. "
+        "input 'x' must be Float32Tensor[1,8,4,6], but is Float32Tensor[1,8,4,5]. "
         "Give an array of that shape.": {"x": good[..., :5]},
-        "input 'x' is Float32Tensor[1,8,4,6], but got Float32Tensor[6]. "
+        "input 'x' must be Float32Tensor[1,8,4,6], but is Float32Tensor[6]. "
         "Give an array of that shape.": good[0, 0, 0],
-        "input 'x' is Float32Tensor[1,8,4,6], but got NoneType. "
+        "input 'x' must be Float32Tensor[1,8,4,6], but is NoneType. "
         "Give an array of float32.": None,
         f"{known} 'zz'. {by_name}": {"zz": good},
         f"{known} none. {by_name}": {},

@@ -347,7 +347,11 @@ REFUSED = {
         "the zero point of 'x'",
     ),
     "a channel too few": ({"sw": [0.1] * 3, "zw": [0] * 3}, CONV, "3 scales"),
-    "another grid": ({"s": 0.03}, "x s zx w sw zw sy zy b", "as if it were of"),
+    "another grid": (
+        {"s": 0.03},
+        "x s zx w sw zw sy zy b",
+        "but its codes have the grid",
+    ),
     "a negative scale": ({"sw": -0.1}, CONV, "a scale is"),
     "a zero point of another type": ({"z": 0}, "x sx z w sw zw sy zy", "one type"),
     "a float bias": ({"b": [1.0] * 4}, CONV, "has a bias of float32"),

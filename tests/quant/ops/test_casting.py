@@ -58,8 +58,8 @@ REFUSED = {
     "quint8 alone is not a grid. Use QParams(scale, dtype=quint8).": "quint8",
     "a quantized tensor does not cast to float32. Cast dequantize(x) "
     "instead.": md.float32,
-    "a cast to int8 could mean codes or numbers. Use x.codes, or cast "
-    "dequantize(x).": "int8",
+    "it is ambiguous whether a cast to int8 converts codes or real values. Use "
+    "x.codes, or cast dequantize(x).": "int8",
 }
 
 

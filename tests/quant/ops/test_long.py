@@ -172,7 +172,7 @@ def test_a_bias_on_another_grid_is_refused():
     )
     for bias, text in [
         (QInt32Tensor([1], scale=0.5), "the bias has (scale=0.5, zero_point=0)"),
-        (QInt16Tensor([1], scale=0.5), "the bias is not an accumulator"),
+        (QInt16Tensor([1], scale=0.5), "the bias must be an accumulator"),
     ]:
         with pytest.raises(md.MdtensorError) as raised:
             md.linear(x, w, bias)

@@ -178,7 +178,7 @@ def test_a_bias_on_another_grid_is_refused(zero_point, random_codes):
         md.linear(x, w, QInt32Tensor([1], scale=0.5))
     assert str(raised.value) == (
         "linear(QInt8Tensor[1,2], QInt8Tensor[1,2], QInt32Tensor[1]): the bias has "
-        "(scale=0.5, zero_point=0), the products have (scale=0.05, zero_point=0). "
+        "(scale=0.5, zero_point=0), but the products have (scale=0.05, zero_point=0). "
         "Quantize the bias with scale = scale of x times scale of w."
     )
 

@@ -181,6 +181,9 @@ def test_axes_and_grids_are_checked(reduce):
     split = QInt8Tensor([[1, 2]], scale=[0.5, 1], axis=1)
     with pytest.raises(md.GridError, match="scales differ along axis 1"):
         reduce(split, axis=1)
+    moved = QInt8Tensor([[1, 2]], scale=[0.5, 0.5], zero_point=[0, 1], axis=1)
+    with pytest.raises(md.GridError, match="zero points differ along axis 1"):
+        reduce(moved, axis=1)
 
 
 def test_argmax_takes_one_axis(tensor):

@@ -40,7 +40,7 @@ MIXED = (
     "Use dequantize(q), or quantize(x, q.qparams)."
 )
 CODES = (
-    "integers next to codes may be codes or numbers. "
+    "it is ambiguous whether the integers are codes or real values. "
     "Use q.codes for arithmetic on codes, or "
     "type(q)(codes, q.qparams)."
 )
@@ -126,18 +126,18 @@ def test_pairs_are_refused_in_either_order(operation):
         assert results[0] == results[1]
 
 
-NUMBER = "with a Python number does not determine a grid. Pass out=QParams(...)."
-NO_OUT = "with a Python number does not determine a grid. Use dequantize(q)."
+NUMBER = "with a Python number needs a grid. Pass out=QParams(...)."
+NO_OUT = "with a Python number needs a grid. Use dequantize(q)."
 NO_CODE = (
-    "with a Python number does not determine a grid. "
+    "with a Python number needs a grid. "
     "Use quantize(asarray(float(c)), q.qparams), or dequantize(q)."
 )
 FLOAT_BIAS = (
-    "the bias is a float, codes need a QInt32Tensor. Use quantize(b, QParams("
+    "the bias must be a QInt32Tensor, but is a float. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
 )
 NO_BIAS = (
-    "the bias is not an accumulator. "
+    "the bias must be an accumulator. "
     "Use a QInt32Tensor with the scale of x times the scale of w."
 )
 ONE = md.ones((1, 1))
@@ -146,7 +146,7 @@ NUMBERS_ONLY, WITH = "Use dequantize(q).", "Use dequantize(q) with"
 COMPLEX = "quantized and complex operands do not have a common type. "
 TRUTH = "bools are not numbers. "
 CODES_ONLY = (
-    "integers next to codes may be codes or numbers. "
+    "it is ambiguous whether the integers are codes or real values. "
     "Use q.codes for arithmetic on codes."
 )
 TEXTS = [
@@ -180,10 +180,10 @@ TEXTS = [
     (md.linear, (Q8, Q32), f"linear {WIDE}"),
     (md.conv2d, (Q32, Q8), f"conv2d {WIDE}"),
     (md.linear, (Q8, Q8, Q8), NO_BIAS),
-    (md.add, (Q32, 1), f"add {NUMBER}"),
-    (md.sub, (0.5, Q8), f"sub {NUMBER}"),
-    (md.add, (SCALED, 1), f"add {NO_OUT}"),
-    (md.minimum, (True, SCALED), f"minimum {NO_CODE}"),
+    (md.add, (Q32, 1), f"the result of add {NUMBER}"),
+    (md.sub, (0.5, Q8), f"the result of sub {NUMBER}"),
+    (md.add, (SCALED, 1), f"the result of add {NO_OUT}"),
+    (md.minimum, (True, SCALED), f"the result of minimum {NO_CODE}"),
 ]
 
 
@@ -221,7 +221,7 @@ def test_numpy_numbers_are_tensors():
             md.PromotionError, match="quantized and float operands do not have a common"
         ):
             call()
-    with pytest.raises(md.PromotionError, match="may be codes or numbers"):
+    with pytest.raises(md.PromotionError, match="whether the integers are codes"):
         np.int8(1) * Q8
 
 
@@ -370,9 +370,9 @@ def test_an_accumulator_and_a_float_grid_name_both_grids():
     with pytest.raises(md.PromotionError) as raised:
         md.less(half, QInt32Tensor([1], scale=0.5))
     assert str(raised.value) == (
-        "less(QFloat8E4M3Tensor[1], QInt32Tensor[1]): an accumulator and a float grid "
-        "do not compare exactly; the grids are (scale=0.25, zero_point=0) and "
-        "(scale=0.5, zero_point=0). Use requantize(acc, out=QParams(...)) first."
+        "less(QFloat8E4M3Tensor[1], QInt32Tensor[1]): a QInt32Tensor and 8-bit "
+        "floats cannot be compared exactly; the grids are (scale=0.25, zero_point=0) "
+        "and (scale=0.5, zero_point=0). Use requantize(acc, out=QParams(...)) first."
     )
 
 
@@ -384,7 +384,7 @@ def test_a_bias_in_blocks_is_on_another_grid():
         md.linear(x, w, QInt32Tensor([1, 2, 3], grid))
     assert str(raised.value) == (
         "linear(QInt8Tensor[1,3], QInt8Tensor[3,3], QInt32Tensor[3]): the bias has "
-        "(2 scales=0.125..0.25, axis=0, block_size=2), the products have "
+        "(2 scales=0.125..0.25, axis=0, block_size=2), but the products have "
         "(3 scales=0.0625..0.25, axis=0). "
         "Quantize the bias with scale = scale of x times scale of w."
     )
@@ -409,8 +409,8 @@ def test_products_name_both_grids_and_the_bias_its_own():
     with pytest.raises(md.PromotionError) as raised:
         md.linear(one, rows, bias)
     assert str(raised.value) == (
-        "linear(QInt8Tensor[2,2], QInt8Tensor[2,2], Int32Tensor[2]): the bias is of "
-        "integers, codes need a QInt32Tensor; the grids are (scale=0.5, zero_point=0) "
+        "linear(QInt8Tensor[2,2], QInt8Tensor[2,2], Int32Tensor[2]): the bias must be "
+        "a QInt32Tensor, but is of integers; the grids are (scale=0.5, zero_point=0) "
         "and (2 scales=0.1..0.2, axis=0). Use QInt32Tensor(b, QParams(x.qparams.scale "
         "* w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
     )
@@ -474,5 +474,5 @@ def test_a_call_with_out_raises_the_same_error(options):
         assert md.which(operation, QInt8Tensor, md.Float32Tensor).is_refusal == (
             operation is not md.matmul
         )
-        with pytest.raises(md.PromotionError, match="may be codes or numbers"):
+        with pytest.raises(md.PromotionError, match="whether the integers are codes"):
             operation(Q8, Q8.codes, **options)

@@ -206,8 +206,8 @@ def test_few_samples_need_damping():
     with pytest.raises(LinAlgError) as raised:
         quant.quantize_weights(W, method="gptq", samples=few, damping=0.0)
     assert str(raised.value) == (
-        "gptq: 3 samples do not determine 20 inputs. Give more samples, or a damping"
-        " above 0."
+        "gptq: the Hessian of 20 inputs is not positive definite, as estimated from 3 "
+        "samples. Give more samples, or a damping above 0."
     )
 
 
@@ -334,14 +334,18 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         (
             {"samples": X[:, :9]},
             ShapeError,
-            "samples have shape (100, 9), the weights",
+            "samples have shape (100, 9), but the weights",
         ),
         ({"samples": X[:0]}, DataError, "there are no samples. Give at least one."),
         ({"samples": []}, DataError, "there are no samples. Give at least one."),
         ({"samples": X * np.nan}, DataError, "a sample is NaN, infinite or too large"),
         ({"samples": X * 1e200}, DataError, "a sample is NaN, infinite or too large"),
         ({"samples": ["text"]}, DataError, "a str is not an array of real numbers."),
-        ({"samples": 3.0}, ShapeError, "samples have shape (), the weights have 20"),
+        (
+            {"samples": 3.0},
+            ShapeError,
+            "samples have shape (), but the weights have 20",
+        ),
         (
             {"samples": quant.InputMoments(3)},
             ShapeError,

@@ -183,12 +183,12 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.equalize([W, W]),
             ShapeError,
-            "a layer has 32 inputs, the layer before it has 24",
+            "a layer has 32 inputs, but the layer before it has 24",
         ),
         (
             lambda: quant.equalize([W, W.T], [W[0], None]),
             ShapeError,
-            "the bias has shape (32,), the layer has 24 outputs",
+            "the bias has shape (32,), but the layer has 24 outputs",
         ),
         (
             lambda: quant.equalize([W, W.T * np.inf]),
@@ -198,7 +198,7 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.correct_bias(W[0], W, W, X),
             ShapeError,
-            "the bias has shape (32,), the layer has 24 outputs",
+            "the bias has shape (32,), but the layer has 24 outputs",
         ),
         (
             lambda: quant.correct_bias(None, W, W[:, :2], X),

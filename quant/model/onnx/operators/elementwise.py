@@ -115,7 +115,7 @@ def div(g: Builder, op: Operator) -> None:
 
 @reads("Mod")
 def mod(g: Builder, op: Operator) -> None:
-    """Read Mod: the rest has the sign of the divisor, or of the dividend if fmod."""
+    """Read Mod: the remainder has the sign of the divisor, of the dividend if fmod."""
     x, y = op.inputs
     if not op.get("fmod", 0):
         g.call(op, md.remainder, x, y)

@@ -54,7 +54,7 @@ def reshape(g: Builder, op: Operator) -> None:
 def _keep_sizes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
     """Replace each 0 of a target shape by the size of the same axis.
 
-    If that keeps all dynamic sizes, the fixed ones give the size that -1 stands for.
+    If all dynamic sizes are kept that way, the fixed sizes determine the size of -1.
     """
     kept = [i for i, n in enumerate(target) if n == 0]
     found = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
@@ -153,7 +153,11 @@ Widths = tuple[tuple[int, int], ...]
 
 
 def _crop(g: Builder, op: Operator, widths: Widths) -> tuple[str, Widths]:
-    """Remove what negative widths remove; return the rest, and the widths to add."""
+    """Remove the elements that negative widths of Pad remove.
+
+    Returns:
+        The name of the remaining value, and the widths that are still to be added.
+    """
     x = str(op.inputs[0])
     if min(map(min, widths), default=0) >= 0:
         return x, widths
@@ -218,7 +222,8 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
     """Return the sizes of the parts of Split; the last part may be smaller.
 
     Raises:
-        ModelError: the parts are not one for each output, or do not add up to `size`.
+        ModelError: the number of parts is not the number of outputs, or the sizes do
+            not add up to `size`.
     """
     count = len(op.outputs)
     op.require("num_outputs", count)

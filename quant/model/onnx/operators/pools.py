@@ -31,10 +31,10 @@ class Window:
 
     Args:
         sizes: the sizes of these axes.
-        kernel, stride, dilation: of the window, for each axis.
+        kernel, stride, dilation: size, step and dilation of the window, for each axis.
         before, after: padding on both sides of each axis.
-        ceil_mode: whether a last window may reach beyond the padding, provided that it
-            begins before.
+        ceil_mode: whether the last window may reach beyond the padding; its first
+            element must be inside.
     """
 
     sizes: tuple[int, ...]
@@ -113,7 +113,7 @@ def _max_pool(g: Builder, op: Operator, window: Window) -> None:
 
 
 def _least(spec: TensorSpec) -> float:
-    """Return the number that no element of a value is below."""
+    """Return the smallest number of the element type of a value."""
     # `md.pad` takes the number that a code stands for.
     if (grid := spec.qparams) is not None:
         return float((grid.minimum - grid.zero) * grid.fraction)
@@ -122,7 +122,7 @@ def _least(spec: TensorSpec) -> float:
 
 
 def _places(g: Builder, op: Operator, window: Window) -> list[str]:
-    """Return for each offset the index of its element in the flat input, constants."""
+    """Return constants: for each offset, the index of its element in the flat input."""
     n, c, *sizes = require_fixed_shape(g, op, op.inputs[0])
     inside = np.arange(prod(sizes), dtype=np.int64).reshape(sizes)
     if op.get("storage_order", 0):
@@ -159,7 +159,7 @@ def _average_pool(g: Builder, op: Operator, window: Window) -> None:
 
 
 def _counts(op: Operator, window: Window, storage: Any) -> Array:
-    """Return how many elements each window counts, [1, 1, windows ...]."""
+    """Return the divisor of the mean in each window, [1, 1, windows ...]."""
     ones = np.ones((1, 1, *window.sizes), storage)
     given = zip(window.before, window.after, strict=True)
     explicit = [(0, 0), (0, 0), *given]

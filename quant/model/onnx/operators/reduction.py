@@ -72,7 +72,7 @@ def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
 
 
 def _reduction_options(g: Builder, op: Operator) -> dict[str, Any]:
-    """Return the axes of a reduction, and whether they stay with size 1."""
+    """Return the axes of a reduction, and whether they are kept with size 1."""
     given = axes_of(g, op, AXES_INPUT.get(op.kind, 18)) or ()
     axes = normalize_axes(op, given, len(g.shape(op.inputs[0]))) or None
     if axes is None and op.get("noop_with_empty_axes", 0):
@@ -288,7 +288,7 @@ def mean_variance_norm(g: Builder, op: Operator) -> None:
 
 @reads("Gemm")
 def gemm(g: Builder, op: Operator) -> None:
-    """Read Gemm: alpha · A' · B' + beta · C, as `linear`, x · wᵀ + b, where it fits."""
+    """Read Gemm: alpha · A' · B' + beta · C, as `linear`, x · wᵀ + b, if possible."""
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
     if op.get("transA", 0):
         x = g.step(op, "x", md.permute_dims, x, axes=(1, 0))

@@ -1,8 +1,8 @@
 """Transposed convolutions over one, two or three axes.
 
-Over one axis it is a convolution of images with one row. Over three axes, each plane of
-the input is convolved with each plane of the weights, and the results are added at the
-depth where they belong.
+A transposed convolution over one axis becomes a transposed convolution of images with
+one row. Over three axes, each plane of the input is convolved with each plane of the
+weights, and the results are added at the depth where they belong.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Window:
     """The options of a transposed convolution, one number for each axis.
 
     Args:
-        kernel, stride, dilation: of the window.
-        before, after: what is removed at both ends.
-        more: what is added at the end, the attribute output_padding.
+        kernel, stride, dilation: size, step and dilation of the window.
+        before, after: how many outputs are removed at both ends.
+        more: how many outputs are added at the end, the attribute output_padding.
     """
 
     kernel: Sizes

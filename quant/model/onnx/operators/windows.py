@@ -57,7 +57,7 @@ def kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
     """Return the window of the weights called `w`.
 
     Raises:
-        ModelError: the attribute kernel_shape is another one.
+        ModelError: the attribute kernel_shape differs from the shape of the weights.
     """
     kernel = g.shape(w)[2:]
     stated = tuple(op.get("kernel_shape", kernel))
@@ -95,7 +95,7 @@ def _scalar_or_pair(sizes: tuple[int, ...]) -> Any:
 def _padding(
     g: Builder, op: Operator, reach: Any, stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return (top, left, bottom, right), or (before, after) for one axis."""
+    """Return the padding (top, left, bottom, right); (before, after) for one axis."""
     kind = op.get("auto_pad", "NOTSET")
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     nothing = (0, 0) * len(stride)
@@ -171,7 +171,7 @@ def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) 
 
 
 def require_fixed_sizes(g: Builder, op: Operator) -> tuple[int, ...]:
-    """Return the sizes of the axes that a window slides over; raise if one is dynamic.
+    """Return the sizes of the axes that a window slides over.
 
     Raises:
         ModelError: a size is dynamic.
@@ -217,7 +217,7 @@ class Axis:
         return self.half_pixel(i) if self.new > 1 else Fraction(0)
 
     def align_corners(self, i: int) -> Fraction:
-        """Return the old coordinate if first and last pixels coincide."""
+        """Return the old coordinate if the first and the last pixels coincide."""
         return Fraction(i * (self.old - 1), max(self.new - 1, 1))
 
     def asymmetric(self, i: int) -> Fraction:
