@@ -162,6 +162,25 @@ def _classes(annotation: object) -> Iterator[type]:
         yield _class_of(named)
 
 
+def referent(cls: type) -> type:
+    """Return the class that beartype's stand-in for a text annotation names.
+
+    Any other class is returned as it is.
+    """
+    # beartype makes the stand-in if the name does not exist yet when plum reads it.
+    if not str(type(cls).__module__).startswith("beartype."):
+        return cls
+    # The second name is that of older versions; the name it stands for may be missing.
+    for attribute in ("__resolved_type_beartype__", "__type_beartype__"):
+        try:
+            found = getattr(cls, attribute)
+        except Exception:
+            continue
+        if isinstance(found, type):
+            return found
+    return cls
+
+
 def parts(annotation: object) -> tuple[Any, ...]:
     """Return the members of a union, or the annotation itself; nothing for None.
 

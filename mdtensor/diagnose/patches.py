@@ -127,6 +127,8 @@ def _addition(finding: Finding) -> Iterator[Edit]:
     if not decorator:
         return
     head = [decorator, f"def {node.name}({head[1].partition('(')[2]}"]
+    if not _is_sound([*imports, head[1]], finding.module):
+        return
     used = {n.id for n in ast.walk(ast.parse("\n".join(head))) if type(n) is ast.Name}
     code = [head[0], head[1].removesuffix(" ..."), f"    {BODY}"]
     indent = " " * node.col_offset
@@ -187,6 +189,19 @@ def _decorator(node: Definition, module: Module) -> str:
     # A signature or a precedence is meant for one method.
     is_special = isinstance(found, ast.Call) and (found.keywords or ".multi" in text)
     return "" if is_special or "\n" in text else f"@{text}"
+
+
+def _is_sound(lines: list[str], module: str) -> bool:
+    """Return whether the header of a method works with the names of a module."""
+    # A class that is made by a function, or whose package is missing, has no name.
+    text = "\n".join(lines)
+    try:
+        # Without the `annotations` of this file, so that they are evaluated.
+        code = compile(text, "<fix>", "exec", dont_inherit=True)
+        exec(code, dict(vars(sys.modules[module])))
+    except Exception:
+        return False
+    return True
 
 
 def _dispatcher(decorator: str, finding: Finding) -> str:

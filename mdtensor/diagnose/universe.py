@@ -22,7 +22,7 @@ from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import derives, hint, qualified
+from mdtensor.diagnose.hints import derives, hint, qualified, referent
 from mdtensor.diagnose.source import Source
 from mdtensor.errors import OptionError, shown
 from mdtensor.tensor import Tensor, leaves
@@ -135,7 +135,7 @@ def universe_of(found: Iterable[Source], promised: Iterable[Any] = ()) -> Univer
         known.update(leaves())
     kinds = {k for each in found for method in each.methods for k in method.hints}
     for member in {c for each in (*kinds, *map(hint, promised)) for c in each.members}:
-        known.update(_instantiable(member))
+        known.update(_instantiable(referent(member)))
     return Universe.of(known)
 
 

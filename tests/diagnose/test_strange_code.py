@@ -205,3 +205,30 @@ def test_functions_without_a_name_are_found(registry: types.ModuleType) -> None:
     again = types.ModuleType("registry_of_rules")
     sys.modules["registry_of_rules"] = again
     assert functions_of(["registry_of_rules"]) == ()
+
+
+LATE = """
+import plum
+
+dispatch = plum.Dispatcher()
+
+class Element:
+    @dispatch
+    def same(self, other: "One"): ...
+
+class One(Element): ...
+"""
+
+
+def test_a_class_that_is_named_before_it_exists_is_one_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = types.ModuleType("late_names")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(LATE, "late_names.py", "exec", dont_inherit=True), vars(module))
+    # At the first call beartype looks for the name, and leaves a stand-in.
+    assert module.One().same(module.One()) is None
+    report = analyze(functions_of(["late_names"]))
+    assert report.of("MDT008") == ()
+    universe = universe_of(map(source, functions_of(["late_names"])))
+    assert [c for c in universe.types if c.__name__ == "One"] == [module.One]
