@@ -28,9 +28,9 @@ def masks_by_value(hints: Sequence[Hint], cls: type) -> set[int]:
         >>> sorted(map(bin, masks_by_value(hints, int)))
         ['0b100', '0b101', '0b110']
     """
-    values = [value for kind in hints for value in _named(kind, cls)]
-    if not values:
+    if not any(_is_named(kind, cls) for kind in hints):
         return {(1 << len(hints)) - 1}
+    values = [value for kind in hints for value in _named(kind, cls)]
     masks = {
         sum(1 << at for at, kind in enumerate(hints) if _takes(kind, value))
         for value in values
@@ -65,7 +65,8 @@ def _named(kind: Hint, cls: type) -> Iterator[Any]:
             yield from (v for v in typing.get_args(each) if type(v) is cls)
         else:
             for parent in _bounds(each):
-                yield from _family(parent)
+                # With a metaclass as `cls`, only its classes.
+                yield from (c for c in _family(parent) if isinstance(c, cls))
 
 
 def _names_values(annotation: object) -> bool:

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from abc import ABCMeta
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Union, runtime_checkable
@@ -97,6 +98,7 @@ def test_literals_tie_only_for_a_common_value() -> None:
         ((Literal[1], int), int, {0b11, 0b10}),
         ((type[Any], type[First]), type, {0b01, 0b11}),
         ((Union[type[First], int], type[Other]), type, {0b01, 0b10, 0b00}),
+        ((type, type[First]), ABCMeta, {0b01}),
         ((list[int], list[str]), list, {0b11}),
         ((int, Any), int, {0b11}),
     ],
