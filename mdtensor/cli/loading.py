@@ -4,7 +4,8 @@ import contextlib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +18,9 @@ QUANT = "mdtensor.quant"
 def load(modules: Iterable[str]) -> list[ModuleType]:
     """Import mdtensor.quant and modules, also from the current folder.
 
-    The output of the modules goes to stderr.
+    A module that you name comes from the current folder if it is there. Its imports
+    come from there only if nothing installed has their name. The output of the modules
+    goes to stderr.
 
     Returns:
         The modules, without mdtensor.quant.
@@ -27,12 +30,44 @@ def load(modules: Iterable[str]) -> list[ModuleType]:
     """
     importlib.import_module(QUANT)
     named = list(modules)
-    # `python -m` looks in the current folder; a console script does not. Without named
-    # modules we do not look there either: a file `yaml.py` in the folder would run in
-    # the place of an installed package.
-    if named and "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return [_import(name) for name in named]
+    if not named:
+        return []
+    here = str(Path.cwd())
+    # `python -m` looks in the current folder; a console script does not. The folder is
+    # last: a file `yaml.py` in it must not run in the place of an installed package.
+    if "" not in sys.path and here not in sys.path:
+        sys.path.append(here)
+    with _preferred(here, named):
+        return [_import(name) for name in named]
+
+
+@contextlib.contextmanager
+def _preferred(folder: str, modules: Iterable[str]) -> Iterator[None]:
+    """Look for modules in a folder before all others, and for nothing else."""
+    finder = _Finder(folder, frozenset(name.partition(".")[0] for name in modules))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """A finder of the modules with certain names in one folder."""
+
+    def __init__(self, folder: str, names: frozenset[str]) -> None:
+        self._folder = folder
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
+        """Return where a module is; None leaves it to the other finders."""
+        if path is not None or name not in self._names:
+            return None
+        found = PathFinder.find_spec(name, [self._folder])
+        # A folder without code, such as data of the same name, is no package.
+        return found if found and found.loader else None
 
 
 def _import(name: str) -> ModuleType:

@@ -3,8 +3,9 @@
     report = analyze()                    # every hazard, with the method that mends it
     print(explain(add, Int8Tensor, int))  # which method runs, and why no other does
 
-A module imports only modules to the left of it: hints <- source <- finding, universe <-
-table <- fixes <- study <- rules <- report <- explain, freeze.
+A module imports only modules to the left of it: hints <- source, values <- finding,
+universe <- table <- fixes <- study <- rules <- report <- explain, freeze;
+finding <- patches.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ class Finding:
         reach: `host`, `backend:<name>` or `latent`.
         fix: source that mends it and that was tried, or an instruction.
         distribution: the distribution of the method that was registered last.
+        module: the module whose names `fix` uses, if it is source.
         notes: further facts, a line each.
     """
 
@@ -110,6 +111,7 @@ class Finding:
     reach: str = "host"
     fix: str = ""
     distribution: str = ""
+    module: str = ""
     notes: tuple[str, ...] = ()
 
     @property

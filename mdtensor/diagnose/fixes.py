@@ -278,7 +278,7 @@ def decides(
 def tied_groups(table: Table) -> list[tuple[Registered, ...]]:
     """Return the sets of methods that tie, the set with most failing calls first."""
     counts: dict[tuple[int, ...], int] = {}
-    for _, cells, answer in table.answers:
+    for _, cells, answer in table.outcomes:
         if answer.winner < 0:
             counts[answer.tied] = counts.get(answer.tied, 0) + cells.count
     found = [
@@ -372,6 +372,9 @@ def header(method: Registered, found: Source, scope: Scope | None = None) -> str
     keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
     if keywords:
         parts += ["*", *keywords]
+    rest = inspect.Parameter.VAR_KEYWORD
+    if not found.is_operation:
+        parts += [f"**{p.name}" for p in method.parameters if p.kind == rest]
     return f"def {found.short}({', '.join(parts)}): ..."
 
 
@@ -394,7 +397,7 @@ def pairs(table: Table) -> set[frozenset[Registered]]:
     found: set[frozenset[Registered]] = set()
     # Only cells whose call is ambiguous: two methods that tie under a third, narrower
     # one never decide a call.
-    for mask, _, answer in table.answers:
+    for mask, _, answer in table.outcomes:
         if answer.winner < 0:
             for a, b in combinations(bits(mask), 2):
                 if _apart(table, mask, a, b):

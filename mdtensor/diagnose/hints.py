@@ -162,6 +162,38 @@ def _classes(annotation: object) -> Iterator[type]:
         yield _class_of(named)
 
 
+def referent(cls: type) -> type:
+    """Return the class that beartype's stand-in for a text annotation names.
+
+    Any other class is returned as it is.
+    """
+    # beartype makes the stand-in if the name does not exist yet when plum reads it.
+    if not str(type(cls).__module__).startswith("beartype."):
+        return cls
+    # The second name is that of older versions; the name it stands for may be missing.
+    for attribute in ("__resolved_type_beartype__", "__type_beartype__"):
+        try:
+            found = getattr(cls, attribute)
+        except Exception:
+            continue
+        if isinstance(found, type):
+            return found
+    return cls
+
+
+def parts(annotation: object) -> tuple[Any, ...]:
+    """Return the members of a union, or the annotation itself; nothing for None.
+
+    Example:
+        >>> parts(list[int] | None)
+        (list[int], <class 'NoneType'>)
+    """
+    if annotation is None:
+        return ()
+    is_union = typing.get_origin(annotation) in _UNIONS
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
 def _class_of(named: Any) -> type:
     if named is None:
         return type(None)
@@ -202,10 +234,8 @@ class Order:
             return wide.top
         # For exotic hints plum's own comparison is the definition, so it decides.
         if narrow.exotic is not None or wide.exotic is not None:
-            return bool(
-                plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)
-            )
-        return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
+            return _below_exotic(narrow, wide)
+        return _members_below(narrow, wide)
 
     def _enter(self, annotation: object) -> None:
         key = _key(annotation)
@@ -263,6 +293,21 @@ class Order:
                 wider |= 1 << odd
         # Any is above every hint, and each hint is above itself.
         return wider | self._top | 1 << number
+
+
+def _below_exotic(narrow: Hint, wide: Hint) -> bool:
+    try:
+        return bool(
+            plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)
+        )
+    # A protocol with data members raises TypeError. plum never compares annotations of
+    # two functions, but an analysis does, and must not end there.
+    except Exception:
+        return wide.exotic is None and _members_below(narrow, wide)
+
+
+def _members_below(narrow: Hint, wide: Hint) -> bool:
+    return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
 
 
 def bits(mask: int) -> Iterator[int]:

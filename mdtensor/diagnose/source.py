@@ -363,9 +363,8 @@ def _first_line(error: Exception) -> str:
 def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
     """Return the operations and plum functions that packages declare or extend.
 
-    A plum function of another package is found only if it is a global variable of a
-    module of `packages`, for example because that module imports it. Modules that are
-    not imported are ignored.
+    A plum function is found wherever it is kept: under a name of a module, in a class,
+    or in a registry of its own. Modules that are not imported are ignored.
 
     Args:
         packages: names of packages or modules; their submodules are included.
@@ -409,6 +408,16 @@ def _candidates(modules: Iterable[ModuleType]) -> Iterator[Any]:
                     yield from group.values()
             elif isinstance(value, plum.Function):
                 yield value
+    # plum keeps every function, and classes and registries hold some without a name.
+    yield from filter(_is_current, list(plum.Function._instances))
+
+
+def _is_current(call: Any) -> bool:
+    """Return whether a function is from a module as it is imported now."""
+    home = sys.modules.get(str(call.__module__))
+    names = getattr(inspect.unwrap(call._f), "__globals__", None)
+    # A module that was removed and imported again left its old functions behind.
+    return home is not None and names is vars(home)
 
 
 def _has_part(call: object, wanted: tuple[str, ...]) -> bool:

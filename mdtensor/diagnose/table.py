@@ -12,15 +12,17 @@ specific than this method are masked out. If another bit is left, the two method
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import permutations
 from math import prod
 from operator import or_
+from typing import Any
 
-from mdtensor.diagnose.hints import Order, bits
+from mdtensor.diagnose.hints import Order, bits, hint
 from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.universe import Universe
+from mdtensor.diagnose.values import masks_by_value
 
 #: Most methods for which all orders of registration are tried.
 MAX_PERMUTED = 6
@@ -113,6 +115,64 @@ class Table:
             for mask, cells in self.cells.items()
             if mask
         )
+
+    @cached_property
+    def outcomes(self) -> tuple[tuple[int, Cells, Answer], ...]:
+        """Return `answers`, with a row for each outcome that values decide.
+
+        If an annotation such as `type[A]` or `Literal[1]` looks at the value, calls
+        with the same types take different methods.
+        """
+        exotic = self._exotic
+        # The usual case, which large tables must not pay for.
+        if not exotic:
+            return self.answers
+        found: dict[Any, tuple[int, Cells, Answer]] = {}
+        for whole, cells, answer in self.answers:
+            if not whole & exotic:
+                found[whole, answer] = whole, cells, answer
+                continue
+            for mask, types in self._by_value(whole, cells.witness).items():
+                answer = self.answer(mask)
+                row = mask, replace(cells, witness=types), answer
+                found.setdefault((whole, answer), row)
+        return tuple(found.values())
+
+    @cached_property
+    def _exotic(self) -> int:
+        """Return the bits of the methods with an annotation that is not a class."""
+        rows = enumerate(self.methods)
+        return sum(
+            1 << at
+            for at, method in rows
+            if any(kind.exotic is not None for kind in method.hints)
+        )
+
+    def _by_value(
+        self, mask: int, witness: tuple[type, ...]
+    ) -> dict[int, tuple[type, ...]]:
+        """Return the sets of methods that such calls take, with types of one call."""
+        rows, found = list(bits(mask)), {mask: witness}
+        for at in range(self.arity):
+            hints = [hint(self.methods[row].at(self.arity)[at]) for row in rows]
+            if all(kind.exotic is None for kind in hints):
+                continue
+            options = {
+                sum(1 << rows[bit] for bit in bits(taken)): cls
+                # The first class that a set of methods is found for is its witness.
+                for cls in reversed(self._role(at, witness[at]).types)
+                for taken in masks_by_value(hints, cls)
+            }
+            found = {
+                one & other: (*types[:at], cls, *types[at + 1 :])
+                for one, types in found.items()
+                for other, cls in options.items()
+            }
+        found.pop(0, None)
+        return found
+
+    def _role(self, at: int, cls: type) -> Role:
+        return next(role for role in self.roles[at] if cls in role.types)
 
     def _resolve(self, mask: int) -> Answer:
         if self.ordered:

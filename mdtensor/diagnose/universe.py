@@ -22,7 +22,7 @@ from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import derives, hint, qualified
+from mdtensor.diagnose.hints import derives, hint, qualified, referent
 from mdtensor.diagnose.source import Source
 from mdtensor.errors import OptionError, shown
 from mdtensor.tensor import Tensor, leaves
@@ -135,7 +135,7 @@ def universe_of(found: Iterable[Source], promised: Iterable[Any] = ()) -> Univer
         known.update(leaves())
     kinds = {k for each in found for method in each.methods for k in method.hints}
     for member in {c for each in (*kinds, *map(hint, promised)) for c in each.members}:
-        known.update(_instantiable(member))
+        known.update(_instantiable(referent(member)))
     return Universe.of(known)
 
 
@@ -144,7 +144,7 @@ def _instantiable(cls: type) -> Iterator[type]:
         yield from leaves()
     elif cls is not object:
         for found in _family(cls, set()):
-            if not _is_abstract(found):
+            if not _is_abstract(found) and not _is_hidden(found):
                 yield found
         if _is_abstract(cls):
             yield from (witness for witness in WITNESSES if derives(witness, cls))
@@ -160,6 +160,33 @@ def _family(cls: type, seen: set[type]) -> Iterator[type]:
     for child in children:
         if child not in seen:
             yield from _family(child, seen)
+
+
+def _is_hidden(cls: type) -> bool:
+    """Return whether a decorator has put another class in the place of `cls`."""
+    # No object has the hidden class, so a finding about it would be about nothing.
+    children, siblings = (type.__subclasses__(c) for c in (cls, cls.__bases__[0]))
+    return any(
+        (other.__module__, other.__name__) == (cls.__module__, cls.__name__)
+        and (_is_parametric(other) if other in children else _adds_slots(other, cls))
+        for other in (*children, *siblings)
+    )
+
+
+def _is_parametric(cls: type) -> bool:
+    return isinstance(cls, plum.CovariantMeta) and cls.parametric
+
+
+def _adds_slots(new: type, old: type) -> bool:
+    """Return whether `dataclass(slots=True)` or attrs made `new` from `old`."""
+    if "__slots__" in vars(old) or "__slots__" not in vars(new):
+        return False
+    # The new class is made from the same attributes, and `super` keeps the old one.
+    return any(
+        value is vars(new).get(name)
+        for name, value in vars(old).items()
+        if name == "__annotations__" or isinstance(value, types.FunctionType)
+    )
 
 
 def _is_abstract(cls: type) -> bool:

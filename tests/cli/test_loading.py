@@ -105,3 +105,33 @@ def test_without_named_modules_nothing_comes_from_this_folder(
     assert execute(command[:-1]) == 0
     assert sys.path == before
     assert str(star.parent) not in sys.path
+
+
+def test_imports_of_a_named_module_come_from_the_installed_packages(star: Path) -> None:
+    """A file with the name of an installed package waits, and a new name is found."""
+    star.with_name("colorsys.py").write_text("raise ValueError('the wrong file')")
+    star.with_name("sibling.py").write_text("NAME = 'here'")
+    star.write_text("import colorsys\nfrom sibling import NAME")
+    sys.modules.pop("colorsys", None)
+    finders = [*sys.meta_path]
+    try:
+        (module,) = load(["star"])
+        assert module.NAME == "here" and hasattr(module.colorsys, "rgb_to_hsv")
+    finally:
+        sys.modules.pop("sibling", None)
+    assert sys.meta_path == finders
+
+
+def test_a_named_module_of_this_folder_hides_an_installed_one(star: Path) -> None:
+    """It is the one that the user works on; a folder without code hides nothing."""
+    star.with_name("colorsys.py").write_text("HERE = True")
+    sys.modules.pop("colorsys", None)
+    try:
+        (module,) = load(["colorsys"])
+        assert module.HERE
+    finally:
+        sys.modules.pop("colorsys", None)
+    star.with_name("colorsys.py").unlink()
+    star.with_name("colorsys").mkdir()
+    (module,) = load(["colorsys"])
+    assert not hasattr(module, "HERE")

@@ -79,6 +79,14 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="File; stdout by default."),
 ]
+Patch = Annotated[
+    Path | None,
+    typer.Option(
+        "--write",
+        metavar="FILE",
+        help="Write a diff that mends findings, for `git apply`.",
+    ),
+]
 Operation = Annotated[
     str,
     typer.Argument(metavar="FUNCTION", help="A name such as add, or shop.tables.put."),
@@ -123,6 +131,7 @@ def checked(
     fail_on: str,
     form: str,
     output: Path | None,
+    patch: Path | None = None,
 ) -> None:
     """Check, print the findings, and exit with the code of the check."""
     from mdtensor.cli import report
@@ -137,12 +146,26 @@ def checked(
     found: Any = check(request, baseline)
     # After the check, which imports the modules.
     check_apart(output, source_inputs(baseline))
+    if patch is not None:
+        check_apart(patch, source_inputs(baseline, output))
+        write_patch(found, patch)
     show: Any = show_checked
     if form != TEXT:
         write(FORMATS[form](found), output)
     else:
         write(report.text_of(show, found) if output is None else plain(found), output)
     raise typer.Exit(found.code(fail_on, strict))
+
+
+def write_patch(found: Any, patch: Path) -> None:
+    """Write the diff of all patches, and report on stderr how many there are."""
+    from mdtensor.cli.dispatch.query import diff_of
+    from mdtensor.cli.outputs import write_text
+    from mdtensor.diagnose.finding import quantity
+
+    write_text(patch, diff_of(found))
+    mended = f"{len(found.patches)} of {quantity(len(found.new), 'new finding')}"
+    typer.echo(f"{patch}: mends {mended}", err=True)
 
 
 @app.command()
@@ -156,6 +179,7 @@ def check(
     fail_on: FailOn = "warning",
     form: Format = "text",
     output: Output = None,
+    patch: Patch = None,
 ) -> None:
     """Find every ambiguity, hole and surprise before any call, with its fix.
 
@@ -172,6 +196,7 @@ def check(
         fail_on,
         form,
         output,
+        patch,
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 import mdtensor
-from mdtensor.cli.dispatch.query import Checked, anchor, path_of
+from mdtensor.cli.dispatch.query import Checked, anchor, path_of, path_of_file
 from mdtensor.diagnose import Finding, MethodInfo, Rule, rules
 from mdtensor.diagnose.finding import level_counts
+from mdtensor.diagnose.patches import edits
 from mdtensor.errors import OptionError
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -71,6 +72,7 @@ def _result(finding: Finding, ids: list[str], checked: Checked) -> dict[str, Any
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},
         "baselineState": "unchanged" if known else "new",
         "suppressions": [{"kind": "external"}] if known else [],
+        **_fixes(finding),
         "properties": {
             "function": finding.function,
             "witness": list(finding.witness),
@@ -79,6 +81,33 @@ def _result(finding: Finding, ids: list[str], checked: Checked) -> dict[str, Any
             "reach": finding.reach,
         },
     }
+
+
+def _fixes(finding: Finding) -> dict[str, Any]:
+    """Return the edits of a finding as its one fix in SARIF; nothing without edits."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    for edit in edits(finding):
+        region = {
+            "startLine": edit.start[0],
+            "startColumn": edit.start[1],
+            "endLine": edit.end[0],
+            "endColumn": edit.end[1],
+        }
+        replacement: dict[str, Any] = {"deletedRegion": region}
+        if edit.text:
+            replacement["insertedContent"] = {"text": edit.text}
+        files.setdefault(path_of_file(edit.file), []).append(replacement)
+    changes = [
+        {
+            "artifactLocation": {"uri": quote(name), "uriBaseId": ROOT},
+            "replacements": replacements,
+        }
+        for name, replacements in files.items()
+    ]
+    text = {"text": finding.fix}
+    return (
+        {"fixes": [{"description": text, "artifactChanges": changes}]} if files else {}
+    )
 
 
 def _location(method: MethodInfo) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mdtensor.cli.loading import load
 from mdtensor.diagnose import Finding, MethodInfo, Report, analyze, rules
 from mdtensor.diagnose.finding import LEVELS
 from mdtensor.diagnose.hints import qualified
+from mdtensor.diagnose.patches import Edit, diff, edits
 from mdtensor.diagnose.report import Baseline, Entry
 from mdtensor.diagnose.source import Source, brings_types, functions_of, source, sources
 from mdtensor.diagnose.universe import SCALARS, universe_of
@@ -219,6 +220,12 @@ class Checked:
         return tuple(f for f in self.findings if f.fingerprint not in self.known)
 
     @property
+    def patches(self) -> tuple[tuple[Finding, tuple[Edit, ...]], ...]:
+        """Return the new findings that edits of the source mend, with the edits."""
+        found = ((finding, edits(finding)) for finding in self.new)
+        return tuple((finding, changes) for finding, changes in found if changes)
+
+    @property
     def old(self) -> tuple[Finding, ...]:
         """Return the findings that the baseline accepts."""
         return tuple(f for f in self.findings if f.fingerprint in self.known)
@@ -272,6 +279,27 @@ def path_of(method: MethodInfo) -> str:
         return method.file
     path, here = Path(name).resolve(), Path.cwd().resolve()
     return path.relative_to(here).as_posix() if here in path.parents else method.file
+
+
+def path_of_file(file: Path) -> str:
+    """Return a file relative to the current folder, or to its folder in `sys.path`."""
+    path = file.resolve()
+    folders = [Path.cwd().resolve(), *(Path(name).resolve() for name in sys.path)]
+    within = [folder for folder in folders[1:] if folder in path.parents]
+    longest = max(within, key=lambda folder: len(folder.parts), default=path.parent)
+    base = folders[0] if folders[0] in path.parents else longest
+    return path.relative_to(base).as_posix()
+
+
+def diff_of(checked: Checked) -> str:
+    """Return one unified diff with the patches of all new findings."""
+    changes: dict[Path, set[Edit]] = {}
+    for edit in (edit for _, found in checked.patches for edit in found):
+        changes.setdefault(edit.file, set()).add(edit)
+    return "".join(
+        diff(path_of_file(file), file.read_bytes().decode(), found)
+        for file, found in sorted(changes.items())
+    )
 
 
 def anchor(finding: Finding) -> MethodInfo | None:

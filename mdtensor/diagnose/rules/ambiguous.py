@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdtensor.diagnose.finding import Finding, relations, type_names
 from mdtensor.diagnose.fixes import Scope, decides, deciding, header
 from mdtensor.diagnose.hints import bits
-from mdtensor.diagnose.source import Source
+from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Group, Rule, Study, group_calls, reach
 
 EXPLANATION = """
@@ -46,7 +46,7 @@ def check(study: Study) -> Iterator[Finding]:
         ties = (
             (table, answer.tied, cells)
             for table in tables.values()
-            for _, cells, answer in table.answers
+            for _, cells, answer in table.outcomes
             if answer.winner < 0 and not answer.unstable
         )
         for group in group_calls(ties):
@@ -56,6 +56,8 @@ def check(study: Study) -> Iterator[Finding]:
 def _finding(study: Study, found: Source, group: Group) -> Finding:
     arity = group.table.arity
     called = f"{found.short}({', '.join(type_names(group.witness))})"
+    last = max(group.methods, key=lambda method: method.order)
+    fix = _fix(study, found, group, last)
     return RULE.finding(
         found,
         group.methods,
@@ -65,11 +67,12 @@ def _finding(study: Study, found: Source, group: Group) -> Finding:
         count=group.count,
         total=group.total,
         reach=reach(group.witness),
-        fix=_fix(study, found, group),
+        fix=fix,
+        module=last.module if fix else "",
     )
 
 
-def _fix(study: Study, found: Source, group: Group) -> str:
+def _fix(study: Study, found: Source, group: Group, last: Registered) -> str:
     """Return the header that decides the call, if a trial confirms it."""
     table, witness = group.table, group.witness
     new = deciding(group.methods, table.arity, study.meets)
@@ -78,7 +81,6 @@ def _fix(study: Study, found: Source, group: Group) -> str:
     fitting = [table.methods[method] for method in bits(table.mask(witness))]
     if not decides(new, fitting, witness):
         return ""
-    last = max(group.methods, key=lambda method: method.order)
     scope = Scope.of(last.implementation)
     lines = scope.decorator(found), header(new, found, scope)
     return "\n".join([*scope.imports(new.hints), *lines])

@@ -88,13 +88,24 @@ def _is_always_dead(method: Registered, universe: Universe) -> bool:
 def _reachable(table: Table) -> set[int]:
     """Return the methods that win a call, perhaps after another registration order."""
     won: set[int] = set()
-    for mask, _, answer in table.answers:
-        # plum's choice depends on the order of registration, so each of them may run.
-        if answer.unstable:
-            won.update(bits(mask))
-        elif answer.winner >= 0:
-            won.add(answer.winner)
+    sure = _faithful(table)
+    for whole, _, _ in table.outcomes:
+        # A value may fail an annotation such as `list[int]`; then another method runs.
+        for mask in {whole, whole & sure} - {0}:
+            answer = table.answer(mask)
+            # plum's choice depends on the order of registration, so each of them may
+            # run.
+            if answer.unstable:
+                won.update(bits(mask))
+            elif answer.winner >= 0:
+                won.add(answer.winner)
     return won
+
+
+def _faithful(table: Table) -> int:
+    """Return the bits of the methods that take every instance of their classes."""
+    rows = enumerate(table.methods)
+    return sum(1 << at for at, m in rows if all(map(plum.is_faithful, spellings(m))))
 
 
 def _finding(found: Source, method: Registered, calls: Calls, total: int) -> Finding:

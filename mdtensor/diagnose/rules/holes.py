@@ -43,7 +43,7 @@ def check(study: Study) -> Iterator[Finding]:
         missing = table.cells.get(0)
         if missing is not None:
             yield _finding(found, promise, table, missing.witness, missing.count)
-        ties = [c for _, c, answer in table.answers if answer.winner < 0]
+        ties = [c for _, c, answer in table.outcomes if answer.winner < 0]
         if ties:
             count = sum(cells.count for cells in ties)
             # A witness of the fewest foreign types is the one that a reader recognizes.

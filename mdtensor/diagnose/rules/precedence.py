@@ -44,7 +44,7 @@ def check(study: Study) -> Iterator[Finding]:
         decided = (
             (table, answer.tied, cells)
             for table in tables.values()
-            for _, cells, answer in table.answers
+            for _, cells, answer in table.outcomes
             if answer.winner >= 0 and len(answer.tied) > 1
         )
         for group in group_calls(decided):
