@@ -232,15 +232,17 @@ def attempt(
 
 
 def find_step(
-    prepare: Callable[..., Step], *given: object, out: QParams
+    prepare: Callable[..., Step], *given: object, out: QParams, **options: object
 ) -> Step | None:
-    """Return the step of specs and functions; calls with equal ones share it.
+    """Return the step of specs, functions and options; equal calls share it.
 
     Returns:
         None if no kernel can do the step.
     """
     # Grids compare equal whatever their rounding rule, so the rule is a key of its own.
-    return _step_by_key(CHOSEN.get().name, out.rounding, prepare, *given, out=out)
+    return _step_by_key(
+        CHOSEN.get().name, out.rounding, prepare, *given, out=out, **options
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -250,5 +252,6 @@ def _step_by_key(
     prepare: Callable[..., Step],
     *given: object,
     out: QParams,
+    **options: object,
 ) -> Step | None:
-    return attempt(prepare, *given, out=out)
+    return attempt(prepare, *given, out=out, **options)
