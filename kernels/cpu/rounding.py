@@ -192,7 +192,7 @@ def requantize_rows(
     term[i] = a_factor * sum over k < depth of a[i, k]
 
     Args:
-        sums: int32 [rows * columns]; terms are added in place, modulo 2**32.
+        sums: int32 [rows * columns], may be changed; terms add modulo 2**32.
         a: uint8 1-D, rows of `depth` codes.
         multiplier: float32 [>= columns], all the same.
         limbs: int64 [>= 1, 8]; row 0 is used.
@@ -207,9 +207,7 @@ def requantize_rows(
             total = np.int32(total + np.int32(a[j]))
         term, near = np.int32(total * np.int32(a_factor)), np.int32(0)
         for j in range(i * n, (i + np.uintp(1)) * n):
-            s = np.int32(sums[j] + term)
-            sums[j] = s
-            v = np.float32(np.float32(s) * factor)
+            v = np.float32(np.float32(np.int32(sums[j] + term)) * factor)
             v = v if v > low else low
             v = v if v < high else high
             r = np.float32(np.rint(v))
@@ -217,6 +215,8 @@ def requantize_rows(
             out[j] = np.uint8(np.int32(np.int32(r) + zero))
         if near != 0:
             line = slice(i * n, (i + np.uintp(1)) * n)
+            for j in range(i * n, (i + np.uintp(1)) * n):
+                sums[j] = np.int32(sums[j] + term)
             _settle_row(
                 *(sums[line], multiplier, limbs, 1, zero_point, lo, hi, out[line]),
             )

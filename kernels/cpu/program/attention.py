@@ -29,6 +29,7 @@ MOST_DEPTH = (2**31 - 1) // 255**2
 TILE = 12
 
 
+# Both operands change at each call, so the right one is packed there (decision 0051).
 class MatMul(Step):
     """Products of stacked matrices, x [.., m, k] and y [.., k, n], both of codes.
 

@@ -59,7 +59,7 @@ def is_orderless(spec: TensorSpec) -> bool:
 
 
 # Values that elementwise operations connect share one order, so that no copy is needed
-# between them.
+# between them (decision 0051).
 def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
     """Return the codes of four axes that are stored in rows.
 
@@ -110,7 +110,7 @@ def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     """
     values = (*node.values, node.output)
     wide = {specs[name].shape for name in values if prod(specs[name].shape) != 1}
-    return len(wide) == 1 and node.operation not in IMAGES
+    return len(wide) <= 1 and node.operation not in IMAGES
 
 
 def flattened(given: Any) -> Any:
