@@ -15,6 +15,7 @@ from mdtensor.kernels.cpu.generic import (
     float_matmul,
     matmul,
     pool,
+    softmax,
     weight_only,
 )
 
@@ -71,6 +72,7 @@ def kernels(name):
         padded_columns=matmul.padded_columns,
         PANEL_COLUMNS=fast.matmul.PANEL_COLUMNS,
         packed_column_bytes=fast.matmul.packed_column_bytes,
+        pack_codes=fast.matmul.pack_codes,
         gemm_u8s8u8=fast.matmul.gemm_u8s8u8,
         gemm_u8s8s32=fast.matmul.gemm_u8s8s32,
         DEPTHWISE_BITS=fast.conv.DEPTHWISE_BITS,
@@ -91,6 +93,7 @@ def kernels(name):
         mean_u8u8=fast.reduction.mean_u8u8,
         max_pool_u8=pool.max_pool_u8,
         avg_pool_u8=pool.avg_pool_u8,
+        softmax_u8=softmax.softmax_u8,
         move_u8=copies.move_u8,
         take_u8=copies.take_u8,
         concat_u8=copies.concat_u8,

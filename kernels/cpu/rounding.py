@@ -198,6 +198,45 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
 
 
 @kernel
+def requantize_rows(
+    sums, a, depth, a_factor, multiplier, limbs, zero_point, lo, hi, columns, out
+):
+    """Set out[i, j] = clamp(round_half_even((sums[i, j] + term[i]) * ratio) + zero).
+
+    term[i] = a_factor * sum over k < depth of a[i, k]
+
+    Args:
+        sums: int32 [rows * columns], may be changed; terms add modulo 2**32.
+        a: uint8 1-D, rows of `depth` codes.
+        multiplier: float32 [>= columns], all the same.
+        limbs: int64 [>= 1, 8]; row 0 is used.
+        out: uint8 1-D, written.
+    """
+    n, k, factor = np.uintp(columns), np.uintp(depth), multiplier[0]
+    zero = np.int32(zero_point)
+    low, high = np.float32(lo - zero_point), np.float32(hi - zero_point)
+    for i in range(np.uintp(len(sums)) // n):
+        total = np.int32(0)
+        for j in range(i * k, (i + np.uintp(1)) * k):
+            total = np.int32(total + np.int32(a[j]))
+        term, near = np.int32(total * np.int32(a_factor)), np.int32(0)
+        for j in range(i * n, (i + np.uintp(1)) * n):
+            v = np.float32(np.float32(np.int32(sums[j] + term)) * factor)
+            v = v if v > low else low
+            v = v if v < high else high
+            r = np.float32(np.rint(v))
+            near |= np.int32(abs(v - r) > HALF - NEAR_TIE)
+            out[j] = np.uint8(np.int32(np.int32(r) + zero))
+        if near != 0:
+            line = slice(i * n, (i + np.uintp(1)) * n)
+            for j in range(i * n, (i + np.uintp(1)) * n):
+                sums[j] = np.int32(sums[j] + term)
+            _settle_row(
+                *(sums[line], multiplier, limbs, 1, zero_point, lo, hi, out[line]),
+            )
+
+
+@kernel
 def next_mark(marks, j):
     """Return the first index >= j with a mark; len(marks) if there is none.
 

@@ -32,8 +32,10 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, shown
 from mdtensor.extend import normalize_axis, number, same, shape_rule
-from mdtensor.kernels.cpu.program import steps
+from mdtensor.kernels.cpu.generic.softmax import DIFFERENCES, MOST_LENGTH
+from mdtensor.kernels.cpu.program import attention, steps
 from mdtensor.quant import exact
+from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     RoundingAware,
     curve,
@@ -43,8 +45,15 @@ from mdtensor.quant.deduction import (
 )
 from mdtensor.quant.grids.combine import pieces
 from mdtensor.quant.lookup import build, functions
-from mdtensor.quant.ops.bound import Run, bind_once
+from mdtensor.quant.ops.bound import Run, bind_once, bind_step
 from mdtensor.quant.ops.errors import require_out
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    find_step,
+    make_step,
+    require_one_grid,
+    require_output_grid,
+)
 from mdtensor.quant.ops.lookup_calls import (
     bind_clip,
     bind_clip_between,
@@ -344,7 +353,25 @@ def hardtanh(
     return bind_clip(hardtanh, x, min_val, max_val, out)
 
 
-@method(softmax, deduce=rounded_softmax)
+def softmax_step(
+    x: TensorSpec, /, *, axis: int, out: QParams | None = None
+) -> attention.Softmax:
+    """Return the step along the last axis, row-major.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
+    if x.ndim == 0 or normalize_axis(axis, x.ndim) != x.ndim - 1:
+        raise NotCompiled("a compiled softmax runs along the last axis")
+    if x.shape[-1] > MOST_LENGTH:
+        raise NotCompiled(f"a compiled softmax takes rows of {MOST_LENGTH} at most")
+    scale = require_one_grid(x).fraction
+    target = unsigned_grid(require_output_grid(out))
+    powers = [build.decay(scale, steps) for steps in range(DIFFERENCES)]
+    return make_step(lambda: attention.Softmax(powers, target.fraction, target.zero))
+
+
+@method(softmax, deduce=rounded_softmax, prepare=softmax_step)
 @bind_once
 def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
@@ -352,6 +379,9 @@ def softmax(x: ShortTensor, /, *, axis: int, out: QParams | None = None) -> Run:
     grid = require_out("softmax", out, x)
     if rounding_rule("softmax", grid):
         return lambda x: rounding_rule("softmax", grid)(x, at, grid)
+    step = find_step(softmax_step, spec_of(x), axis=at, out=grid)
+    if step is not None:
+        return bind_step(step, x, grid=grid)
     return lambda x: _softmax(x, at, source, grid)
 
 

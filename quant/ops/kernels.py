@@ -233,20 +233,23 @@ def attempt(
 
 
 def find_step(
-    prepare: Callable[..., Step], *given: object, out: QParams
+    prepare: Callable[..., Step], *given: object, out: QParams, **options: object
 ) -> Step | None:
-    """Return `prepare(*given, out=out)`, from a cache by its arguments and the ISA.
+    """Return `prepare(*given, out=out, **options)`, cached by all of these and the ISA.
 
     Args:
         prepare: a function that makes a compiled step.
         given: arguments of `prepare`, such as specs and functions; all hashable.
         out: the grid of the result.
+        options: options of `prepare`, hashable as well.
 
     Returns:
         The step, or None if no kernel can compute it.
     """
     # Grids compare equal whatever their rounding rule, so the rule is a key of its own.
-    return _step_by_key(CHOSEN.get().name, out.rounding, prepare, *given, out=out)
+    return _step_by_key(
+        CHOSEN.get().name, out.rounding, prepare, *given, out=out, **options
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -256,5 +259,6 @@ def _step_by_key(
     prepare: Callable[..., Step],
     *given: object,
     out: QParams,
+    **options: object,
 ) -> Step | None:
-    return attempt(prepare, *given, out=out)
+    return attempt(prepare, *given, out=out, **options)

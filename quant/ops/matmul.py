@@ -17,8 +17,9 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.extend import linear_shape, matmul_shape, shape_rule
-from mdtensor.kernels.cpu.program import products
+from mdtensor.kernels.cpu.program import attention, products
 from mdtensor.quant import exact
+from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     check_column_scales,
     has_column_scales,
@@ -30,7 +31,7 @@ from mdtensor.quant.deduction import (
 from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops import blockwise
-from mdtensor.quant.ops.bound import Run, bind_once, bind_product
+from mdtensor.quant.ops.bound import Run, bind_once, bind_product, bind_step
 from mdtensor.quant.ops.conv import (
     Bias,
     SignedWeights,
@@ -42,7 +43,15 @@ from mdtensor.quant.ops.errors import (
     check_out,
     require_per_tensor,
 )
-from mdtensor.quant.ops.kernels import attempt, make_step, reuse_or_make
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    attempt,
+    find_step,
+    make_step,
+    require_one_grid,
+    require_output_grid,
+    reuse_or_make,
+)
 from mdtensor.quant.ops.weight_only import (
     PackedLayer,
     compute_on_numbers,
@@ -181,7 +190,32 @@ def _by_integers(
     return finish("linear", sums, grid, out, x, w)
 
 
-@method(matmul, deduce=rounded_matmul)
+def matmul_step(
+    x1: TensorSpec, x2: TensorSpec, /, *, out: QParams | None = None
+) -> attention.MatMul:
+    """Return the step of two activations, row-major, of any zero points.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
+    if not (isinstance(x1, TensorSpec) and isinstance(x2, TensorSpec)):
+        raise NotCompiled("a compiled matmul takes two activations, not a constant")
+    if min(x1.ndim, x2.ndim) < 2:
+        raise NotCompiled("a compiled matmul takes matrices, not vectors")
+    left, right = (unsigned_grid(require_one_grid(x)) for x in (x1, x2))
+    target = unsigned_grid(require_output_grid(out))
+    ratio = left.fraction * right.fraction / target.fraction
+
+    def make() -> attention.MatMul:
+        step = attention.MatMul(ratio, (left.zero, right.zero), target.zero)
+        # Plan now, so that sums that are too long for int32 are not compiled.
+        step.prepare(x1.shape, x2.shape)
+        return step
+
+    return make_step(make)
+
+
+@method(matmul, deduce=rounded_matmul, prepare=matmul_step)
 @bind_once
 def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     _check_matmul(x1, x2, out)
@@ -192,8 +226,10 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -
         return lambda x1, x2: quantized(blockwise.matmul_codes(x1, x2, out), out)
     by_integers = partial(_matmul_by_integers, out=out)
     if _is_weights(x2) and x1.ndim > 1:
-        return _with_weights(_matmul_step, x1, x2, out, by_integers)
-    return by_integers
+        return _with_weights(_weights_step, x1, x2, out, by_integers)
+    specs = spec_of(x1), spec_of(x2)
+    step = None if out is None else find_step(matmul_step, *specs, out=out)
+    return by_integers if step is None else bind_step(step, x1, x2, grid=out)
 
 
 def _matmul_by_integers(
@@ -206,7 +242,7 @@ def _matmul_by_integers(
     return finish("matmul", sums, grid, out, x1, x2)
 
 
-def _matmul_step(
+def _weights_step(
     x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
 ) -> products.Linear | products.Repeated:
     """Return the step of packed weights [k, n]."""

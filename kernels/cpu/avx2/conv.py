@@ -44,6 +44,8 @@ from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
 # Bytes of a copy; the next copy overwrites the surplus.
 WIDTH = 32
+# Readable bytes behind an image, since copies are whole.
+PADDING = 64
 # Bytes of a copy of short rows, of which fewer cross a cache line.
 NARROW = 16
 
@@ -117,13 +119,44 @@ def im2col_pitch(k):
 def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
-    Args: as in the generic kernel, which also serves groups and dilated columns.
+    Args: as in the generic kernel, which also serves dilated columns.
     """
-    h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = window
-    reach = (kh - 1) * dh + 1
-    if channels != c or dw != 1:
+    if window.dilation_w != 1:
         plain_im2col(x, window, first_channel, channels, x_zero_point, pitch, out)
-        return
+    elif channels != window.channels:
+        part = first_channel, channels
+        im2col_group(x, window, part, x_zero_point, pitch, out)
+    else:
+        im2col_whole(x, window, x_zero_point, pitch, out)
+
+
+# The channels of a group do not lie side by side, so each tap would be a short copy of
+# its own; a padded image of the group has whole kernel rows and no borders (decision
+# 0051).
+@kernel
+def im2col_group(x, window, part, x_zero_point, pitch, out):
+    """Set `out` as `im2col_u8` does, for `part` = (first channel, channels)."""
+    h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = window
+    (first_channel, channels), zero = part, np.int64(0)
+    lines, columns = (oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw
+    size = lines * columns * channels
+    image = np.full(size + PADDING, x_zero_point, np.uint8)
+    begin, end = max(left, 0), min(columns, w + left)
+    for i in range(max(top, 0), min(lines, h + top)):
+        for j in range(begin, end):
+            source = np.uintp(((i - top) * w + j - left) * c + first_channel)
+            target = np.uintp((i * columns + j) * channels)
+            for n in range(np.uintp(channels)):
+                image[target + n] = x[source + n]
+    own = (lines, columns, channels, kh, kw, sh, sw, zero, zero, dh, dw, oh, ow)
+    im2col_whole(image, own, x_zero_point, pitch, out)
+
+
+@kernel
+def im2col_whole(x, window, x_zero_point, pitch, out):
+    """Set `out` as `im2col_u8` does, for all channels and adjacent columns."""
+    h, w, c, kh, kw, sh, sw, top, left, dh, _, oh, ow = window
+    reach = (kh - 1) * dh + 1
     first, end = inner(w, kw, sw, left, ow)
     upper, lower = inner(h, reach, sh, top, oh)
     span = kw * c
@@ -150,7 +183,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
                     copy_windows(0, WIDTH, job)
                 px += count
             else:
-                im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point,
+                im2col_pixel(x, window, py, px, 0, c, x_zero_point,
                              out[np.uintp(at) :])  # fmt: skip
                 px += 1
 

@@ -117,6 +117,51 @@ def pack_s8(w):
     return np.concatenate([*parts, np.zeros(0, np.int8)])
 
 
+# Flips the top bit of a code, which subtracts 128 modulo 256.
+FLIP = np.uint8(128)
+
+
+@kernel
+def pack_codes(y, by_k, by_n, k, n, packed):
+    """Set packed = pack_s8(w), w[j, i] = y[i * by_k + j * by_n] - 128, i < k, j < n.
+
+    Args:
+        y: uint8 1-D.
+        packed: uint8 1-D, written, `packed_column_bytes(k)` for each column, with
+            columns padded to 8.
+    """
+    rows = (k + 3) // 4 * 4
+    for j in range(0, n, 2 * LANES):
+        width, _ = panel_shape(n - j)
+        columns = min(width * LANES, n - j)
+        for i in range(0, rows, 2):
+            start = j * rows + i * width * LANES
+            target = packed[np.uintp(start) : np.uintp(start + 2 * width * LANES)]
+            if i + 2 > k or columns < width * LANES:
+                pack_edge(y, i * by_k + j * by_n, by_k, by_n, k - i, columns, target)
+                continue
+            upper = y[np.uintp(i * by_k + j * by_n) :]
+            lower = y[np.uintp((i + 1) * by_k + j * by_n) :]
+            if by_n == 1:
+                for c in range(np.uintp(columns)):
+                    target[2 * c] = upper[c] ^ FLIP
+                    target[2 * c + 1] = lower[c] ^ FLIP
+                continue
+            for c in range(np.uintp(columns)):
+                target[2 * c] = upper[c * np.uintp(by_n)] ^ FLIP
+                target[2 * c + 1] = lower[c * np.uintp(by_n)] ^ FLIP
+
+
+@kernel
+def pack_edge(y, start, by_k, by_n, rows, columns, target):
+    """Pack two rows of a panel of which only some rows and columns exist."""
+    for i in range(len(target)):
+        target[i] = np.uint8(0)
+    for i in range(min(2, rows)):
+        for c in range(columns):
+            target[2 * c + i] = y[np.uintp(start + i * by_k + c * by_n)] ^ FLIP
+
+
 def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
     """Return bias[j] + sum over k of a[r, k] * w[k, j] as vectors, row-major."""
     starts = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]

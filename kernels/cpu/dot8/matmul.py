@@ -39,6 +39,9 @@ HAS_ONE_SHAPE = TILE == 4
 GROUP_BYTES = PRODUCT.packed_bytes
 # A column starts with offset * sum of its weights, if the product has an offset.
 HEAD_BYTES = 4 if PRODUCT.offset else 0
+PRODUCT_OFFSET = PRODUCT.offset
+# Flips the top bit of a code, which subtracts 128 modulo 256.
+FLIP = np.uint8(128)
 # From this many groups of k on, narrow panels pay, since they stay in the first cache.
 DEEP = 40
 # Vectors of a panel of fewer groups.
@@ -95,6 +98,69 @@ def pack_s8(w):
         parts.append(panel.reshape(-1).view(np.int8))
         first = end
     return np.concatenate(parts)
+
+
+@kernel
+def pack_codes(y, by_k, by_n, k, n, packed):
+    """Set packed = pack_s8(w), w[j, i] = y[i * by_k + j * by_n] - 128, i < k, j < n.
+
+    Args:
+        y: uint8 1-D.
+        packed: uint8 1-D, written, `packed_column_bytes(k)` for each column, with
+            columns padded to 16.
+    """
+    k4, vectors, first = (k + 3) // 4, (n + 15) // 16, 0
+    column = HEAD_BYTES + GROUP_BYTES * k4
+    while first < vectors:
+        width = panel_width(first, vectors, k4)
+        place = 16 * first * column
+        panel = packed[np.uintp(place) : np.uintp(place + 16 * width * column)]
+        source = y[np.uintp(16 * first * by_n) :]
+        columns = min(16 * width, n - 16 * first)
+        if HEAD_BYTES != 0:
+            heads = panel[: np.uintp(16 * width * HEAD_BYTES)].view(np.int32)
+            sum_columns(source, by_k, by_n, k, columns, heads)
+            panel = panel[np.uintp(16 * width * HEAD_BYTES) :]
+        for q in range(k4):
+            size = 16 * width * GROUP_BYTES
+            target = panel[np.uintp(q * size) : np.uintp((q + 1) * size)]
+            rows = min(4, k - 4 * q)
+            pack_group(
+                source[np.uintp(4 * q * by_k) :], by_k, by_n, rows, columns, target
+            )
+        first += width
+
+
+@kernel
+def sum_columns(y, by_k, by_n, k, columns, heads):
+    """Set heads[j] = offset * sum over i < k of (y[i * by_k + j * by_n] - 128)."""
+    for j in range(len(heads)):
+        total = 0
+        if j < columns:
+            for i in range(k):
+                total += np.int64(y[np.uintp(i * by_k + j * by_n)]) - 128
+        heads[j] = np.int32(total * PRODUCT_OFFSET)
+
+
+@kernel
+def pack_group(y, by_k, by_n, rows, columns, target):
+    """Pack up to four weights of each column, as `PRODUCT.pack` does."""
+    if rows < 4 or np.uintp(GROUP_BYTES * columns) < np.uintp(len(target)):
+        for i in range(len(target)):
+            target[i] = np.uint8(0)
+    if GROUP_BYTES == 8:
+        words = target.view(np.int16)
+        for i in range(rows):
+            for j in range(columns):
+                # Vectors of 16 columns hold first the even rows, then the odd rows.
+                at = 64 * (j // 16) + 32 * (i % 2) + 2 * (j % 16) + i // 2
+                code = np.int16(y[np.uintp(i * by_k + j * by_n)])
+                words[np.uintp(at)] = np.int16(code - np.int16(128))
+        return
+    for i in range(rows):
+        source, lane = y[np.uintp(i * by_k) :], np.uintp(i)
+        for j in range(np.uintp(columns)):
+            target[4 * j + lane] = source[j * np.uintp(by_n)] ^ FLIP
 
 
 #: `gemm_u8s8u8` compares sums with exception sums.

@@ -52,6 +52,26 @@ def pack_s8(weight):
 
 
 @kernel
+def pack_codes(y, by_k, by_n, k, n, packed):
+    """Set packed = pack_s8(w), w[j, i] = y[i * by_k + j * by_n] - 128, i < k, j < n.
+
+    Args:
+        y: uint8 1-D.
+        packed: uint8 1-D, written, `packed_column_bytes(k)` for each padded column.
+    """
+    columns, one = np.uintp(padded_columns(n)), np.uintp(by_n)
+    panel = packed.view(np.float32)
+    for i in range(np.uintp(-(-k // 4) * 4)):
+        target = panel[i * columns : (i + np.uintp(1)) * columns]
+        for j in range(columns):
+            target[j] = np.float32(0)
+        if i < np.uintp(k):
+            source = y[i * np.uintp(by_k) :]
+            for j in range(np.uintp(n)):
+                target[j] = np.float32(source[j * one]) - np.float32(128)
+
+
+@kernel
 def block_rows(columns):
     """Return how many rows are rounded together: several if a row is short."""
     return max(4, BLOCK_LANES // columns // 4 * 4)

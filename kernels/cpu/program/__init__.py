@@ -82,7 +82,7 @@ STEP = np.dtype((np.record, [
     # convolutions as products, and depthwise
     ("strip", np.int64),  # output lines of one im2col; 0: pixels of x are the rows
     ("groups", np.int64),
-    ("columns", np.int64),  # output channels of a group
+    ("columns", np.int64),  # output channels of a group; MatMul
     ("padded_columns", np.int64),  # those that its constants have room for
     ("is_exact", np.int64),  # 1: the result is the int32 sums, nothing is rounded
     ("weights", np.int64),  # place of the packed weights of the first group
@@ -96,11 +96,15 @@ STEP = np.dtype((np.record, [
     ("jumps", np.int64, AXES),  # Move: bytes from one element to the next
     ("run", np.int64),  # Move: bytes that lie side by side
     ("outer", np.int64),  # Take and Concat: elements before the axis
-    ("length", np.int64),  # Take: of the axis in x
+    ("length", np.int64),  # Take and Softmax: of the axis in x
     ("inner", np.int64),  # Take: bytes behind the axis
     ("indices", np.int64),  # Take: how many
     ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
     ("y_run", np.int64),
+    ("rows", np.int64),  # MatMul: of a matrix of x
+    ("depth", np.int64),  # MatMul: columns of x, and rows of y
+    ("quotients", np.int64),  # Softmax: place of int64 [256, 8]
+    ("inverse_step", np.int64),  # Softmax: place of one float64
 ]))
 # fmt: on
 

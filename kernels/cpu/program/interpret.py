@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import concat_u8, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import Window, window_of
+from mdtensor.kernels.cpu.rounding import requantize_rows
 
 add_u8u8u8 = kernel_set.HOST.add_u8u8u8
 avg_pool_u8 = kernel_set.HOST.avg_pool_u8
@@ -30,8 +31,10 @@ lookup_u8 = kernel_set.HOST.lookup_u8
 max_pool_u8 = kernel_set.HOST.max_pool_u8
 mean_u8u8 = kernel_set.HOST.mean_u8u8
 mul_u8u8u8 = kernel_set.HOST.mul_u8u8u8
+pack_codes = kernel_set.HOST.pack_codes
 quantize_f32u8 = kernel_set.HOST.quantize_f32u8
 quantize_nchw_f32u8 = kernel_set.HOST.quantize_nchw_f32u8
+softmax_u8 = kernel_set.HOST.softmax_u8
 
 ALIGN = 64
 # Kernels read whole vectors, so this many bytes after every input are readable.
@@ -41,6 +44,7 @@ SLACK = 64
 CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
 MOVE, TAKE, CONCAT = range(11, 14)
+MATMUL, SOFTMAX = range(14, 16)
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
@@ -326,9 +330,103 @@ def concat(steps, i, x, y, out, scratch, constants):
     concat_u8(x, y, step.outer, step.x_run, step.y_run, out)
 
 
+@kernel
+def _column_terms(step, y, bias):
+    """Set what the zero points add to each column of a product of two matrices.
+
+    bias[j] = -x_zero * sum over i of (y[i, j] - y_zero), modulo 2**32.
+    """
+    k, n = np.uintp(step.depth), np.uintp(step.columns)
+    zero, own = np.int64(step.x_zero_point), step.depth * step.y_zero_point
+    for j in range(len(bias)):
+        bias[j] = np.int32(0)
+    if zero == 0:
+        return
+    for i in range(k):
+        line = y[i * n : (i + np.uintp(1)) * n]
+        for j in range(n):
+            bias[j] = np.int32(bias[j] + np.int32(line[j]))
+    for j in range(n):
+        bias[j] = np.int32(-zero * (np.int64(bias[j]) - own))
+
+
+@kernel
+def _multiply_rows(step, a, first, count, packed, bias, sums, constants, out):
+    """Compute rows first .. first + count of a product of two matrices."""
+    k, n, padded = step.depth, step.columns, step.padded_columns
+    multiplier = _multipliers(step, constants, 0, padded)
+    limbs = _limbs(step, constants, 0, padded)
+    zero_point, lo, hi = step.zero_point, step.lo, step.hi
+    source, target = a[np.uintp(first * k) :], out[np.uintp(first * n) :]
+    # Packed codes are codes minus 128.
+    zero = step.y_zero_point - 128
+    if zero == 0:
+        gemm_u8s8u8(
+            *(source, k, count, k, packed, n, bias, multiplier, limbs),
+            *(_exception_sums(step, constants, 0), zero_point, lo, hi, target, n),
+        )
+        return
+    gemm_u8s8s32(source, k, count, k, packed, n, bias, sums, n)
+    # Every column lacks the same term: y's zero point times the sum of the row.
+    requantize_rows(
+        *(sums[: np.uintp(count * n)], source, k, -zero, multiplier, limbs),
+        *(zero_point, lo, hi, n, target),
+    )
+
+
+@kernel
+def multiply_matrices(steps, i, x, y, out, scratch, constants):
+    """Run a MatMul.
+
+    The scratch holds the packed y, the terms of its columns, then the sums of `strip`
+    rows, then a copy of a matrix of x.
+    """
+    step = steps[i]
+    m, k, n, pace = step.rows, step.depth, step.columns, step.strip
+    places = _part(constants, 0, step.images * 16).view(np.int64).reshape((-1, 2))
+    packed = scratch[: np.uintp(step.weight_bytes)]
+    at = step.weight_bytes + 4 * step.padded_columns
+    bias = scratch[np.uintp(step.weight_bytes) : np.uintp(at)].view(np.int32)
+    sums = scratch[np.uintp(at) : np.uintp(at + 4 * pace * n)].view(np.int32)
+    copy = scratch[np.uintp(at + 4 * pace * n) :]
+    before = np.int64(-1)
+    for image in range(step.images):
+        a, b = x[np.uintp(places[image, 0]) :], y[np.uintp(places[image, 1]) :]
+        if places[image, 1] != before:
+            pack_codes(b, n, 1, k, n, packed)
+            _column_terms(step, b, bias)
+            before = places[image, 1]
+        # The end of x without slack is copied, since kernels read whole vectors.
+        if len(a) < m * k + SLACK:
+            for j in range(np.uintp(m * k)):
+                copy[j] = a[j]
+            a = copy
+        z = out[np.uintp(image * m * n) :]
+        for first in range(0, m, pace):
+            _multiply_rows(
+                *(step, a, first, min(pace, m - first)),
+                *(packed.view(np.int8), bias, sums, constants, z),
+            )
+
+
+@kernel
+def softmax(steps, i, x, y, out, scratch, constants):
+    """Run a Softmax."""
+    step = steps[i]
+    powers = _part(constants, 0, 2048).view(np.float64)
+    inverse = _part(constants, step.inverse_step, 8).view(np.float64)[0]
+    sums = _part(constants, step.limbs, 1 << 14).view(np.int64).reshape((256, 8))
+    quotients = _part(constants, step.quotients, 1 << 14).view(np.int64)
+    softmax_u8(
+        *(x, step.length, powers, inverse, sums, quotients.reshape((256, 8))),
+        *(step.zero_point, step.lo, step.hi, out),
+    )
+
+
 INVOKE = (
     *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
     *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
+    *(multiply_matrices, softmax),
 )
 
 
@@ -340,8 +438,9 @@ def invokers(name):
     if name == kernel_set.HOST.name:
         return INVOKE
     names = globals() | vars(kernel_set.kernels(name))
-    # `_operand` calls kernels too, so INVOKE must find the rebound one.
-    names[_operand.__name__] = _rebind(_operand, name, names)
+    # These call kernels too, so INVOKE must find the rebound ones.
+    for function in (_operand, _multiply_rows):
+        names[function.__name__] = _rebind(function, name, names)
     return tuple(_rebind(function, name, names) for function in INVOKE)
 
 

@@ -140,3 +140,7 @@ def carry_out(rows, i, arena, scratch, constants):
         interpret.take(rows, i, x, y, z, scratch, c)
     elif kind == interpret.CONCAT:
         interpret.concat(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.MATMUL:
+        interpret.multiply_matrices(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.SOFTMAX:
+        interpret.softmax(rows, i, x, y, z, scratch, c)

@@ -205,6 +205,36 @@ def _concat_parts(row, count):
     return parts
 
 
+def _matmul_parts(row, count):
+    """Cut MatMul by matrices, or a single product by rows of x."""
+    matrix, parts = row.rows * row.columns, []
+    if row.images > 1:
+        for a, b in _ranges(row.images, count, 1):
+            part = _move(row, 0, 0, a * matrix, (b - a) * matrix)
+            part.images = b - a
+            # The places of matrices come first among the constants.
+            part.constants += 16 * a
+            part.constants_bytes -= 16 * a
+            part.multipliers -= 16 * a
+            part.limbs -= 16 * a
+            parts.append(part)
+        return parts
+    for a, b in _ranges(row.rows, count, PIXELS):
+        shift, size = a * row.columns, (b - a) * row.columns
+        part = _move(row, a * row.depth, 0, shift, size)
+        part.rows = b - a
+        parts.append(part)
+    return parts
+
+
+def _softmax_parts(row, count):
+    """Cut Softmax by rows."""
+    length, parts = row.length, []
+    for a, b in _ranges(row.out_bytes // length, count, 1):
+        parts.append(_move(row, a * length, 0, a * length, (b - a) * length))
+    return parts
+
+
 CUTS = {
     interpret.CONV: _products,
     interpret.DEPTHWISE: _windows,
@@ -218,6 +248,8 @@ CUTS = {
     interpret.MOVE: _views,
     interpret.TAKE: _take_parts,
     interpret.CONCAT: _concat_parts,
+    interpret.MATMUL: _matmul_parts,
+    interpret.SOFTMAX: _softmax_parts,
 }
 
 
@@ -240,6 +272,8 @@ RATES = {
     "avx512": (80, 20),
     "vnni": (180, 45),
 }
+#: Nanoseconds per code of a softmax.
+SOFTMAX_NANOSECONDS = 2
 #: Nanoseconds per byte of the result, for any other kind of step.
 BYTE_NANOSECONDS = 0.25
 
@@ -265,6 +299,10 @@ def nanoseconds(row):
         return outputs * row.out_channels * depth / products
     if row.kind == interpret.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
+    if row.kind == interpret.MATMUL:
+        return row.images * row.rows * row.columns * row.depth / products
+    if row.kind == interpret.SOFTMAX:
+        return row.out_bytes * SOFTMAX_NANOSECONDS
     if row.kind in (interpret.MAX_POOL, interpret.AVG_POOL):
         return row.out_bytes * taps * BYTE_NANOSECONDS
     return max(row.out_bytes, row.x_bytes) * BYTE_NANOSECONDS

@@ -51,10 +51,34 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
     specs = graph.specs()
     found: dict[str, str] = {}
     for node in graph.nodes:
-        why = kept.get(node.name) or _reason(graph, node, found, specs)
+        why = kept.get(node.name)
+        if not why and not _is_attention(graph, node, {*found, *kept}, specs):
+            why = _reason(graph, node, found, specs)
         if why:
             found[node.name] = why
     return found
+
+
+# Products round probabilities to codes in any case, so a softmax between products
+# rounds once, and its sums are exact.
+def _is_attention(
+    graph: Graph, node: Node, floats: Collection[str], specs: Mapping[str, TensorSpec]
+) -> bool:
+    """Return whether a node is a softmax of codes along rows, read only by products.
+
+    Args:
+        floats: the names of nodes that stay float.
+    """
+    if node.operation is not md.softmax or other_type(node, specs):
+        return False
+    before = graph.producers.get(node.values[0])
+    if before is None or before.name in floats or node.output in graph.outputs:
+        return False
+    axis, last = node.options.get("axis", -1), specs[node.output].ndim - 1
+    readers = graph.consumers.get(node.output, ())
+    return axis in (-1, last) and all(
+        one.operation is md.matmul and one.name not in floats for one in readers
+    )
 
 
 def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:

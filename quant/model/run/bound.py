@@ -111,15 +111,20 @@ class Compiled:
         steps: the step of each node, or None.
         places: for each node the numbers of its steps in the program; the last step
             writes its result.
+        macs: the multiply-accumulates of each node.
         reads, writes: the names and specs of the values that go in and come out.
+        in_rows: the names of codes of four axes that are row-major; others of four
+            axes are channels last.
     """
 
     nodes: tuple[Node, ...]
     steps: tuple[Any, ...]
     places: tuple[range, ...]
+    macs: tuple[int, ...]
     executable: Executable
     reads: Mapping[str, TensorSpec]
     writes: Mapping[str, TensorSpec]
+    in_rows: frozenset[str]
 
     def run(self, values: Values) -> None:
         """Run the nodes, and add their results to `values`."""
@@ -127,10 +132,10 @@ class Compiled:
         threads = THREADS.get() or (contexts.current() if VARIABLE in os.environ else 1)
         results = self._call(self.executable, values, threads=threads)
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
-            values[name] = from_slot(array, spec)
+            values[name] = from_slot(array, spec, name in self.in_rows)
 
     def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
-        arrays = [_to_slot(values[name]) for name in self.reads]
+        arrays = [_to_slot(values[name], name in self.in_rows) for name in self.reads]
         try:
             return act(*arrays, **options)
         except HasNaN:
@@ -225,16 +230,20 @@ class FloatLayer:
 Part = Compiled | Called | FloatLayer
 
 
-def _to_slot(x: Any) -> Any:
+def _to_slot(x: Any, in_rows: bool) -> Any:
     if not isinstance(x, NarrowTensor):
         return np.asarray(x.buffer, order="C")
     codes = unsigned(x)
-    return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
+    is_image = x.ndim == 4 and not in_rows
+    return channels_last(codes) if is_image else np.asarray(codes, order="C")
 
 
-def from_slot(array: Any, spec: TensorSpec) -> Any:
+def from_slot(array: Any, spec: TensorSpec, in_rows: bool = False) -> Any:
     """Return the tensor of `spec` whose bytes a compiled part wrote."""
+    is_image = spec.qparams is not None and spec.ndim == 4 and not in_rows
+    # Elementwise steps see the first two of four axes as one.
+    if not is_image and array.shape != spec.shape:
+        array = array.reshape(spec.shape)
     if spec.qparams is None:
         return _wrap(Float32Tensor, array)
-    codes = channels_first(array) if spec.ndim == 4 else array
-    return from_unsigned(codes, spec.qparams)
+    return from_unsigned(channels_first(array) if is_image else array, spec.qparams)

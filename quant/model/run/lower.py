@@ -3,7 +3,7 @@
 A node becomes a step if the method that dispatch selected for it can `prepare` one.
 Every other node runs as an ordinary call between the compiled parts, and its plan says
 why. If a product of floats has constant codes, the codes are packed once. Inside a
-compiled part, codes of images are stored channels last.
+compiled part, codes of images are stored channels last, see `layouts.py`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,23 @@ from mdtensor.kernels.cpu.program.steps import Concat
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
 from mdtensor.quant.model.run.bound import Called, Compiled, FloatLayer, Part
+from mdtensor.quant.model.run.layouts import (
+    ELEMENTWISE,
+    RESHAPES,
+    ROW_OPERATIONS,
+    VIEWS,
+    flat_shape,
+    flattened,
+    is_codes,
+    is_elementwise,
+    is_orderless,
+    moved,
+    row_values,
+    slot_shape,
+    to_images,
+    to_rows,
+)
 from mdtensor.quant.ops.weight_only import PackedLayer
-from mdtensor.quant.tensor import NarrowTensor
-
-VIEWS = (md.reshape, md.squeeze, md.expand_dims)
-#: Why what reads the last axis of four, or moves it, is not compiled.
-REORDERED = "linear reads the last axis of an image, and compiled steps reorder axes"
 
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
@@ -38,21 +49,27 @@ def lower(graph: Graph) -> tuple[Part, ...]:
 
 
 class _Lowering:
-    """A walk over a graph; `_slots` are the values of the part that is being built."""
+    """A walk over a graph; `_slots` are the values of the part that is being built.
+
+    A slot is found by the name of its value and whether its codes are in rows.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._specs = graph.specs()
+        self._rows = row_values(graph, self._specs)
         self._done: list[Part] = []
         self._begin()
 
     def _begin(self) -> None:
         self._program, self._placed = Program(), 0
-        self._slots: dict[str, Slot] = {}
+        self._slots: dict[tuple[str, bool], Slot] = {}
         self._nodes: list[Node] = []
         self._steps: list[Any] = []
         self._places: list[range] = []
+        self._macs: list[int] = []
         self._reads: dict[str, TensorSpec] = {}
+        self._in_rows: set[str] = set()
 
     def parts(self) -> tuple[Part, ...]:
         for index, node in enumerate(self._graph.nodes):
@@ -73,15 +90,11 @@ class _Lowering:
 
     def _compile(self, node: Node) -> None:
         arguments = [self._argument(x) for x in node.inputs]
-        if node.operation in VIEWS and self._is_view(node, arguments[0]):
-            slot = self._slot(node.inputs[0])
-            after = slot_shape(self._specs[node.output])
-            self._add(node, None, self._program.reshape(slot, after))
+        if node.operation in RESHAPES and self._reshape(node, arguments[0]):
             return
         if node.operation in (md.add, md.mul) and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
-        self._refuse_rows_of_images(node)
         selection = node.select(*node.arguments(self._specs))
         prepare = selection.method.prepare
         if prepare is None:
@@ -89,17 +102,58 @@ class _Lowering:
             is_float = self._specs[node.output].qparams is None
             known = STAY_FLOAT if is_float else {}
             raise OptionError(known.get(node.operation, problem))
-        step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
+        options = selection.operation.fill(dict(node.options))
+        if self._compile_flat(node, prepare, arguments, options):
+            return
+        step = prepare(*arguments, **options)
         if isinstance(step, PackedLayer):
             self._flush(self._graph.nodes.index(node))
             self._done.append(FloatLayer(node, selection, step))
             return
-        moving = [x for x in node.values if x not in self._graph.constants]
-        if not _takes(step, len(moving)):
-            raise OptionError("a compiled step does not take constant codes here")
-        self._add(node, step, self._appended(step, *map(self._slot, moving)))
+        self._append(node, step)
 
-    def _appended(self, step: Any, first: Slot, *rest: Slot) -> Slot:
+    def _compile_flat(
+        self, node: Node, prepare: Any, arguments: list[Any], options: Any
+    ) -> bool:
+        """Append an elementwise step on codes in rows; return whether it is one."""
+        values = self._moving(node)
+        if self._rows.isdisjoint((*values, node.output)):
+            return False
+        if node.operation in (*ROW_OPERATIONS, *VIEWS):
+            return False
+        if not is_elementwise(node, self._specs):
+            return False
+        step = prepare(*map(flattened, arguments), **options)
+        if not isinstance(step, ELEMENTWISE) or len(step.input_types) != len(values):
+            return False
+        slots = [self._slot(x, True) for x in values]
+        flat = [self._program.reshape(x, flat_shape(x.shape)) for x in slots]
+        result = self._program.append(step, *flat)
+        spec = self._specs[node.output]
+        self._add(node, step, self._program.reshape(result, spec.shape), flat, True)
+        return True
+
+    def _append(self, node: Node, step: Any) -> None:
+        """Append a step, with its operands and its result in the order that it takes.
+
+        Raises:
+            OptionError: the step reads constant codes.
+        """
+        values = self._moving(node)
+        if not _takes(step, len(values)):
+            raise OptionError("a compiled step does not take constant codes here")
+        from_rows = into_rows = node.operation in ROW_OPERATIONS
+        if node.operation in VIEWS and node.operation not in RESHAPES:
+            from_rows, into_rows = self._order(values[0]), node.output in self._rows
+            step = moved(step, from_rows, into_rows)
+        slots = [self._slot(name, from_rows) for name in values]
+        self._add(node, step, self._joined(step, *slots), slots, into_rows)
+
+    def _moving(self, node: Node) -> list[str]:
+        """Return the values of a node that are not constants."""
+        return [x for x in node.values if x not in self._graph.constants]
+
+    def _joined(self, step: Any, first: Slot, *rest: Slot) -> Slot:
         """Add `step` on these values, for Concat two at a time; return the result."""
         result: Slot = first
         if not rest:
@@ -108,41 +162,76 @@ class _Lowering:
             result = self._program.append(step, result, slot)
         return result
 
-    def _refuse_rows_of_images(self, node: Node) -> None:
-        """Raise for a product of images, whose last axis is the channels in here."""
-        spec = self._specs[node.values[0]] if node.values else None
-        if node.operation is md.linear and spec and spec.qparams and spec.ndim == 4:
-            raise OptionError(REORDERED)
-
     def _argument(self, given: Any) -> Any:
         """Return the tensor of a constant, the spec of a value, or `given` itself."""
         if not isinstance(given, str):
             return given
         return self._graph.constants.get(given, self._specs[given])
 
-    def _is_view(self, node: Node, spec: Any) -> bool:
-        """Return whether the node leaves the bytes of its codes as they are."""
-        if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
+    def _reshape(self, node: Node, before: Any) -> bool:
+        """Append a node that leaves row-major codes as they are; return whether it is.
+
+        It is a view, or a copy if it reads an image channels last.
+        """
+        name, after = node.inputs[0], self._specs[node.output]
+        into_rows = node.output in self._rows
+        if not is_codes(before) or name in self._graph.constants:
             return False
-        return _orderless(spec) and _orderless(self._specs[node.output])
+        from_rows = self._order(name)
+        is_free = from_rows or is_orderless(before)
+        if not (into_rows or (is_free and is_orderless(after))):
+            return False
+        slot = self._slot(name, from_rows)
+        if is_free:
+            shape = slot_shape(after, into_rows)
+            self._add(node, None, self._program.reshape(slot, shape), [], into_rows)
+            return True
+        step = to_rows(after.shape)
+        self._add(node, step, self._program.append(step, slot), [slot], into_rows)
+        return True
 
-    def _slot(self, name: str) -> Slot:
+    def _order(self, name: str) -> bool:
+        """Return whether a value is in rows, or will be once a step reads it."""
+        is_known = any((name, order) in self._slots for order in (True, False))
+        return (name, True) in self._slots if is_known else name in self._rows
+
+    def _slot(self, name: str, in_rows: bool) -> Slot:
         """Return the slot of a value; a value from outside becomes an input."""
-        if name not in self._slots:
-            spec = self._specs[name]
-            codes = issubclass(spec.type, NarrowTensor)
-            shape = slot_shape(spec) if codes else spec.shape
-            dtype = np.uint8 if codes else np.float32
-            self._slots[name] = self._program.input(shape, dtype)
-            self._reads[name] = spec
-        return self._slots[name]
+        spec = self._specs[name]
+        # Only codes of four axes have two orders.
+        in_rows = in_rows and spec.ndim == 4 and is_codes(spec)
+        if not any((name, order) in self._slots for order in (True, False)):
+            self._input(name)
+        if (name, in_rows) not in self._slots:
+            step = to_rows() if in_rows else to_images()
+            other = self._slots[name, not in_rows]
+            self._slots[name, in_rows] = self._program.append(step, other)
+        return self._slots[name, in_rows]
 
-    def _add(self, node: Node, step: Any, slot: Slot) -> None:
+    def _input(self, name: str) -> None:
+        """Add an input of the part, in the order of its value."""
+        spec, in_rows = self._specs[name], name in self._rows
+        shape = slot_shape(spec, in_rows) if is_codes(spec) else spec.shape
+        dtype = np.uint8 if is_codes(spec) else np.float32
+        self._reads[name] = spec
+        self._slots[name, in_rows] = self._program.input(shape, dtype)
+        if in_rows:
+            self._in_rows.add(name)
+
+    def _add(
+        self, node: Node, step: Any, slot: Slot, given: list[Slot], in_rows: bool
+    ) -> None:
         self._nodes.append(node)
         self._steps.append(step)
         self._places.append(range(self._placed, len(self._program.steps)))
         self._placed = len(self._program.steps)
-        self._slots[node.output] = slot
+        shapes = [one.shape for one in given]
+        self._macs.append(0 if step is None else int(step.macs(*shapes)))
+        spec = self._specs[node.output]
+        in_rows = in_rows and spec.ndim == 4 and is_codes(spec)
+        self._slots[node.output, in_rows] = slot
+        if in_rows:
+            self._in_rows.add(node.output)
 
     def _flush(self, upto: int) -> None:
         """Close the part being built; later nodes read its results by name."""
@@ -150,16 +239,17 @@ class _Lowering:
             written = [node.output for node in self._nodes]
             later = {v for node in self._graph.nodes[upto:] for v in node.values}
             kept = [n for n in written if n in later or n in self._graph.outputs]
+            slots = [self._slots[name, name in self._in_rows] for name in kept]
             self._done.append(
                 Compiled(
                     tuple(self._nodes),
                     tuple(self._steps),
                     tuple(self._places),
-                    self._program.build(
-                        [self._slots[name] for name in kept], refuses_nan=True
-                    ),
+                    tuple(self._macs),
+                    self._program.build(slots, refuses_nan=True),
                     self._reads,
                     {name: self._specs[name] for name in kept},
+                    frozenset(self._in_rows),
                 )
             )
         self._begin()
@@ -168,19 +258,6 @@ class _Lowering:
 def _takes(step: Any, count: int) -> bool:
     """Return whether a step takes `count` values that are not constants."""
     return len(step.input_types) == count or (isinstance(step, Concat) and count > 1)
-
-
-def slot_shape(spec: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of codes in a compiled part, where images are channels last."""
-    if spec.ndim != 4:
-        return spec.shape
-    n, c, h, w = spec.shape
-    return n, h, w, c
-
-
-def _orderless(spec: TensorSpec) -> bool:
-    """Return whether channels first and channels last give the same bytes."""
-    return spec.ndim != 4 or spec.shape[2:] == (1, 1) or spec.shape[1] == 1
 
 
 def _smaller(x1: Any, x2: Any) -> bool:

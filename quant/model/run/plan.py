@@ -24,7 +24,7 @@ from mdtensor.quant.model.run.bound import (
     from_slot,
 )
 from mdtensor.quant.model.run.inputs import fed
-from mdtensor.quant.model.run.lower import lower, slot_shape
+from mdtensor.quant.model.run.lower import lower
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -141,7 +141,8 @@ class Plan:
         found: dict[str, Any] = {}
         for node, array in zip(part.nodes, part.intermediate(values), strict=True):
             if array is not None:
-                made = from_slot(array, self._specs[node.output])
+                spec, in_rows = self._specs[node.output], node.output in part.in_rows
+                made = from_slot(array, spec, in_rows)
             else:
                 made = node({**values, **found}[node.values[0]])
             found[node.output] = made
@@ -189,7 +190,7 @@ class Plan:
             elif isinstance(part, FloatLayer):
                 yield self._float_layer(part)
             else:
-                shares = part.pieces, part.done_by
+                shares = part.macs, part.pieces, part.done_by
                 for each in zip(part.nodes, part.steps, *shares, strict=True):
                     yield self._compiled(*each)
 
@@ -221,12 +222,12 @@ class Plan:
         values = [self._specs[name] for name in (*node.values, node.output)]
         return all(issubclass(spec.type, QuantizedTensor) for spec in values)
 
-    def _compiled(self, node: Node, step: Any, pieces: int, by: Node) -> PlannedNode:
+    def _compiled(
+        self, node: Node, step: Any, macs: int, pieces: int, by: Node
+    ) -> PlannedNode:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
-        moving = [x for x in node.values if x not in self._graph.constants]
-        shapes = [slot_shape(self._specs[name]) for name in moving]
         planned = self._describe(
             node,
             selection,
@@ -234,7 +235,7 @@ class Plan:
             step.runway,
             "integer",
             "",
-            int(step.macs(*shapes)),
+            macs,
             pieces,
         )
         return planned if by is node else replace(planned, within=by.name)

@@ -84,10 +84,8 @@ def test_a_product_takes_the_last_of_four_axes(shape):
     small = model.quantize(model.calibrate([x]))
     assert same(small(x), small.graph.run({"x": x})["y"])
     np.testing.assert_allclose(np.asarray(small(x)), np.asarray(model(x)), atol=0.15)
-    why = {n.node: n.why for n in small.plan().nodes}["L"]
-    assert (
-        why == "linear reads the last axis of an image, and compiled steps reorder axes"
-    )
+    kernels = {n.node: (n.kernel, n.why) for n in small.plan().nodes}
+    assert kernels["L"] == ("gemm_u8s8u8", "")
     stored = model.quantize_weights()
     assert {n.node: n.kernel for n in stored.plan().nodes}["L"] == "gemm_f32s8f32"
 
@@ -98,7 +96,7 @@ def test_a_softmax_of_codes_is_no_float(rng):
     found = Plan(graph_of(*nodes)).nodes[-1]
     assert (found.arithmetic, found.why) == (
         "integer",
-        "softmax(ShortTensor) does not have a compiled step",
+        "a compiled softmax runs along the last axis",
     )
 
 
@@ -188,7 +186,6 @@ QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
 @pytest.mark.parametrize(
     "tail",
     [
-        [Node("n", md.reshape, ("a",), "b", {"shape": (1, 192)})],
         [Node("n", md.add, ("a", "c"), "b", {"out": WIDE})],
         [Node("n", md.mul, ("c", "a"), "b", {"out": WIDE})],
         [Node("n", md.concat, ("a", "k"), "b", {"axis": 1})],
@@ -247,7 +244,9 @@ def test_codes_are_moved_in_compiled_steps(node, dtype, rng):
     feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
     plan, wanted = Plan(graph), eager_values(graph, feeds)
     assert [n.why for n in plan.nodes[:2]] == ["", ""]
-    assert plan.nodes[1].arithmetic == "integer"
+    # A reshape of rows moves nothing.
+    is_view = node.operation in (md.reshape, md.expand_dims, md.squeeze)
+    assert plan.nodes[1].arithmetic == ("view" if is_view else "integer")
     assert all(same(y, wanted[name]) for name, y in plan.values(feeds).items())
 
 

@@ -1,0 +1,157 @@
+"""Order of the codes of four axes inside a compiled part: channels last, or rows.
+
+Convolutions and pools read images channels last. Products of matrices and softmax read
+rows, so codes of four axes in attention stay row-major. Every value has one order; a
+step that needs the other one reads a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.kernels.cpu.program.steps import (
+    Add,
+    Dequantize,
+    Lookup,
+    Move,
+    Mul,
+    Quantize,
+)
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.tensor import NarrowTensor
+
+#: Operations that read and write rows.
+ROW_OPERATIONS = (md.matmul, md.softmax, md.linear)
+#: Operations that only look at codes in another way; input and output may differ in
+#: their order.
+VIEWS = (
+    *(md.reshape, md.squeeze, md.expand_dims, md.permute_dims, md.matrix_transpose),
+    *(md.moveaxis, md.broadcast_to, md.flip, md.getitem),
+)
+#: Views that leave the bytes of row-major codes as they are.
+RESHAPES = (md.reshape, md.squeeze, md.expand_dims)
+#: Steps that compute each code from the code at the same place.
+ELEMENTWISE = (Lookup, Add, Mul, Quantize, Dequantize)
+
+
+def is_codes(spec: Any) -> bool:
+    """Return whether `spec` describes codes that a compiled part can hold."""
+    return isinstance(spec, TensorSpec) and issubclass(spec.type, NarrowTensor)
+
+
+def slot_shape(spec: TensorSpec, in_rows: bool = False) -> tuple[int, ...]:
+    """Return the shape of codes in a compiled part, where images are channels last."""
+    if spec.ndim != 4 or in_rows:
+        return spec.shape
+    n, c, h, w = spec.shape
+    return n, h, w, c
+
+
+def is_orderless(spec: TensorSpec) -> bool:
+    """Return whether channels first and channels last give the same bytes."""
+    return spec.ndim != 4 or spec.shape[2:] == (1, 1) or spec.shape[1] == 1
+
+
+# Values that elementwise operations connect share one order, so that no copy is needed
+# between them (decision 0052).
+def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
+    """Return the codes of four axes that are stored in rows.
+
+    These are values that products of matrices, softmax or views read or write, unless
+    another operation, such as a convolution, reads or writes them as images.
+    """
+    group = {name: [name] for name, spec in specs.items() if _is_four(spec)}
+    in_rows: set[str] = set()
+    in_images: set[str] = set()
+    for node in graph.nodes:
+        names = [name for name in (*node.values, node.output) if name in group]
+        if node.operation in (*ROW_OPERATIONS, *VIEWS):
+            in_rows.update(names)
+        elif is_elementwise(node, specs):
+            for name in names[1:]:
+                _join(group, names[0], name)
+        else:
+            in_images.update(names)
+    members = {id(each): each for each in group.values()}.values()
+    found = [
+        each for each in members if in_rows & set(each) and not in_images & set(each)
+    ]
+    return frozenset(name for each in found for name in each)
+
+
+def _is_four(spec: TensorSpec) -> bool:
+    return spec.ndim == 4 and is_codes(spec)
+
+
+def _join(group: dict[str, list[str]], a: str, b: str) -> None:
+    """Join the groups of two values: all members point to the list that stays."""
+    if group[a] is not group[b]:
+        group[a].extend(group[b])
+        group |= dict.fromkeys(group[b], group[a])
+
+
+#: Operations on images whose result may have the shape of their argument.
+IMAGES = (
+    *(md.conv2d, md.conv_transpose2d, md.max_pool2d, md.avg_pool2d, md.concat),
+    *(md.take, md.roll, md.pad),
+)
+
+
+def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
+    """Return whether all values of a node have one shape, and it is no image operation.
+
+    It is a guess: `lower` looks at the step that the node becomes.
+    """
+    values = (*node.values, node.output)
+    wide = {specs[name].shape for name in values if prod(specs[name].shape) != 1}
+    return len(wide) <= 1 and node.operation not in IMAGES
+
+
+def flattened(given: Any) -> Any:
+    """Return a spec of four axes with the first two as one; a number without axes.
+
+    Other arguments stay as they are.
+    """
+    if isinstance(given, TensorSpec):
+        return given.with_shape(flat_shape(given.shape))
+    is_number = isinstance(given, md.Tensor) and given.ndim == 4 and given.size == 1
+    return md.reshape(given, ()) if is_number else given
+
+
+def flat_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape of four axes with the first two as one, any other as it is."""
+    return (shape[0] * shape[1], *shape[2:]) if len(shape) == 4 else shape
+
+
+def to_rows(shape: tuple[int, ...] | None = None) -> Move:
+    """Return the step from channels last to rows, in another shape if one is given."""
+    return Move(_channels_first, (lambda _: shape) if shape else None)
+
+
+def to_images() -> Move:
+    """Return the step from rows to channels last."""
+    return Move(_channels_last)
+
+
+def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:
+    """Return a move of images, channels last, as one that reads or writes rows."""
+
+    def look(codes: Any) -> Any:
+        view = step.look(_channels_last(codes) if from_rows else codes)
+        return _channels_first(view) if into_rows else view
+
+    return Move(look)
+
+
+def _channels_first(codes: Any) -> Any:
+    return np.moveaxis(codes, -1, 1)
+
+
+def _channels_last(codes: Any) -> Any:
+    return np.moveaxis(codes, 1, -1)
