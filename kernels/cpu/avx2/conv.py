@@ -132,7 +132,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
 
 # The channels of a group do not lie side by side, so each tap would be a short copy of
 # its own; a padded image of the group has whole kernel rows and no borders (decision
-# 0051).
+# 0052).
 @kernel
 def im2col_group(x, window, part, x_zero_point, pitch, out):
     """Set `out` as `im2col_u8` does, for `part` = (first channel, channels)."""
