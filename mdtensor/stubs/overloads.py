@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import permutations, product
 from math import prod
 from typing import Any, get_args
@@ -289,9 +290,27 @@ class Calls:
             found = [o.without("dtype") for o in found]
             found += self._with_dtype(operation)
         if grid:
-            found = [o.without("out") for o in found]
+            found = [self._writing(o) for o in found]
             found += self._on_grid(operation, grid)
         return found
+
+    def _writing(self, overload: Overload) -> Overload:
+        """Return the overload whose `out` is a tensor of the result, or None."""
+        # Results on a grid cannot be written: there `out` is the grid.
+        stem = (
+            overload.result.removeprefix("_").removesuffix("T").removesuffix("Tensor")
+        )
+        if stem in self._on_grids or overload.result == "Any":
+            return overload.without("out")
+        options = {**overload.options, "out": f"{overload.result} | None = None"}
+        return replace(overload, options=options)
+
+    @cached_property
+    def _on_grids(self) -> set[str]:
+        """Return the names of types and kinds that hold quantized tensors only."""
+        with_grid = {k for leaf in self.leaves if grid_of(leaf) for k in leaf.__mro__}
+        plain = {k for leaf in self.leaves if not grid_of(leaf) for k in leaf.__mro__}
+        return {kind.__name__.removesuffix("Tensor") for kind in with_grid - plain}
 
     def tensors(self, operation: Operation) -> list[Overload]:
         """Return the overloads that differ in the types of arguments alone."""
@@ -459,7 +478,7 @@ ARRAYS = "np.ndarray[Any, Any] | np.generic"
 
 
 def signature(operation: Operation, overload: Overload) -> str:
-    """Return the text `(self, x1: A, x2: B, /, *, out: None = None) -> C`."""
+    """Return the text `(self, x1: A, x2: B, /, *, out: C | None = None) -> C`."""
     places = iter(overload.places)
     words = ["self"]
     last: Any = inspect.Parameter.POSITIONAL_ONLY
@@ -495,6 +514,8 @@ def _place(parameter: inspect.Parameter, hint: str) -> str:
 def _option(parameter: inspect.Parameter, hint: str | None) -> str:
     annotation = hint or _annotation_text(parameter.annotation)
     is_given = hint not in (None, "None") or parameter.default is parameter.empty
+    if annotation.endswith(" = None"):
+        return f"{parameter.name}: {annotation}"
     default = repr(parameter.default)
     # A long default is not worth a line of its own in the stub.
     shown = default if len(default) < 12 else "..."
