@@ -2,13 +2,15 @@
 
 Calls with equal keys run one trace. Tensors in arguments are inputs, so their types,
 shapes and grids are in the key. Other values are constants of the trace. An object that
-is equal only to itself, as `self` of most methods, is in the key with its attributes: a
-changed attribute makes another key. A key does not keep such an object alive.
+is equal only to itself, as `self` of most methods, is in the key with its attributes,
+and a dataclass with its fields: a changed one makes another key. A key does not keep
+such an object alive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 from weakref import ref
@@ -99,9 +101,10 @@ def parts_of(value: Any) -> Any:
 
 
 def is_object(value: Any) -> bool:
-    """Return whether `value` is equal only to itself, and its attributes may change."""
+    """Return whether `value` is known by its attributes, which may change."""
     by_identity = type(value).__hash__ is object.__hash__
-    return by_identity and not isinstance(value, (NoneType, *_NAMED))
+    is_known = by_identity or is_dataclass(value)
+    return is_known and not isinstance(value, (NoneType, *_NAMED))
 
 
 def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
@@ -119,7 +122,8 @@ def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
         key += kind, value.__func__
         _guard_constant(value.__self__, key, seen)
     elif is_object(value):
-        key += kind, Same(value)
+        # A dataclass is its fields: an equal one has the same trace.
+        key += kind, None if is_dataclass(value) else Same(value)
         if id(value) not in seen:
             seen.add(id(value))
             _guard_attribute(object.__getstate__(value), key, seen)  # type: ignore[attr-defined]
@@ -140,7 +144,7 @@ def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
         seen.discard(id(value))
     elif isinstance(value, (set, frozenset)):
         key.append(frozenset(value))
-    elif type(value).__hash__ is None or parts is not None:
+    elif parts is not None or (type(value).__hash__ is None and not is_object(value)):
         # A tensor, which the trace watches, or an object that tells nothing else.
         key.append(Same(value))
     else:

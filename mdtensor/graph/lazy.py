@@ -249,6 +249,8 @@ def recorder(selection: Selection) -> Implementation:
         return selection.function
 
     def record(*arguments: Any, **options: Any) -> Any:
+        # The shape rule and the method both read them.
+        options = replace(options, Iterator, tuple)  # type: ignore[type-abstract]
         if isinstance(options.get("out"), Tensor):
             return _write(operation, arguments, options)
         given = replace(arguments, Tensor, host_spec)

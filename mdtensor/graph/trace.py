@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from mdtensor.dispatch.introspect import watching
@@ -327,6 +328,9 @@ class Compiled:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         tensors: list[Tensor] = []
         key: list[Any] = [settings()]
+        # A function has no state, but the object of a bound method has.
+        if type(self._function) is not FunctionType:
+            guard(self._function, tensors, key)
         for value in arguments:
             guard(value, tensors, key)
         if options:

@@ -304,6 +304,12 @@ def test_two_operations_of_one_name_are_two() -> None:
     assert (double.tolist(), triple.tolist()) == ((X * 2).tolist(), (X * 3).tolist())
 
 
+def test_an_iterator_is_read_once() -> None:
+    shape = [3, 1]
+    assert md.reshape(X.to("lazy"), iter(shape)).shape == (3, 1)
+    assert md.realize(md.reshape(X.to("lazy"), iter(shape))).shape == (3, 1)
+
+
 def test_threads_that_read_one_result_get_it() -> None:
     found: list[Any] = []
     for _ in range(20):

@@ -4,6 +4,7 @@ import gc
 import re
 import weakref
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,37 @@ def test_a_changed_attribute_of_an_object_traces_again() -> None:
     assert gone() is None
     Layer(3.0)(X)
     assert len(Layer.__dict__["__call__"].traces) == 1
+
+
+def test_a_dataclass_is_its_fields() -> None:
+    @dataclass
+    class Scale:
+        by: Any
+
+        @md.compile
+        def __call__(self, x: Any) -> Any:
+            return x * self.by
+
+    scale = Scale(0.0)
+    for by in (0.0, -0.0, 2.0, X):
+        scale.by = by
+        assert described(scale(X)) == described(Scale(by)(X)) == described(X * by)
+    assert len(Scale.__dict__["__call__"].traces) == 4
+
+
+def test_the_object_of_a_bound_method_is_looked_at() -> None:
+    class Scale:
+        by = 2.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.by
+
+    scale = Scale()
+    functions = md.compile(scale), md.compile(scale.__call__)
+    for by in (2.0, 3.0):
+        scale.by = by
+        for function in functions:
+            assert function(X).tolist() == (X * by).tolist()
 
 
 def test_numbers_of_one_value_and_another_sign_are_two() -> None:
