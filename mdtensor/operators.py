@@ -299,6 +299,9 @@ def write_into(target: Any, result: Any, name: str, operands: tuple[Any, ...]) -
         WriteError: the buffer is read-only.
     """
     wanted = type_and_shape(target)
+    # A lazy result is computed now, because the target is written now.
+    if result.device is not target.device and result.device.implementation:
+        result = result.to(target.device)
     # Type before shape, as in the errors of operations: a cast may change both.
     if type(result) is not type(target):
         kind, problem = PromotionError, f"the result is {type_and_shape(result)}"

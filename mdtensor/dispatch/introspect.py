@@ -66,12 +66,21 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     # The call takes one list; `which` also takes the types of its items.
     if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
         arguments = tuple(arguments[0])
+    arguments = tuple(map(_on_host, arguments))
     found: Selection = operation.select(*map(_type, arguments))
     return replace(found, arguments=arguments, options=options)
 
 
 def _is_list(argument: object) -> bool:
     return isinstance(argument, (list, tuple))
+
+
+def _on_host(argument: Any) -> Any:
+    """Return an argument; for a lazy type or tensor, the type or spec of its result."""
+    home = getattr(_type(argument), "device", None)
+    if getattr(home, "implementation", None) is None:
+        return argument
+    return argument.host if isinstance(argument, type) else argument.buffer.spec
 
 
 def _type(argument: object) -> type:

@@ -84,6 +84,8 @@ class Operation(Described):
 
     #: If set, wraps the functions that calls run, and call tables stay empty.
     observe: ClassVar[Callable[..., Implementation] | None] = None
+    #: How often the methods of any operation changed; compiled functions look at it.
+    changes: ClassVar[int] = 0
     #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which imports us.
     from_numpy: ClassVar[Callable[[Any], Any]]
     #: Writes the result of a call into a tensor; set by `operators`, which imports us.
@@ -200,6 +202,7 @@ class Operation(Described):
 
     def _forget(self) -> None:
         # A new method may be more specific for any types, so all caches are emptied.
+        Operation.changes += 1
         self._selections.clear()
         self._fleeting.clear()
         self._open_methods = tuple(m for m in self._methods.values() if m.is_open)

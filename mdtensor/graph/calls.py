@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy as copy_module
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from itertools import count
 from math import prod
 from typing import Any
@@ -20,11 +21,13 @@ from mdtensor.dispatch.method import Selection
 from mdtensor.dispatch.operation import Generic
 from mdtensor.dispatch.settings import settings, using
 from mdtensor.errors import MdtensorError, TraceError
-from mdtensor.graph.writes import owner_of
+from mdtensor.graph.writes import owner_of, watch
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 _NUMBERS = count()
+#: Whether the calls of host tensors in this context are recorded, too.
+IN_BLOCK: ContextVar[bool] = ContextVar("lazy", default=False)
 
 
 class Output:
@@ -116,13 +119,17 @@ class Call:
         return found
 
     def run(self, known: Callable[[Output], Any]) -> tuple[Any, ...]:
-        """Return the results of the call on the host.
+        """Return the results of the call for other tensors.
 
         Args:
-            known: returns the host tensor of an output.
+            known: returns the tensor of an output.
         """
+        given = self.arguments, self.options
+        # Another thread may have run the call since, and dropped its arguments.
+        if self.results is not None:
+            return self.results
         assert self.operation is not None
-        arguments, options = replace((self.arguments, self.options), Output, known)
+        arguments, options = replace(given, Output, known)
         if self.operation.operation.sequence:
             arguments = (arguments,)
         try:
@@ -132,6 +139,13 @@ class Call:
             error.add_note(f"recorded at {self.place}")
             raise
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+    def keep(self) -> None:
+        """Run the call, keep its results, and drop its arguments."""
+        self.results = self.run(_result)
+        self.arguments, self.options = (), {}
+        # A result may be handed out, or be a view of a host tensor, and then written.
+        watch(self, (x.buffer for x in self.results))
 
     def select(self) -> Selection:
         """Return the method that runs, for the types of the arguments."""
@@ -148,7 +162,7 @@ class Call:
         return found
 
     def before_write(self, owner: Any) -> None:
-        """Copy the host tensors in the memory of `owner`, which will be written."""
+        """Copy the tensors in the memory of `owner`, which will be written."""
 
         def copy(x: Any) -> Any:
             is_in = isinstance(x, Tensor) and owner_of(x.buffer) is owner
@@ -156,6 +170,7 @@ class Call:
 
         given = self.arguments, self.options
         self.arguments, self.options = replace(given, Tensor, copy)
+        self.results = replace(self.results, Tensor, copy)
         self.has_copies = True
 
     def __repr__(self) -> str:
@@ -225,12 +240,14 @@ def run(outputs: Sequence[Output]) -> None:
         MdtensorError: a call raises it; a note names the line that recorded the call.
     """
     calls = pending(outputs)[::-1]
-    # A result that only calls of this list need is freed when the last one has run: it
-    # drops its arguments, and nothing else holds the call.
-    while calls:
-        call = calls.pop()
-        results = call.run(_result)
-        call.arguments, call.options, call.results = (), {}, results
+    token = IN_BLOCK.set(False)
+    try:
+        # A result that only calls of this list need is freed when the last one has run:
+        # it drops its arguments, and nothing else holds the call.
+        while calls:
+            calls.pop().keep()
+    finally:
+        IN_BLOCK.reset(token)
 
 
 def _result(output: Output) -> Any:

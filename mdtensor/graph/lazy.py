@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, cast
 from weakref import WeakValueDictionary
@@ -26,7 +25,8 @@ from mdtensor.dispatch.method import Implementation, Selection
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, TraceError, WriteError, checked, describe
-from mdtensor.graph.calls import Call, Output, replace, run, spec_of
+from mdtensor.graph.calls import IN_BLOCK, Call, Output, replace, run, spec_of, visit
+from mdtensor.graph.reads import note
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
@@ -36,8 +36,6 @@ from mdtensor.tensor import Tensor, leaf
 _TYPES: dict[type[Tensor], type[LazyTensor]] = {}
 #: Calls that have not run, by what they compute: equal calls become one.
 _RECORDED: WeakValueDictionary[Any, Call] = WeakValueDictionary()
-#: Whether the calls of host tensors in this context are recorded, too.
-_IN_BLOCK: ContextVar[bool] = ContextVar("lazy", default=False)
 
 
 class _Lazy(Device):
@@ -118,6 +116,16 @@ class LazyTensor(Tensor):
         return realize(self).__reduce_ex__(protocol)
 
 
+class _Rounding:
+    """The rounding rule of a lazy tensor: that of its result, which no spec has."""
+
+    def __get__(self, x: Any, owner: Any = None) -> Any:
+        return self if x is None else realize(x).rounding
+
+    def __set__(self, x: Any, rule: object) -> None:
+        """Ignore the rule of the spec."""
+
+
 def lazy_type(host: type[Tensor]) -> type[LazyTensor]:
     """Return the lazy type of a concrete host type."""
     found = _TYPES.get(host)
@@ -126,6 +134,8 @@ def lazy_type(host: type[Tensor]) -> type[LazyTensor]:
         # `leaves()`, which own the memory of their elements.
         names: dict[str, Any] = {"dtype": host.dtype, "device": LAZY, "host": host}
         names |= {"__slots__": (), "__module__": __name__}
+        if hasattr(host, "rounding"):
+            names["rounding"] = _Rounding()
         names["__doc__"] = f"A tensor whose result is a `{host.__name__}`."
         bases = (LazyTensor, *host.__bases__)
         metaclass: Any = type(host)
@@ -136,19 +146,23 @@ def lazy_type(host: type[Tensor]) -> type[LazyTensor]:
 
 
 def lazy_of(x: Tensor) -> LazyTensor:
-    """Return `x` as a lazy tensor; its memory is shared."""
+    """Return `x` as a lazy tensor; its memory is shared until it is written."""
+    note(x)
     return x if isinstance(x, LazyTensor) else _wrap(_output_of(x))
 
 
 def _output_of(x: Tensor) -> Output:
-    return Output(Call(None, (), {}, (spec_of(x),), (x,)))
+    call = Call(None, (), {}, (spec_of(x),), (x,))
+    watch(call, (x.buffer,))
+    return Output(call)
 
 
 def _wrap(output: Output) -> LazyTensor:
     return lazy_type(output.spec.type).of_spec(output, output.spec)
 
 
-def _host_spec(x: Any) -> TensorSpec:
+def host_spec(x: Any) -> TensorSpec:
+    """Return the spec of a tensor once it is computed."""
     spec: TensorSpec = x.buffer.spec if isinstance(x, LazyTensor) else spec_of(x)
     return spec
 
@@ -173,11 +187,7 @@ def realize(*tensors: Any) -> Any:
 
     Source: zyx, "realize"; MLX, "Lazy Evaluation".
     """
-    token = _IN_BLOCK.set(False)
-    try:
-        run([x.buffer for x in tensors if isinstance(x, LazyTensor)])
-    finally:
-        _IN_BLOCK.reset(token)
+    run([x.buffer for x in tensors if isinstance(x, LazyTensor)])
     found = [x.buffer.result if isinstance(x, LazyTensor) else x for x in tensors]
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -202,11 +212,11 @@ def lazy() -> Iterator[None]:
     Source: zyx; JAX, "Asynchronous dispatch".
     """
     with watching(_record_in_blocks):
-        token = _IN_BLOCK.set(True)
+        token = IN_BLOCK.set(True)
         try:
             yield
         finally:
-            _IN_BLOCK.reset(token)
+            IN_BLOCK.reset(token)
 
 
 def _record_in_blocks(selection: Selection, function: Implementation) -> Implementation:
@@ -214,10 +224,11 @@ def _record_in_blocks(selection: Selection, function: Implementation) -> Impleme
     takes_tensors = any(issubclass(t, Tensor) for t in selection.types)
     if not takes_tensors or selection.method.anywhere:
         return function
-    record = recorder(selection)
+    is_write = selection.operation.name == "setitem"
+    record = _writer(function) if is_write else recorder(selection)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        run_or_record = record if _IN_BLOCK.get() else function
+        run_or_record = record if IN_BLOCK.get() else function
         return run_or_record(*arguments, **options)
 
     call.__wrapped__ = function  # type: ignore[attr-defined]
@@ -230,7 +241,7 @@ def recorder(selection: Selection) -> Implementation:
     """Return a function that records the calls of a selection."""
     operation = selection.operation
     if operation.name == "setitem":
-        return _refuse_to_write
+        return _refuse_setitem
     if operation.name == "to":
         return _move
     # These methods read type and shape only, or move the tensor.
@@ -238,8 +249,12 @@ def recorder(selection: Selection) -> Implementation:
         return selection.function
 
     def record(*arguments: Any, **options: Any) -> Any:
-        given = replace(arguments, Tensor, _host_spec)
-        wanted = replace(options, Tensor, _host_spec)
+        # The shape rule and the method both read them.
+        options = replace(options, Iterator, tuple)  # type: ignore[type-abstract]
+        if isinstance(options.get("out"), Tensor):
+            return _write(operation, arguments, options)
+        given = replace(arguments, Tensor, host_spec)
+        wanted = replace(options, Tensor, host_spec)
         found = checked(
             operation.name, arguments, lambda: selection.deduce(*given, **wanted)
         )
@@ -251,11 +266,37 @@ def recorder(selection: Selection) -> Implementation:
     return record
 
 
-def _refuse_to_write(x: Any, *, key: object, value: object) -> NoReturn:
+def record_options(selection: Selection, function: Implementation) -> Implementation:
+    """Return `function`, or for a call with lazy options its recorder."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        found: list[Any] = []
+        visit(options, LazyTensor, found.append)
+        run_or_record = recorder(selection) if found else function
+        return run_or_record(*arguments, **options)
+
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def _writer(function: Implementation) -> Implementation:
+    """Return `function`, which writes into a host tensor, for lazy values and keys."""
+
+    def write(x: Tensor, **options: Any) -> Any:
+        return function(x, **replace(options, LazyTensor, realize))
+
+    return write
+
+
+def _refuse_setitem(x: Any, *, key: object, value: object) -> NoReturn:
+    _refuse_to_write("setitem", x, value)
+
+
+def _refuse_to_write(name: str, *arguments: Any) -> NoReturn:
     raise WriteError(
         "a lazy tensor cannot be written: views of it would not change",
         "Write into realize(x), or use where(mask, value, x)",
-        describe("setitem", x, value),
+        describe(name, *arguments),
     )
 
 
@@ -271,8 +312,22 @@ def _is_known(spec: Any) -> bool:
 def _run_now(operation: Operation, arguments: Any, options: Any) -> Any:
     """Run a call whose result depends on values; its results are lazy, too."""
     hosts, named = replace((tuple(arguments), options), LazyTensor, realize)
-    found = operation.function(*((hosts,) if operation.sequence else hosts), **named)
+    token = IN_BLOCK.set(False)
+    try:
+        given = (hosts,) if operation.sequence else hosts
+        found = operation.function(*given, **named)
+    finally:
+        IN_BLOCK.reset(token)
     return replace(found, Tensor, lazy_of)
+
+
+def _write(operation: Operation, arguments: Any, options: Any) -> Any:
+    """Run a call that writes its result into the tensor `out=`, and return `out`."""
+    out = options["out"]
+    if isinstance(out, LazyTensor):
+        _refuse_to_write(operation.name, *arguments)
+    _run_now(operation, arguments, options)
+    return out
 
 
 def _outputs(
@@ -281,7 +336,8 @@ def _outputs(
     """Return the results of a new call, or of the equal one that has not run."""
     given = tuple(arguments), options
     held, named = replace(given, LazyTensor, attrgetter("buffer"))
-    key = operation.name, _key((held, named)), settings()
+    # Two operations may have one name.
+    key = id(operation), _key((held, named)), settings()
     call = _RECORDED.get(key)
     if call is None or call.results is not None or call.has_copies:
         _RECORDED[key] = call = Call(operation.function, held, named, specs)

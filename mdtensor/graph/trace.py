@@ -11,20 +11,22 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
-import numpy as np
-
+from mdtensor.dispatch.introspect import watching
+from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import settings, using
 from mdtensor.errors import OptionError, TraceError, describe, shown
 from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
-from mdtensor.graph.lazy import LazyTensor, lazy_type
+from mdtensor.graph.guards import ARRAYS, guard, is_dead, is_object, parts_of
+from mdtensor.graph.lazy import LAZY, LazyTensor, host_spec, lazy_type, record_options
+from mdtensor.graph.reads import Reads, note, note_all, reads
 from mdtensor.graph.replay import replay
 from mdtensor.graph.writes import watch
+from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
-
-_TENSORS: Any = (Tensor, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,18 @@ class Trace:
     _inputs: tuple[Call, ...] = field(default=(), repr=False)
     _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
     _replayed: Callable[..., Any] | None = field(default=None, repr=False)
+    _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
+    _reads: Reads = field(default_factory=dict, repr=False)
 
     def __call__(self, *tensors: Any) -> Any:
-        """Run the calls on tensors of the specs `inputs`.
+        """Run the calls on tensors of the specs `inputs`, which may be lazy.
 
         Raises:
             OptionError: the tensors do not have these specs.
             MdtensorError: a call raises it; a note names the line of the call.
         """
-        given = tuple(map(spec_of, tensors))
+        tensors = tuple(x if isinstance(x, Tensor) else from_numpy(x) for x in tensors)
+        given = tuple(map(host_spec, tensors))
         if given != self.inputs:
             want, got = (", ".join(map(str, specs)) for specs in (self.inputs, given))
             raise OptionError(f"the trace takes {want}, got {got}", "Trace it anew")
@@ -86,10 +91,38 @@ class Trace:
 
     def run(self, tensors: Any) -> Any:
         """Run the calls on tensors under the present settings, without checks."""
+        # The generated function has the methods of the host, and nobody sees its calls.
+        if Operation.observe is not None:
+            return self._run_calls(tensors)
+        # `any` would take ten times as long.
+        for x in tensors:
+            if x.device is LAZY:
+                return self._run_calls(tensors)
         if self._replayed is None:
             steps = [(step.call, step.dead) for step in self.steps]
             self._replayed = replay(self._inputs, steps, self.result, self._settings)
         return self._replayed(tensors)
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the function would make these calls again."""
+        return not self.is_stale and self._changes == Operation.changes
+
+    def _run_calls(self, tensors: Any) -> Any:
+        """Run each call as the function made it, so that it can be recorded."""
+        note_all(self._reads)
+        pairs = zip(self._inputs, tensors, strict=True)
+        known: dict[int, Any] = {call.number: (x,) for call, x in pairs}
+
+        def value(output: Output) -> Any:
+            found = known.get(output.call.number, output.call.results)
+            return found[output.index]
+
+        for step in self.steps:
+            known[step.call.number] = step.call.run(value)
+            for number in step.dead:
+                del known[number]
+        return replace(self.result, Output, value)
 
     def before_write(self, owner: Any) -> None:
         """Mark the trace: it holds a tensor that will be written."""
@@ -162,14 +195,15 @@ def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
 
     Source: JAX, "make_jaxpr"; zyx.
     """
-    found = [spec_of(x) if isinstance(x, Tensor) else x for x in specs]
+    found = [host_spec(x) if isinstance(x, Tensor) else x for x in specs]
     for x in found:
         if not isinstance(x, TensorSpec):
             problem = f"an argument of trace is {shown(x)}"
             raise OptionError(problem, "Use TensorSpec(Float32Tensor, shape)")
+        if DYNAMIC in map(int, x.shape):
+            raise OptionError(f"{x} has an unknown size", "Trace one shape, or compile")
     calls = [Call(None, (), {}, (spec,)) for spec in found]
-    result = function(*map(_placeholder, calls))
-    return _trace_of(tuple(calls), result)
+    return _traced(calls, lambda: function(*map(_placeholder, calls)))
 
 
 def _placeholder(call: Call) -> LazyTensor:
@@ -177,8 +211,23 @@ def _placeholder(call: Call) -> LazyTensor:
     return lazy_type(spec.type).of_spec(Output(call), spec)
 
 
+def _traced(calls: list[Call], function: Callable[[], Any]) -> Trace:
+    """Return the trace of a function of placeholders for the inputs `calls`."""
+    changes = Operation.changes
+    # Calls with a lazy tensor in an option alone are dispatched to the host.
+    with watching(record_options), reads() as found:
+        made = _trace_of(tuple(calls), function())
+        # A constant result is handed out, and then may be written.
+        note(made.result)
+    made._reads, made._changes = found, changes
+    watch(made, (owner for x in found.values() if (owner := x()) is not None))
+    return made
+
+
 def _trace_of(inputs: tuple[Call, ...], result: Any) -> Trace:
     """Return the trace of a result of placeholders for `inputs`."""
+    result = _separate(result)
+    _refuse_result(result)
     held = replace(result, LazyTensor, lambda x: x.buffer)
     outputs: list[Output] = []
     visit(held, Output, outputs.append)
@@ -192,6 +241,40 @@ def _trace_of(inputs: tuple[Call, ...], result: Any) -> Trace:
     for call in calls:
         watch(made, (x.buffer for x in call.tensors()))
     return made
+
+
+def _separate(result: Any) -> Any:
+    """Return a result in which no two tensors are one result of a call.
+
+    Equal calls are one, but eager ones return a tensor each, which can be written.
+    """
+    known: dict[tuple[int, int], LazyTensor] = {}
+
+    def separate(x: LazyTensor) -> LazyTensor:
+        call = x.buffer.call
+        first = known.setdefault((call.number, x.buffer.index), x)
+        if first is x or call.operation is None or call.results is not None:
+            return x
+        again = Call(call.operation, call.arguments, call.options, call.specs)
+        again.settings, again.place = call.settings, call.place
+        return type(x).of_spec(Output(again, x.buffer.index), x.buffer.spec)
+
+    return replace(result, LazyTensor, separate)
+
+
+def _refuse_result(result: Any) -> None:
+    """Raise if a result is an object that may hide tensors, or runs later.
+
+    Raises:
+        OptionError: it is.
+    """
+    parts = parts_of(result)
+    for part in () if parts is None else parts:
+        _refuse_result(part)
+    is_leaf = parts is None and not isinstance(result, ARRAYS)
+    if is_leaf and (type(result).__hash__ is None or is_object(result)):
+        problem = f"a traced function returns a {type(result).__name__}"
+        raise OptionError(problem, "Return tensors in tuples, lists and dicts")
 
 
 def _needed(outputs: list[Output], inputs: set[int]) -> list[Call]:
@@ -247,14 +330,23 @@ class Compiled:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         tensors: list[Tensor] = []
         key: list[Any] = [settings()]
+        # A function has no state, but the object of a bound method has.
+        if type(self._function) is not FunctionType:
+            guard(self._function, tensors, key)
         for value in arguments:
-            _guard(value, tensors, key)
+            guard(value, tensors, key)
         if options:
-            _guard(options, tensors, key)
+            guard(options, tensors, key)
         found = self._known(tuple(key))
-        if found is None or found.is_stale:
+        if found is None or not found.is_current:
+            self._drop_dead()
             found = self._traces[tuple(key)] = self._trace(arguments, options)
         return found.run(tensors)
+
+    def _drop_dead(self) -> None:
+        """Drop the traces of objects that are gone."""
+        for key in [key for key in list(self._traces) if is_dead(key)]:
+            self._traces.pop(key, None)
 
     def _known(self, key: tuple[Any, ...]) -> Trace | None:
         try:
@@ -269,15 +361,14 @@ class Compiled:
 
         def placeholder(x: Any) -> LazyTensor:
             tensor = x if isinstance(x, Tensor) else from_numpy(x)
-            calls.append(Call(None, (), {}, (spec_of(tensor),)))
+            calls.append(Call(None, (), {}, (host_spec(tensor),)))
             return _placeholder(calls[-1])
 
-        given, named = replace((arguments, options), _TENSORS, placeholder)
+        given, named = replace((arguments, options), ARRAYS, placeholder)
         try:
-            result = self._function(*given, **named)
+            return _traced(calls, lambda: self._function(*given, **named))
         except TraceError as error:
             raise error.within(describe(self._name, *arguments)) from None
-        return _trace_of(tuple(calls), result)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind `self`, so that methods can be compiled."""
@@ -285,36 +376,6 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}, {len(self._traces)} traces>"
-
-
-def _guard(value: Any, tensors: list[Tensor], key: list[Any]) -> None:
-    """Append to `key` what is equal for arguments with one trace.
-
-    Args:
-        value: one argument, or nested arguments.
-        tensors: a list that gets their tensors, in order.
-        key: a list of hashable values.
-    """
-    kind = type(value)
-    if issubclass(kind, Tensor):
-        tensors.append(value)
-        # A spec would take ten times as long to make and to compare.
-        key += kind, value.shape
-        if kind.dtype.kind == "quantized":
-            key.append(value.qparams)
-    elif issubclass(kind, np.ndarray):
-        _guard(from_numpy(value), tensors, key)
-    elif issubclass(kind, (tuple, list)):
-        key += kind, len(value)
-        for part in value:
-            _guard(part, tensors, key)
-    elif issubclass(kind, dict):
-        key += kind, *value
-        for part in value.values():
-            _guard(part, tensors, key)
-    else:
-        # The repr tells -0.0 from 0.0.
-        key += kind, repr(value) if kind is float else value
 
 
 def compile(function: Callable[..., Any], /) -> Compiled:

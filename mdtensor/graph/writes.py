@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -23,10 +23,9 @@ class Reader(Protocol):
         """Prepare for a write into the memory of the array `owner`."""
 
 
-#: The readers of each array, by the `id` of the array that owns the memory.
-_READERS: dict[int, WeakSet[Any]] = {}
-#: How many arrays may have readers before those without living ones are dropped.
-_LIMIT = 4096
+#: The readers of each array, by the `id` of the array that owns the memory; with a weak
+#: reference that drops them with the array.
+_READERS: dict[int, tuple[ref[Any], WeakSet[Any]]] = {}
 
 
 def owner_of(buffer: Any) -> Any:
@@ -40,16 +39,24 @@ def owner_of(buffer: Any) -> Any:
 # (decision 0051).
 def watch(reader: Reader, buffers: Iterable[Any]) -> None:
     """Tell `reader` of each write into these buffers, before it happens."""
-    if len(_READERS) > _LIMIT:
-        for owner in [owner for owner, known in _READERS.items() if not known]:
-            del _READERS[owner]
     for buffer in buffers:
-        _READERS.setdefault(id(owner_of(buffer)), WeakSet()).add(reader)
+        owner = owner_of(buffer)
+        # Other buffers are those of lazy tensors, and cannot be written.
+        if isinstance(owner, np.ndarray):
+            _readers_of(owner).add(reader)
+
+
+def _readers_of(owner: Any) -> WeakSet[Any]:
+    key = id(owner)
+    if key not in _READERS:
+        _READERS[key] = ref(owner, lambda _: _READERS.pop(key, None)), WeakSet()
+    return _READERS[key][1]
 
 
 def _before_write(buffer: Any) -> None:
     owner = owner_of(buffer)
-    for reader in _READERS.pop(id(owner), ()):
+    _, readers = _READERS.pop(id(owner), (None, ()))
+    for reader in tuple(readers):
         reader.before_write(owner)
 
 

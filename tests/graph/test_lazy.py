@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import threading
 import tracemalloc
 from typing import Any
 
@@ -17,6 +18,7 @@ from mdtensor import quant
 from mdtensor.errors import DeviceError, MdtensorError, ShapeError, WriteError
 from mdtensor.graph.calls import pending
 from mdtensor.graph.lazy import LazyTensor
+from mdtensor.graph.writes import _READERS
 
 WRITERS = {"setitem", "to", "empty_like"}
 OPERATIONS = [op for op in md.operations().values() if op.__name__ not in WRITERS]
@@ -245,3 +247,135 @@ def test_a_long_chain_runs_without_recursion() -> None:
 def test_devices_lists_only_places_that_compute() -> None:
     assert all(device.name != "lazy" for device in md.devices())
     assert md.device("lazy").name == "lazy"
+
+
+def test_a_lazy_tensor_keeps_its_value_when_host_memory_is_written() -> None:
+    host = md.asarray([1.0, 2.0])
+    x = host.to("lazy")
+    y = x + 1
+    host[0] = 9.0
+    assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [2.0, 3.0])
+    z = y * 2
+    result = md.realize(y)
+    result[0] = 9.0
+    assert (y.tolist(), z.tolist()) == ([2.0, 3.0], [4.0, 6.0])
+
+
+def test_a_block_reads_writes_and_chooses_by_values() -> None:
+    host = md.asarray([0.0, 1.0, 2.0])
+    with md.lazy():
+        y = host * 2
+        assert y.tolist() == [0.0, 2.0, 4.0]
+        assert bool(md.sum(y) > 0)
+        assert md.nonzero(y)[0].tolist() == [1, 2]
+        host[host < 1] = md.sum(y)
+        host += 1
+    assert y.tolist() == [0.0, 2.0, 4.0]
+    assert (type(host), host.tolist()) == (md.Float32Tensor, [7.0, 2.0, 3.0])
+
+
+def test_a_result_goes_into_a_host_tensor_at_once() -> None:
+    host = md.asarray([1.0, 2.0])
+    with md.lazy():
+        for _ in range(2):
+            assert md.add(host, 1, out=host) is host
+    assert host.tolist() == [3.0, 4.0]
+    x = host.to("lazy")
+    assert md.add(x, x, out=host) is host
+    host += x
+    assert (x.tolist(), host.tolist()) == ([3.0, 4.0], [9.0, 12.0])
+    with pytest.raises(WriteError, match=r"add\(LazyFloat32Tensor"):
+        md.add(x, x, out=md.exp(x))
+
+
+def test_two_operations_of_one_name_are_two() -> None:
+    def times(factor: float) -> Any:
+        @md.generic(deduce=lambda x: x)
+        def scaled(x: Any, /) -> Any: ...
+
+        @md.method(scaled)
+        def scaled(x: md.NumericTensor, /) -> Any:
+            return x * factor
+
+        return scaled
+
+    x = X.to("lazy")
+    double, triple = times(2)(x), times(3)(x)
+    assert (double.tolist(), triple.tolist()) == ((X * 2).tolist(), (X * 3).tolist())
+
+
+def test_an_iterator_is_read_once() -> None:
+    shape = [3, 1]
+    assert md.reshape(X.to("lazy"), iter(shape)).shape == (3, 1)
+    assert md.realize(md.reshape(X.to("lazy"), iter(shape))).shape == (3, 1)
+
+
+def test_threads_that_read_one_result_get_it() -> None:
+    found: list[Any] = []
+    for _ in range(20):
+        x = md.asarray(np.arange(500.0)).to("lazy")
+        y = x
+        for _ in range(30):
+            y = md.exp(y * 0.001) + x
+        start = threading.Barrier(4)
+
+        def read(y: Any = y, start: Any = start) -> None:
+            start.wait()
+            found.append(y.tolist())
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 80
+
+
+def test_readers_are_dropped_with_their_memory() -> None:
+    gc.collect()
+    before = len(_READERS)
+    for i in range(50):
+        md.realize(md.exp(md.asarray([float(i)]).to("lazy")))
+    gc.collect()
+    assert len(_READERS) <= before
+
+
+def test_the_rule_of_a_lazy_tensor_is_that_of_its_result() -> None:
+    q = quant.quantize(X, GRID.rounded("onnx"))
+    for make in (lambda q: q, lambda q: q[0], md.neg):
+        assert make(q.to("lazy")).rounding == make(q).rounding
+
+
+def test_which_answers_for_the_types_of_the_results() -> None:
+    found = md.which(md.add, X.to("lazy"), X)
+    assert not found.is_refusal
+    assert found.method is md.which(md.add, X, X).method
+
+
+PAIRS: list[Any] = [md.add, md.mul, md.maximum, lambda a, b: a[::-1], lambda a, b: -b]
+PAIRS += [lambda a, b: a[:], lambda a, b: md.concat([a, b])[:3]]
+STEPS = st.tuples(st.integers(-2, len(PAIRS) - 1), st.integers(0, 9), st.integers(0, 9))
+
+
+def with_writes(steps: Any, keep: Any) -> list[Any]:
+    """The values of calls of host tensors that are written between them."""
+    hosts = [md.asarray([1.0, -2.0, 0.0]), md.asarray([4.0, 5.0, -6.0])]
+    values: list[Any] = []
+    for number, first, second in steps:
+        known = hosts + values
+        if number == -2:
+            hosts[first % 2][second % 3] = float(first)
+        elif number == -1:
+            md.realize(known[first % len(known)])
+        else:
+            pair = known[first % len(known)], known[second % len(known)]
+            values.append(keep(PAIRS[number](*pair)))
+    return [described(x) for x in hosts + values]
+
+
+@settings(max_examples=80)
+@given(steps=st.lists(STEPS, max_size=12))
+def test_calls_between_writes_give_the_bytes_of_copies(steps: Any) -> None:
+    wanted = with_writes(steps, copy.deepcopy)
+    with md.lazy():
+        assert with_writes(steps, lambda x: x) == wanted

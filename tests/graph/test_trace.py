@@ -1,6 +1,10 @@
 """Traces and compiled functions: the calls of a function, run again without Python."""
 
+import gc
 import re
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -122,6 +126,188 @@ def test_methods_are_compiled_as_functions() -> None:
 
     assert Layer(2.0)(X).tolist() == [2.0, -4.0, 6.0]
     assert Layer(3.0)(X).tolist() == [3.0, -6.0, 9.0]
+
+
+def test_a_write_into_what_a_constant_was_computed_from_traces_again() -> None:
+    weights, flag = md.asarray([1.0, 2.0, 3.0]), md.asarray([1.0])
+
+    @md.compile
+    def scale(x: Any) -> Any:
+        return x * md.neg(weights) if md.sum(flag) > 0 else x * weights.to("lazy")
+
+    outer = md.compile(lambda x: scale(x) + 0)
+    for function in (scale, outer):
+        assert function(X).tolist() == (X * -weights).tolist()
+        weights[0] = weights[0] + 4
+        assert function(X).tolist() == (X * -weights).tolist()
+    flag[0] = -1.0
+    assert scale(X).tolist() == outer(X).tolist() == (X * weights).tolist()
+
+
+def test_a_changed_attribute_of_an_object_traces_again() -> None:
+    class Layer:
+        def __init__(self, weight: Any) -> None:
+            self.weight, self.parts = weight, [1.0]
+            self.own = self
+
+        @md.compile
+        def __call__(self, x: Any) -> Any:
+            return x * self.weight * self.parts[0]
+
+    layer = Layer(2.0)
+    assert layer(X).tolist() == [2.0, -4.0, 6.0]
+    layer.weight = md.asarray([1.0, 0.0, 0.0])
+    assert layer(X).tolist() == [1.0, -0.0, 0.0]
+    layer.weight[1] = 1.0
+    layer.parts[0] = 3.0
+    for _ in range(2):
+        assert layer(X).tolist() == [3.0, -6.0, 0.0]
+    gone = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert gone() is None
+    Layer(3.0)(X)
+    assert len(Layer.__dict__["__call__"].traces) == 1
+
+
+def test_a_dataclass_is_its_fields() -> None:
+    @dataclass
+    class Scale:
+        by: Any
+
+        @md.compile
+        def __call__(self, x: Any) -> Any:
+            return x * self.by
+
+    scale = Scale(0.0)
+    for by in (0.0, -0.0, 2.0, X):
+        scale.by = by
+        assert described(scale(X)) == described(Scale(by)(X)) == described(X * by)
+    assert len(Scale.__dict__["__call__"].traces) == 4
+
+
+def test_the_object_of_a_bound_method_is_looked_at() -> None:
+    class Scale:
+        by = 2.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.by
+
+    scale = Scale()
+    functions = md.compile(scale), md.compile(scale.__call__)
+    for by in (2.0, 3.0):
+        scale.by = by
+        for function in functions:
+            assert function(X).tolist() == (X * by).tolist()
+
+
+def test_numbers_of_one_value_and_another_sign_are_two() -> None:
+    scale = md.compile(lambda x, by: x * by)
+    for kind in (float, np.float32, np.float64, lambda zero: complex(1, zero)):
+        for zero in (0.0, -0.0):
+            eager, found = X * kind(zero), scale(X, kind(zero))
+            assert described(found) == described(eager)
+    scale(X, np.float32("nan"))
+    count = len(scale.traces)
+    scale(X, np.float32("nan"))
+    assert len(scale.traces) == count
+
+
+def test_lazy_inputs_are_recorded() -> None:
+    function = md.compile(lambda x, by=2: md.exp(x) * by + X)
+    wanted = function(X).tolist()
+    found = function(X.to("lazy"))
+    assert type(found).__name__ == "LazyFloat32Tensor"
+    assert found.tolist() == wanted
+    assert md.trace(lambda x: x * 2, X.to("lazy"))(X.to("lazy")).tolist() == [2, -4, 6]
+    assert len(function.traces) == 1
+    with md.lazy():
+        found = function(X)
+    assert type(found).__name__ == "LazyFloat32Tensor"
+    assert found.tolist() == wanted
+
+
+def test_compiled_functions_call_compiled_functions() -> None:
+    @md.compile
+    def power(x: Any, times: int) -> Any:
+        return x if times == 0 else power(x, times - 1) * x
+
+    cube = md.compile(lambda x: power(x, 2) + power(x, 2))
+    for _ in range(2):
+        assert cube(X).tolist() == (X * X * X * 2).tolist()
+    assert names(cube.traces[0]) == ["mul", "mul", "add"]
+
+
+def test_observers_see_the_calls_of_a_compiled_function() -> None:
+    function = md.compile(lambda x: md.exp(x) * 2)
+    function(X)
+    with md.traced() as calls:
+        function(X)
+    assert [c.operation for c in calls if c.depth == 0] == ["exp", "mul"]
+
+
+def test_a_traced_tensor_can_index_a_host_tensor() -> None:
+    table, places = md.asarray([[1.0], [2.0], [3.0]]), md.asarray([2, 0])
+    look_up = md.compile(lambda places: table[places])
+    assert look_up(places).tolist() == look_up(places).tolist() == [[3.0], [1.0]]
+
+
+def test_results_are_tensors_of_their_own() -> None:
+    twice = md.compile(lambda x: (md.exp(x), md.exp(x), md.exp(X)))
+    first, second, constant = twice(X)
+    first[0] = constant[0] = 9.0
+    assert second.tolist() == twice(X)[2].tolist() == md.exp(X).tolist()
+
+
+def test_a_result_that_hides_tensors_is_an_error() -> None:
+    def generate(x: Any) -> Any:
+        yield x * 2
+
+    class Pair:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+
+    for function in (generate, Pair, lambda x: OrderedDict(a=x)):
+        with pytest.raises(OptionError, match="a traced function returns a"):
+            md.compile(lambda x, function=function: function(x))(X)
+
+
+def test_nested_arguments_are_plain_containers() -> None:
+    class Pair(list[Any]):
+        pass
+
+    first = md.compile(lambda pair: pair[0] * 2)
+    assert first((X, 1)).tolist() == first([X]).tolist() == [2.0, -4.0, 6.0]
+    with pytest.raises(OptionError, match="cannot be hashed"):
+        first(Pair([X]))
+
+
+def test_a_new_method_is_the_one_that_runs() -> None:
+    @md.generic(deduce=lambda x: x)
+    def changed(x: Any, /) -> Any: ...
+
+    @md.method(changed)
+    def changed(x: md.NumericTensor, /) -> Any:
+        return x * 2
+
+    function = md.compile(lambda x: changed(x))
+    assert function(X).tolist() == (X * 2).tolist()
+
+    @md.method(changed)
+    def changed(x: md.FloatingTensor, /) -> Any:
+        return x * 3
+
+    assert function(X).tolist() == (X * 3).tolist()
+
+
+def test_a_trace_takes_arrays_and_known_sizes() -> None:
+    assert md.trace(md.neg, X)(np.asarray([1, 2, 3], np.float32)).tolist() == [
+        -1,
+        -2,
+        -3,
+    ]
+    with pytest.raises(OptionError, match="unknown size"):
+        md.trace(md.neg, md.TensorSpec(md.Float32Tensor, (-1,)))
 
 
 def test_only_functions_are_compiled() -> None:

@@ -1,0 +1,151 @@
+"""What decides which trace a call of a compiled function runs.
+
+Calls with equal keys run one trace. Tensors in arguments are inputs, so their types,
+shapes and grids are in the key. Other values are constants of the trace. An object that
+is equal only to itself, as `self` of most methods, is in the key with its attributes,
+and a dataclass with its fields: a changed one makes another key. A key does not keep
+such an object alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import is_dataclass
+from types import FunctionType, MethodType, ModuleType, NoneType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from mdtensor.device import Device
+from mdtensor.graph.lazy import LazyTensor
+from mdtensor.tensor import Tensor, from_numpy
+
+ARRAYS: Any = (Tensor, np.ndarray)
+#: Values that a key holds as they are.
+_PLAIN = frozenset({int, bool, str, bytes, NoneType})
+#: Numbers whose repr tells -0.0 from 0.0, and finds a NaN again.
+_INEXACT = (float, complex, np.inexact)
+#: Objects that are told by identity, without a look at their attributes.
+_NAMED = (type, FunctionType, ModuleType, Device)
+
+
+class Same:
+    """A part of a key that is equal for one object, and does not keep it alive."""
+
+    __slots__ = ("number", "ref")
+
+    def __init__(self, value: Any) -> None:
+        self.number = id(value)
+        try:
+            self.ref: Any = ref(value)
+        except TypeError:  # a class without weak references
+            self.ref = lambda: value
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        # Another object may have the number of one that is gone.
+        return (
+            isinstance(other, Same)
+            and self.number == other.number
+            and self.ref() is not None
+            and self.ref() is other.ref()
+        )
+
+
+def is_dead(key: Iterable[Any]) -> bool:
+    """Return whether an object of the key is gone, so no call has this key again."""
+    return any(type(part) is Same and part.ref() is None for part in key)
+
+
+def guard(value: Any, tensors: list[Any], key: list[Any]) -> None:
+    """Append to `key` what is equal for arguments with one trace.
+
+    Args:
+        value: one argument, or nested arguments.
+        tensors: a list that gets their tensors, in order.
+        key: a list of hashable values.
+    """
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        tensors.append(value)
+        # A lazy tensor runs the trace of its host type, call by call. A spec would take
+        # ten times as long to make and to compare.
+        key += kind.host if issubclass(kind, LazyTensor) else kind, value.shape
+        if kind.dtype.kind == "quantized":
+            key.append(value.qparams)
+    elif kind in _PLAIN:
+        key += kind, value
+    elif issubclass(kind, np.ndarray):
+        guard(from_numpy(value), tensors, key)
+    elif (parts := parts_of(value)) is not None:
+        key += kind, len(parts)
+        if kind is dict:
+            key += value
+        for part in parts:
+            guard(part, tensors, key)
+    else:
+        _guard_constant(value, key, set())
+
+
+def parts_of(value: Any) -> Any:
+    """Return the parts of nested arguments; None if `value` is not nested."""
+    kind = type(value)
+    if kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return value
+    if kind is dict:
+        return value.values()
+    return (value.start, value.stop, value.step) if kind is slice else None
+
+
+def is_object(value: Any) -> bool:
+    """Return whether `value` is known by its attributes, which may change."""
+    by_identity = type(value).__hash__ is object.__hash__
+    is_known = by_identity or is_dataclass(value)
+    return is_known and not isinstance(value, (NoneType, *_NAMED))
+
+
+def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
+    """Append to `key` what is equal for constants with one trace.
+
+    Args:
+        value: a constant, or an attribute of one.
+        key: a list of hashable values.
+        seen: the ids of the objects whose attributes are in the key.
+    """
+    kind = type(value)
+    if isinstance(value, _INEXACT):
+        key += kind, repr(value)
+    elif isinstance(value, MethodType):
+        key += kind, value.__func__
+        _guard_constant(value.__self__, key, seen)
+    elif is_object(value):
+        # A dataclass is its fields: an equal one has the same trace.
+        key += kind, None if is_dataclass(value) else Same(value)
+        if id(value) not in seen:
+            seen.add(id(value))
+            _guard_attribute(object.__getstate__(value), key, seen)  # type: ignore[attr-defined]
+    else:
+        key += kind, Same(value) if isinstance(value, FunctionType) else value
+
+
+def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
+    """Append to `key` what is equal while an attribute is unchanged."""
+    parts = parts_of(value)
+    if parts is not None and id(value) not in seen:
+        seen.add(id(value))
+        key += type(value), len(parts)
+        if type(value) is dict:
+            key += value
+        for part in parts:
+            _guard_attribute(part, key, seen)
+        seen.discard(id(value))
+    elif isinstance(value, (set, frozenset)):
+        key.append(frozenset(value))
+    elif parts is not None or (type(value).__hash__ is None and not is_object(value)):
+        # A tensor, which the trace watches, or an object that tells nothing else.
+        key.append(Same(value))
+    else:
+        _guard_constant(value, key, seen)
