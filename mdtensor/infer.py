@@ -7,6 +7,7 @@ from typing import Any
 
 from mdtensor.dispatch.call_errors import bind, no_rounding_error
 from mdtensor.dispatch.catalog import get_op
+from mdtensor.dispatch.introspect import tensors
 from mdtensor.dispatch.method import Selection
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import (
@@ -58,7 +59,8 @@ def infer(operation: object, /, *arguments: Any, **options: Any) -> Any:
     declared = getattr(call, "operation", None)
     if not isinstance(declared, Operation):
         raise OptionError(f"{shown(operation)} is not an operation", "See md.ops()")
-    specs = tuple(_specs(argument, declared.sequence) for argument in arguments)
+    given = tensors(declared, arguments) if not declared.sequence else arguments
+    specs = tuple(_specs(argument, declared.sequence) for argument in given)
     try:
         return _infer(operation, declared, specs, options)
     except MdtensorError as error:

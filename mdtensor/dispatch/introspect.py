@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdtensor.dispatch import call_errors
+from mdtensor.dispatch.call import NUMPY, need_tensors
 from mdtensor.dispatch.method import Implementation, Method, Selection, Trial, place_of
 from mdtensor.dispatch.operation import Operation, operations
 from mdtensor.errors import OptionError, shown
@@ -66,13 +67,21 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     # The call takes one list; `which` also takes the types of its items.
     if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
         arguments = tuple(arguments[0])
-    arguments = tuple(map(_on_host, arguments))
+    arguments = tensors(declared, tuple(map(_on_host, arguments)))
     found: Selection = operation.select(*map(_type, arguments))
     return replace(found, arguments=arguments, options=options)
 
 
 def _is_list(argument: object) -> bool:
     return isinstance(argument, (list, tuple))
+
+
+def tensors(operation: Operation, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments with tensors for NumPy's arrays where a call makes them."""
+    if not need_tensors(operation, tuple(map(_type, arguments))):
+        return arguments
+    read = Operation.from_numpy
+    return tuple(read(x) if isinstance(x, NUMPY) else x for x in arguments)
 
 
 def _on_host(argument: Any) -> Any:

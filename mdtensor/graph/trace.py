@@ -183,7 +183,8 @@ def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
 
     Raises:
         TraceError: the function reads the value of a tensor; the error names the line.
-        OptionError: an argument is neither a spec nor a tensor.
+        OptionError: `function` is not a function, an argument is neither a spec nor a
+            tensor, or a size is unknown.
 
     Example:
         >>> import mdtensor as md
@@ -195,6 +196,9 @@ def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
 
     Source: JAX, "make_jaxpr"; zyx.
     """
+    if not callable(function):
+        problem = f"trace takes a function, got {shown(function)}"
+        raise OptionError(problem, "Use linalg.trace(x) for the sum of a diagonal")
     found = [host_spec(x) if isinstance(x, Tensor) else x for x in specs]
     for x in found:
         if not isinstance(x, TensorSpec):

@@ -115,3 +115,11 @@ def test_calls_with_arrays_are_traced_with_tensors() -> None:
     with md.traced() as calls:
         md.add(X, A)
     assert [call.types for call in calls] == [(md.Float32Tensor, md.Float32Tensor)]
+
+
+def test_which_and_infer_see_the_tensor_that_a_call_makes() -> None:
+    array, x = np.ones(2, np.int8), md.ones(2)
+    result = md.add(array, x)
+    assert md.which(md.add, array, x).result.type is type(result)
+    assert md.infer(md.add, array, x) == md.TensorSpec(type(result), (2,))
+    assert md.which(md.matmul, np.ones((2, 2)), np.ones((2, 2))).error is None

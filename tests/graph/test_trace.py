@@ -311,6 +311,8 @@ def test_a_trace_takes_arrays_and_known_sizes() -> None:
 
 
 def test_only_functions_are_compiled() -> None:
+    with pytest.raises(OptionError, match=r"linalg\.trace\(x\)"):
+        md.trace(md.eye(2))
     with pytest.raises(OptionError, match="not a function"):
         md.compile(3)
 
