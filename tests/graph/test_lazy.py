@@ -350,3 +350,32 @@ def test_which_answers_for_the_types_of_the_results() -> None:
     found = md.which(md.add, X.to("lazy"), X)
     assert not found.is_refusal
     assert found.method is md.which(md.add, X, X).method
+
+
+PAIRS: list[Any] = [md.add, md.mul, md.maximum, lambda a, b: a[::-1], lambda a, b: -b]
+PAIRS += [lambda a, b: a[:], lambda a, b: md.concat([a, b])[:3]]
+STEPS = st.tuples(st.integers(-2, len(PAIRS) - 1), st.integers(0, 9), st.integers(0, 9))
+
+
+def with_writes(steps: Any, keep: Any) -> list[Any]:
+    """The values of calls of host tensors that are written between them."""
+    hosts = [md.asarray([1.0, -2.0, 0.0]), md.asarray([4.0, 5.0, -6.0])]
+    values: list[Any] = []
+    for number, first, second in steps:
+        known = hosts + values
+        if number == -2:
+            hosts[first % 2][second % 3] = float(first)
+        elif number == -1:
+            md.realize(known[first % len(known)])
+        else:
+            pair = known[first % len(known)], known[second % len(known)]
+            values.append(keep(PAIRS[number](*pair)))
+    return [described(md.realize(x)) for x in hosts + values]
+
+
+@settings(max_examples=80)
+@given(steps=st.lists(STEPS, max_size=12))
+def test_calls_between_writes_give_the_bytes_of_copies(steps: Any) -> None:
+    wanted = with_writes(steps, copy.deepcopy)
+    with md.lazy():
+        assert with_writes(steps, lambda x: x) == wanted
