@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 
 from mdtensor.device import Device
+from mdtensor.dtypes import DType
 from mdtensor.graph.lazy import LazyTensor
 from mdtensor.tensor import Tensor, from_numpy
 
@@ -27,7 +28,7 @@ _PLAIN = frozenset({int, bool, str, bytes, NoneType})
 #: Numbers whose repr tells -0.0 from 0.0, and finds a NaN again.
 _INEXACT = (float, complex, np.inexact)
 #: Objects that are told by identity, without a look at their attributes.
-_NAMED = (type, FunctionType, ModuleType, Device)
+_NAMED = (type, FunctionType, ModuleType, Device, DType)
 
 
 class Same:

@@ -188,7 +188,12 @@ def realize(*tensors: Any) -> Any:
     Source: zyx, "realize"; MLX, "Lazy Evaluation".
     """
     run([x.buffer for x in tensors if isinstance(x, LazyTensor)])
-    found = [x.buffer.result if isinstance(x, LazyTensor) else x for x in tensors]
+    found: list[Any] = []
+    for x in tensors:
+        result = x.buffer.result if isinstance(x, LazyTensor) else x
+        # Equal calls are one, and eager calls would not share their results.
+        is_shared = x is not result and any(result is other for other in found)
+        found.append(deepcopy(result) if is_shared else result)
     return found[0] if len(found) == 1 else tuple(found)
 
 

@@ -370,7 +370,7 @@ def with_writes(steps: Any, keep: Any) -> list[Any]:
         else:
             pair = known[first % len(known)], known[second % len(known)]
             values.append(keep(PAIRS[number](*pair)))
-    return [described(x) for x in hosts + values]
+    return [described(md.realize(x)) for x in hosts + values]
 
 
 @settings(max_examples=80)

@@ -267,6 +267,8 @@ def test_a_result_that_hides_tensors_is_an_error() -> None:
         def __init__(self, x: Any) -> None:
             self.x = x
 
+    facts = md.compile(lambda x: (x.dtype, x.shape, x.device.name, None, GRID))
+    assert facts(X) == (md.float32, (3,), "lazy", None, GRID)
     for function in (generate, Pair, lambda x: OrderedDict(a=x)):
         with pytest.raises(OptionError, match="a traced function returns a"):
             md.compile(lambda x, function=function: function(x))(X)
