@@ -218,9 +218,8 @@ def _later(node: Definition, tree: ast.Module, used: set[str]) -> ast.stmt:
     """Return the statement after which all names of the new method exist."""
     found: ast.stmt = node
     for each in tree.body:
-        bound = {n.id for n in ast.walk(each) if _is_bound(n)} | {
-            getattr(each, "name", "")
-        }
+        names = (n for n in ast.walk(each) if isinstance(n, ast.Name))
+        bound = {n.id for n in names if _is_bound(n)} | {getattr(each, "name", "")}
         # Names of builtins and of functions that exist already are known earlier.
         new = bound & used - {node.name} - set(vars(builtins))
         if each.lineno > found.lineno and new:

@@ -165,7 +165,8 @@ def _family(cls: type, seen: set[type]) -> Iterator[type]:
 def _is_hidden(cls: type) -> bool:
     """Return whether a decorator has put another class in the place of `cls`."""
     # No object has the hidden class, so a finding about it would be about nothing.
-    children, siblings = (type.__subclasses__(c) for c in (cls, cls.__bases__[0]))
+    children: list[type] = type.__subclasses__(cls)
+    siblings: list[type] = type.__subclasses__(cls.__bases__[0])
     return any(
         (other.__module__, other.__name__) == (cls.__module__, cls.__name__)
         and (_is_parametric(other) if other in children else _adds_slots(other, cls))

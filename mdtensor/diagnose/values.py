@@ -91,7 +91,8 @@ def _family(cls: type) -> Iterator[type]:
     while left:
         each = left.pop()
         yield each
-        children = [c for c in type.__subclasses__(each) if c not in found]
+        known: list[type] = type.__subclasses__(each)
+        children = [kind for kind in known if kind not in found]
         found.update(children)
         left += children
 

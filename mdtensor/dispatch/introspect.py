@@ -89,7 +89,8 @@ def _on_host(argument: Any) -> Any:
     home = getattr(_type(argument), "device", None)
     if getattr(home, "implementation", None) is None:
         return argument
-    return argument.host if isinstance(argument, type) else argument.buffer.spec
+    is_type = isinstance(argument, type)
+    return getattr(argument, "host") if is_type else argument.buffer.spec  # noqa: B009
 
 
 def _type(argument: object) -> type:

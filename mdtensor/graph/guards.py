@@ -103,7 +103,8 @@ def parts_of(value: Any) -> Any:
 
 def is_object(value: Any) -> bool:
     """Return whether `value` is known by its attributes, which may change."""
-    by_identity = type(value).__hash__ is object.__hash__
+    hashed: object = type(value).__hash__
+    by_identity = hashed is object.__hash__
     is_known = by_identity or is_dataclass(value)
     return is_known and not isinstance(value, (NoneType, *_NAMED))
 
@@ -127,7 +128,7 @@ def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
         key += kind, None if is_dataclass(value) else Same(value)
         if id(value) not in seen:
             seen.add(id(value))
-            _guard_attribute(object.__getstate__(value), key, seen)  # type: ignore[attr-defined]
+            _guard_attribute(object.__getstate__(value), key, seen)
     else:
         key += kind, Same(value) if isinstance(value, FunctionType) else value
 

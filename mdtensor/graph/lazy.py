@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, cast
 from weakref import WeakValueDictionary
@@ -255,7 +256,7 @@ def recorder(selection: Selection) -> Implementation:
 
     def record(*arguments: Any, **options: Any) -> Any:
         # The shape rule and the method both read them.
-        options = replace(options, Iterator, tuple)  # type: ignore[type-abstract]
+        options = replace(options, Iterator, tuple)
         if isinstance(options.get("out"), Tensor):
             return _write(operation, arguments, options)
         given = replace(arguments, Tensor, host_spec)

@@ -115,7 +115,7 @@ class Trace:
         known: dict[int, Any] = {call.number: (x,) for call, x in pairs}
 
         def value(output: Output) -> Any:
-            found = known.get(output.call.number, output.call.results)
+            found: Any = known.get(output.call.number, output.call.results)
             return found[output.index]
 
         for step in self.steps:

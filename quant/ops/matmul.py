@@ -229,7 +229,9 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -
         return _with_weights(_weights_step, x1, x2, out, by_integers)
     specs = spec_of(x1), spec_of(x2)
     step = None if out is None else find_step(matmul_step, *specs, out=out)
-    return by_integers if step is None else bind_step(step, x1, x2, grid=out)
+    if out is None or step is None:
+        return by_integers
+    return bind_step(step, x1, x2, grid=out)
 
 
 def _matmul_by_integers(
