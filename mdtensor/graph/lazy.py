@@ -23,7 +23,7 @@ from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.classes import keep
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.method import Implementation, Selection
-from mdtensor.dispatch.operation import Operation
+from mdtensor.dispatch.operation import Operation, no_rule
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, TraceError, WriteError, checked, describe
 from mdtensor.graph.calls import IN_BLOCK, Call, Output, replace, run, spec_of, visit
@@ -253,6 +253,9 @@ def recorder(selection: Selection) -> Implementation:
     # These methods read type and shape only, or move the tensor.
     if selection.method.anywhere:
         return selection.function
+    # Without a shape rule the result is known only once the method has run.
+    if selection.method.deduce is None and operation.rule is no_rule:
+        return lambda *given, **options: _run_now(operation, given, options)
 
     def record(*arguments: Any, **options: Any) -> Any:
         # The shape rule and the method both read them.

@@ -14,7 +14,7 @@ from support.draws import DRAWS
 from support.samples import call, sample
 
 import mdtensor as md
-from mdtensor import quant
+from mdtensor import errors, quant
 from mdtensor.errors import DeviceError, MdtensorError, ShapeError, WriteError
 from mdtensor.graph.calls import pending
 from mdtensor.graph.lazy import LazyTensor
@@ -379,3 +379,23 @@ def test_calls_between_writes_give_the_bytes_of_copies(steps: Any) -> None:
     wanted = with_writes(steps, copy.deepcopy)
     with md.lazy():
         assert with_writes(steps, lambda x: x) == wanted
+
+
+def test_an_operation_without_a_shape_rule_runs_at_once(
+    registered_as_before: Any,
+) -> None:
+    @md.generic
+    def hypotenuse(x1: Any, x2: Any, /) -> Any:
+        """Return the root of the sum of squares."""
+
+    @md.method(hypotenuse)
+    def hypotenuse(x1: md.FloatingTensor, x2: md.FloatingTensor, /) -> Any:
+        return md.sqrt(x1 * x1 + x2 * x2)
+
+    found = hypotenuse(X.to("lazy"), X)
+    assert type(found).__name__ == "LazyFloat32Tensor"
+    assert found.tolist() == hypotenuse(X, X).tolist()
+    with md.lazy():
+        assert hypotenuse(X, X).tolist() == found.tolist()
+    with pytest.raises(errors.TraceError):
+        md.trace(lambda x: hypotenuse(x, x), X)
