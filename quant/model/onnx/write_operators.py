@@ -182,6 +182,46 @@ def take(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Gather", inputs, axis=node.options.get("axis") or 0)
 
 
+@emits(md.take_along_axis)
+def take_along_axis(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("GatherElements", inputs, axis=node.options.get("axis", -1))
+
+
+@emits(md.not_equal)
+def not_equal(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Not", [sink.emit("Equal", inputs)])
+
+
+@emits(md.cumulative_sum)
+def cumulative_sum(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axis, before = node.options.get("axis"), sink.specs[node.inputs[0]]
+    is_plain = sink.specs[node.output].dtype is before.dtype
+    if node.options.get("include_initial") or not is_plain:
+        raise ModelError(
+            f"node {node.name!r} sums in another type, or from an initial 0",
+            f"Use cumulative_sum(x, dtype={before.dtype})",
+        )
+    place = sink.constant(np.array(0 if axis is None else axis, np.int64))
+    sink.result("CumSum", [*inputs, place])
+
+
+@emits(md.argmax, md.argmin)
+def arg_extreme(sink: Sink, node: Node, inputs: list[str]) -> None:
+    kind = "ArgMax" if node.operation is md.argmax else "ArgMin"
+    axis, keepdims = node.options.get("axis"), bool(node.options.get("keepdims"))
+    if axis is None:
+        flat = sink.constant(np.array([-1], np.int64))
+        inputs = [sink.emit("Reshape", [x, flat]) for x in inputs]
+        keepdims = False
+    sink.result(kind, inputs, axis=axis or 0, keepdims=int(keepdims))
+
+
+@emits(md.tril, md.triu)
+def triangle(sink: Sink, node: Node, inputs: list[str]) -> None:
+    k = sink.constant(np.array(node.options.get("k", 0), np.int64))
+    sink.result("Trilu", [*inputs, k], upper=int(node.operation is md.triu))
+
+
 @emits(md.batch_norm)
 def batch_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
     x, mean, var, weight, bias = inputs
@@ -233,6 +273,23 @@ def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
     # In the file 0 means "keep the size", unless allowzero is set.
     zero: dict[str, Any] = {"allowzero": 1} if (shape == 0).any() else {}
     sink.result("Reshape", [*inputs, sink.constant(shape)], **zero)
+
+
+@emits(md.broadcast_to)
+def broadcast_to(sink: Sink, node: Node, inputs: list[str]) -> None:
+    shape = np.array(sink.specs[node.output].shape, np.int64)
+    sink.result("Expand", [*inputs, sink.constant(shape)])
+
+
+@emits(md.tile)
+def tile(sink: Sink, node: Node, inputs: list[str]) -> None:
+    counts, ndim = np.atleast_1d(node.inputs[1]), sink.specs[node.inputs[0]].ndim
+    # Tile takes a count for each axis; axes that come first are 1 where one is missing.
+    for _ in range(len(counts) - ndim):
+        first = sink.constant(np.array([0], np.int64))
+        inputs = [sink.emit("Unsqueeze", [*inputs, first])]
+    counts = np.concatenate([np.ones(max(ndim - len(counts), 0), int), counts])
+    sink.result("Tile", [*inputs, sink.constant(counts.astype(np.int64))])
 
 
 @emits(md.permute_dims)
@@ -345,6 +402,49 @@ def element_code(dtype: Any) -> int:
 @emits(md.conv2d)
 def conv2d(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Conv", inputs, **_convolution(sink, node))
+
+
+@emits(md.conv1d)
+def conv1d(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sizes = {name: _single(node, name) for name in ("stride", "dilation")}
+    sink.result(
+        "Conv",
+        inputs,
+        kernel_shape=sink.specs[node.inputs[1]].shape[2:],
+        strides=sizes["stride"],
+        dilations=sizes["dilation"],
+        pads=_padding2(node),
+        group=node.options.get("groups", 1),
+    )
+
+
+@emits(md.max_pool1d, md.avg_pool1d)
+def pool1d(sink: Sink, node: Node, inputs: list[str]) -> None:
+    kernel = _single(node, "kernel_size")
+    stride = node.options.get("stride")
+    if node.options.get("ceil_mode"):
+        raise ModelError(
+            f"node {node.name!r} has ceil_mode, which files of 1-D pools lack",
+            "Use max_pool2d or avg_pool2d on a tensor of height 1",
+        )
+    window = {"kernel_shape": kernel, "pads": _padding2(node)}
+    window["strides"] = kernel if stride is None else _single(node, "stride")
+    if node.operation is md.max_pool1d:
+        sink.result("MaxPool", inputs, **window)
+        return
+    included = int(node.options.get("count_include_pad", True))
+    sink.result("AveragePool", inputs, **window, count_include_pad=included)
+
+
+def _single(node: Node, name: str) -> tuple[int]:
+    """Return an option of a 1-D window, a number or one in a sequence."""
+    return (int(np.ravel(node.options.get(name, 1))[0]),)
+
+
+def _padding2(node: Node) -> tuple[int, int]:
+    """Return the padding before and after the only axis of a window."""
+    found = np.ravel(node.options.get("padding", 0))
+    return int(found[0]), int(found[-1])
 
 
 @emits(md.conv_transpose2d)

@@ -150,6 +150,27 @@ OTHERS = [
     Node("n", md.getitem, ("x",), "y", {"key": -1}),
     Node("n", md.linear, ("x3", "w", "b"), "y"),
     Node("n", md.linear, ("x3", "w", None), "y"),
+    Node("n", md.broadcast_to, ("x",), "y", {"shape": (4, 2, 3)}),
+    Node("n", md.tile, ("x", (2, 1, 3)), "y"),
+    Node("n", md.tile, ("x3", (2,)), "y"),
+    Node("n", md.not_equal, ("x", "k"), "y"),
+    Node("n", md.cumulative_sum, ("x",), "y", {"axis": -1}),
+    Node("n", md.argmax, ("x",), "y", {"axis": 1, "keepdims": True}),
+    Node("n", md.argmin, ("x",), "y", {"axis": 0}),
+    Node("n", md.argmax, ("x",), "y"),
+    Node("n", md.tril, ("x",), "y", {"k": 1}),
+    Node("n", md.triu, ("x",), "y"),
+    Node("n", md.take_along_axis, ("x", "i"), "y", {"axis": 1}),
+    Node("n", md.conv1d, ("x3", "w1", "b"), "y", {"padding": (1, 0), "dilation": 2}),
+    Node("n", md.conv1d, ("x3", "w1", None), "y", {"stride": (2,), "padding": 1}),
+    Node("n", md.max_pool1d, ("x3",), "y", {"kernel_size": 2, "padding": (1,)}),
+    Node(
+        "n",
+        md.avg_pool1d,
+        ("x3",),
+        "y",
+        {"kernel_size": (2,), "stride": 1, "padding": 1, "count_include_pad": False},
+    ),
 ]
 
 
@@ -164,6 +185,8 @@ def test_operations_that_no_reader_makes(
         k=md.asarray(rows() * 0 + 0.1),
         w=md.asarray(np.ones((4, 3), np.float32)),
         b=md.asarray(np.arange(4, dtype=np.float32)),
+        w1=md.asarray(np.ones((4, 2, 2), np.float32) / 4),
+        i=md.asarray([[2, 0], [1, 1]]),
     ).pruned()
     write_graph(made, tmp_path / "m.onnx")
     theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": rows()})[0]
