@@ -300,8 +300,10 @@ def write_into(target: Any, result: Any, name: str, operands: tuple[Any, ...]) -
     """
     wanted = type_and_shape(target)
     # A lazy result is computed now, because the target is written now.
-    if result.device is not target.device and result.device.implementation:
-        result = result.to(target.device)
+    # A result of another package may be no tensor of ours.
+    home, place = (getattr(x, "device", None) for x in (result, target))
+    if home is not place and getattr(home, "implementation", None) is not None:
+        result = result.to(place)
     # Type before shape, as in the errors of operations: a cast may change both.
     if type(result) is not type(target):
         kind, problem = PromotionError, f"the result is {type_and_shape(result)}"

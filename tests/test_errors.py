@@ -37,6 +37,7 @@ BUILTIN = {
     "StorageError": ValueError,
     "TransposeError": AttributeError,
     "DataError": ValueError,
+    "TraceError": TypeError,
     "WriteError": ValueError,
 }
 

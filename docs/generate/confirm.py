@@ -265,7 +265,8 @@ def is_unstable(finding: Finding, call: Any, universe: Universe) -> bool:
 def has_twin(finding: Finding, call: Any, universe: Universe) -> bool:
     """Look for two classes of the name in the memory of the process."""
     name = finding.message.rpartition(" ")[2]
-    every = [c for c in gc.get_objects() if isinstance(c, type)]
+    # `type(c)`: isinstance would ask a weak proxy whose object is gone.
+    every = [c for c in gc.get_objects() if issubclass(type(c), type)]
     found = [c for c in every if f"{c.__module__}.{c.__qualname__}" == name]
     # beartype's stand-in for a text annotation is not a class of its own.
     return sum(referent(c) is c for c in found) > 1

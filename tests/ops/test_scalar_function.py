@@ -217,9 +217,9 @@ REFUSED = {
         lambda: blend(X, 1.0, out=md.zeros((2, 2), dtype=md.float64)),
         md.PromotionError,
         (
-            "blend(Float32Tensor[2,2], float, float, Float64Tensor[2,2]): out is "
-            "float64, "
-            "the result float32. Use an out of float32, or elementwise(dtype=float64)."
+            "blend(Float32Tensor[2,2], float, float, Float64Tensor[2,2]): out has "
+            "dtype float64, but the result has dtype float32. "
+            "Use an out of float32, or elementwise(dtype=float64)."
         ),
     ),
     "read-only out": (

@@ -75,7 +75,7 @@ OWN = {
     "QParams.along": {"values": np.ones(()), "shape": (2,)},
 }
 #: They trust their caller, as those of plain tensors do: calls wait for them.
-TRUSTING = ("wrap", "from_codes", "along")
+TRUSTING = ("wrap", "from_codes", "of_spec", "along")
 BAD = [
     *(None, True, -1, 0, 2**31, 2**63, 10**400, 1.5, float("nan"), float("inf"), 1j),
     *("x", "", "\0", b"x", [], [1, 2], [None], {}, (), {"a": 1}),

@@ -96,17 +96,17 @@ def test_specs_name_the_node_that_does_not_fit() -> None:
         ({"x": np.zeros((2, 3), np.float32), "z": 1.0}, "but got 'x', 'z'"),
         (
             {"x": np.zeros((2, 3))},
-            r"'x' is Float32Tensor\[2,3\], but got Float64Tensor\[2,3\]. Give an arr",
+            r"'x' must be Float32Tensor\[2,3\], but is Float64Tensor\[2,3\]. Give an",
         ),
         (
             {"x": np.zeros((3, 2), np.float32)},
-            r"'x' is Float32Tensor\[2,3\], but got Float32Tensor\[3,2\]",
+            r"'x' must be Float32Tensor\[2,3\], but is Float32Tensor\[3,2\]",
         ),
         (
             {"x": np.zeros((2, 3), "U1")},
-            r"but got ndarray\[2,3\]. Give an array of float32",
+            r"but is ndarray\[2,3\]. Give an array of float32",
         ),
-        ({"x": np.zeros((2,), np.float32)}, r"but got Float32Tensor\[2\]"),
+        ({"x": np.zeros((2,), np.float32)}, r"but is Float32Tensor\[2\]"),
     ],
 )
 def test_feeds_are_checked(feeds: Any, words: str) -> None:

@@ -228,7 +228,7 @@ def test_any_groups(groups: int, per: int, more: int) -> None:
         ),
         (lambda m: m.smooth(5), DataError, "the samples are 5. Give an array"),
         (lambda m: m.smooth([]), DataError, "there are no samples. Give at least one."),
-        (lambda m: m.smooth([X[:, :1]]), DataError, "sample 1: input 'x' is"),
+        (lambda m: m.smooth([X[:, :1]]), DataError, "sample 1: input 'x' must be"),
         (lambda m: m.quantize_weights().smooth([X]), OptionError, "quantized already"),
         (lambda m: m.quantize_weights().equalize(), OptionError, "quantized already"),
     ],

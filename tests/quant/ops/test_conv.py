@@ -213,7 +213,7 @@ def test_a_bias_on_another_grid_is_refused_channel_by_channel(random_codes):
         w = QInt8Tensor(codes, scale=[1, 1e-9], zero_point=zero_point, axis=0)
         refused(
             "conv2d(QInt8Tensor[1,1,2,2], QInt8Tensor[2,1,1,1], QInt32Tensor[2]): the "
-            "bias has (2 scales=5e-08..1.0, axis=0), the products have "
+            "bias has (2 scales=5e-08..1.0, axis=0), but the products have "
             "(2 scales=1e-09..1.0, axis=0). Quantize the bias with scale = scale of x "
             "times scale of w.",
             *(x, w, b),

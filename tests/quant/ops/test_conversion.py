@@ -270,7 +270,7 @@ def test_what_has_no_grid_is_told_how_to_get_one(x):
     assert str(caught.value).startswith(
         f"dequantize({name}): no method: x is {name}, not {kind}. "
         "Use QInt8Tensor(codes, scale=s) for codes, quantize(asarray(x), qparams) for "
-        f"numbers. Nearest: dequantize({kind}) at "
+        f"real values. Nearest: dequantize({kind}) at "
     )
 
 

@@ -141,7 +141,7 @@ def test_codes_add_up_to_codes():
         md.sum(x, dtype=md.int64)
     assert str(raised.value) == (
         "sum(QInt8Tensor[2]): a sum of codes is always qint32; dtype= is for sums of "
-        "numbers. "
+        "dense tensors. "
         "Omit dtype=, or use dequantize(x) first."
     )
 
