@@ -40,6 +40,7 @@ __all__ = [
     "RegistrationError",
     "ShapeError",
     "StorageError",
+    "TraceError",
     "TransposeError",
     "WriteError",
 ]
