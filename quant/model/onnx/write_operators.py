@@ -427,7 +427,7 @@ def pool1d(sink: Sink, node: Node, inputs: list[str]) -> None:
             f"node {node.name!r} has ceil_mode, which files of 1-D pools lack",
             "Use max_pool2d or avg_pool2d on a tensor of height 1",
         )
-    window = {"kernel_shape": kernel, "pads": _padding2(node)}
+    window: dict[str, Any] = {"kernel_shape": kernel, "pads": _padding2(node)}
     window["strides"] = kernel if stride is None else _single(node, "stride")
     if node.operation is md.max_pool1d:
         sink.result("MaxPool", inputs, **window)
