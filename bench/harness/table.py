@@ -42,7 +42,7 @@ def tabled(readings: Sequence[Reading]) -> str:
 
 
 def _base(row: Sequence[Reading]) -> str:
-    """Return the contender whose time is divided by that of the others."""
+    """Return the contender whose time is the numerator of each ratio."""
     return next((one.contender for one in row if not one.ratio), row[0].contender)
 
 

@@ -4,7 +4,7 @@
 
 Each rule has a check of its own: plum resolves the call of an ambiguity and raises, the
 method list of plum lacks an overwritten method, and so on. The check uses private
-attributes of plum, because plum has no other way to resolve types without values.
+attributes of plum: its public functions resolve values, and not types alone.
 """
 
 import gc

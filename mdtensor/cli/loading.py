@@ -66,7 +66,7 @@ class _Finder:
         if path is not None or name not in self._names:
             return None
         found = PathFinder.find_spec(name, [self._folder])
-        # A folder without code, such as data of the same name, is no package.
+        # A folder of data with the name of a package must not hide that package.
         return found if found and found.loader else None
 
 

@@ -170,7 +170,7 @@ def referent(cls: type) -> type:
     # beartype makes the stand-in if the name does not exist yet when plum reads it.
     if not str(type(cls).__module__).startswith("beartype."):
         return cls
-    # The second name is that of older versions; the name it stands for may be missing.
+    # Older versions of beartype have the second attribute. Its class may not exist.
     for attribute in ("__resolved_type_beartype__", "__type_beartype__"):
         try:
             found = getattr(cls, attribute)

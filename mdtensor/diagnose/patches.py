@@ -56,7 +56,7 @@ class Module:
     def of(cls, name: str) -> Module | None:
         """Return the source of a module, or None if it cannot be patched."""
         path = getattr(sys.modules.get(name), "__file__", None)
-        # A compiled module has no lines; other encodings would not fit into a diff.
+        # A compiled module has no source lines, and a diff is written in UTF-8.
         if path is None or not path.endswith(".py"):
             return None
         try:
@@ -193,7 +193,7 @@ def _decorator(node: Definition, module: Module) -> str:
 
 def _is_sound(lines: list[str], module: str) -> bool:
     """Return whether the header of a method works with the names of a module."""
-    # A class that is made by a function, or whose package is missing, has no name.
+    # No name leads to a class that a function returned, or of a missing package.
     text = "\n".join(lines)
     try:
         # Without the `annotations` of this file, so that they are evaluated.

@@ -1,4 +1,4 @@
-"""What decides which trace a call of a compiled function runs.
+"""Keys of calls of a compiled function, which choose the trace that runs.
 
 Calls with equal keys run one trace. Tensors in arguments are inputs, so their types,
 shapes and grids are in the key. Other values are constants of the trace. An object that

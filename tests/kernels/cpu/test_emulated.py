@@ -90,7 +90,7 @@ def floats(rng):
     return mixed.astype(np.float32)
 
 
-@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="AVX2 is asked")
+@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="the oracle is AVX2")
 @pytest.mark.parametrize(
     ("name", "given", "result"),
     [
@@ -112,14 +112,14 @@ def test_pairs_of_vectors(name, given, result, rng):
     assert found.tobytes() == want.tobytes()
 
 
-@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="AVX2 is asked")
+@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="the oracle is AVX2")
 def test_conversion(rng):
     x = floats(rng)
     found = applied(emulated.to_int, "i4", x)
     assert np.array_equal(found, applied(halves(avx2.to_int), "i4", x))
 
 
-@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="AVX2 is asked")
+@pytest.mark.skipif("avx2" not in isa.FEATURES, reason="the oracle is AVX2")
 def test_shuffle(rng):
     x = integers(rng, np.dtype("u1"), 64)
     order = np.concatenate([rng.permutation(16) + 16 * lane for lane in range(4)])
