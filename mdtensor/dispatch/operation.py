@@ -117,6 +117,8 @@ class Operation(Described):
         self._open_methods: tuple[Method, ...] = ()
         self._selections: dict[tuple[type, ...], Selection] = {}
         self._fleeting = WeakMethods()
+        # The classes in the signatures of methods; None: not collected yet.
+        self._held: frozenset[type] | None = None
         # `ABC.register` changes the token, and with it what classes fit.
         self._token = get_cache_token()
         # Reentrant: `implementation` holds the lock while `select` takes it again.
@@ -205,6 +207,7 @@ class Operation(Described):
         Operation.changes += 1
         self._selections.clear()
         self._fleeting.clear()
+        self._held = None
         self._open_methods = tuple(m for m in self._methods.values() if m.is_open)
         self._token = get_cache_token()
         self.clear_table()
@@ -240,7 +243,7 @@ class Operation(Described):
         with self._lock:
             known = self._fleeting.get(types)
             found = Selection(self, types, known or self._resolve(types))
-            if known is None and all(map(lives_on, types)):
+            if known is None and self._live_on(types):
                 self._selections[types] = found
             elif known is None:
                 self._fleeting.put(types, found.method)
@@ -253,10 +256,18 @@ class Operation(Described):
             with self._lock:
                 self._forget()
 
+    def _live_on(self, types: tuple[type, ...]) -> bool:
+        """Return whether all classes stay at least as long as the methods do."""
+        if self._held is None:
+            plain = (method.classes or () for method in self.methods)
+            self._held = frozenset(kind for classes in plain for kind in classes)
+        # A signature keeps its classes alive, so the call table may as well.
+        return all(kind in self._held or lives_on(kind) for kind in types)
+
     def _is_settled(self, types: tuple[type, ...]) -> bool:
         """Return whether the call table may hold `types` until the methods change."""
         # A remembered selection tells at once that the classes live on.
-        is_kept = types in self._selections or all(map(lives_on, types))
+        is_kept = types in self._selections or self._live_on(types)
         return is_kept and not any(
             method.may_accept_later(types) for method in self._open_methods
         )

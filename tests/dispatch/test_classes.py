@@ -89,6 +89,22 @@ def test_the_call_table_holds_what_lives_on() -> None:
     assert set(probe.operation.table) == {int, str, np.ndarray, md.Float32Tensor}
 
 
+def test_the_call_table_holds_classes_that_a_method_names() -> None:
+    probe = declare()
+    local = type("Local", (), {})
+
+    @md.method(probe, types=(local,))
+    def named(x: Any, /) -> Any:
+        return "named"
+
+    assert probe(local()) == "named"
+    assert set(probe.operation.table) == {local}
+    for method in probe.operation.methods[1:]:
+        probe.operation.remove_method(method)
+    assert probe(local()) == "object"
+    assert not probe.operation.table, "nothing else keeps the class"
+
+
 def test_many_classes_fill_no_memory() -> None:
     probe = declare()
     alive = [type(f"Alive{at}", (), {}) for at in range(3 * classes._MANY)]
