@@ -22,7 +22,13 @@ from typing import Any, NoReturn, TypeVar, cast
 from mdtensor import dtypes
 from mdtensor.dispatch.call import MISSING, TARGET, is_named
 from mdtensor.dispatch.classes import is_below, is_of_annotations
-from mdtensor.dispatch.declaration import REQUIRED, members, type_name
+from mdtensor.dispatch.declaration import (
+    REQUIRED,
+    members,
+    parameter_types,
+    type_name,
+)
+from mdtensor.dispatch.placed_options import option_error
 from mdtensor.dispatch.suggestions import option
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
@@ -353,7 +359,8 @@ def bind(
     _check_names(declared, options)
     least = sum(p.default is p.empty for p in places[:count])
     if not least <= len(arguments) <= len(places):
-        raise _count_error(declared, places, len(arguments))
+        error = _option_error(declared, arguments, options)
+        raise error or _count_error(declared, places, len(arguments))
     named = [p.name for p in places[count:]]
     placed = dict(zip(named, arguments[count:], strict=False))
     for name in options:
@@ -362,7 +369,8 @@ def bind(
     filled = {**placed, **options}
     for name, default in declared.options.items():
         if default is REQUIRED and name not in filled:
-            raise DispatchError(f"{name} is missing", declared.schema)
+            error = _option_error(declared, arguments, options)
+            raise error or DispatchError(f"{name} is missing", declared.schema)
         if declared.checked and name in filled:
             declared.check(name, filled[name])
     return arguments[:count], filled
@@ -465,6 +473,24 @@ def _count_error(declared: Any, places: list[Parameter], given: int) -> Dispatch
     return DispatchError(problem, fix)
 
 
+def _option_error(
+    declared: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> DispatchError | None:
+    """Return the error of options by position; None if no call is certain."""
+    # `concat(x, y)` lacks its list, and does not want to write into y.
+    spare = TARGET if declared.sequence else TARGET[1:]
+    spare = spare if "out" in declared.options else ()
+    parameters = declared.signature.parameters.values()
+    return option_error(
+        declared.name,
+        [p for p in parameters if p.name not in spare],
+        parameter_types(declared.declaration),
+        arguments,
+        options,
+        declared.sequence,
+    )
+
+
 # Errors of wrong calls of plain Python functions.
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -491,19 +517,30 @@ def explain_wrong_calls(function: F) -> F:
         try:
             return function(*arguments, **options)
         except TypeError:
-            _check(function.__name__, declared, arguments, options)
+            _check(function, declared, arguments, options)
             raise
 
     return cast(F, call)
 
 
 def _check(
-    name: str, declared: Signature, arguments: tuple[Any, ...], options: dict[str, Any]
+    function: Any,
+    declared: Signature,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
 ) -> None:
     """Raise `DispatchError` if the call does not fit the signature."""
+    name = function.__name__
     try:
         declared.bind(*arguments, **options)
     except TypeError as error:
+        # Here `object` is any value: only operations write it for tensors.
+        types = {n: t for n, t in parameter_types(function).items() if t is not object}
+        parameters = declared.parameters
+        if options.keys() <= parameters.keys() and (
+            found := option_error(name, parameters.values(), types, arguments, options)
+        ):
+            raise found.within(name) from None
         problem = _problem(declared, len(arguments), options) or str(error)
         raise DispatchError(problem, _python_header(name, declared), name) from None
 

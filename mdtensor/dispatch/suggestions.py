@@ -148,6 +148,22 @@ OPTIONS = {
     "unbiased": ("correction",),
 }
 
+#: The order of options in NumPy or PyTorch, where it is not ours. Some of these names
+#: are not options here.
+POSITIONS = {
+    "astype": ("copy",),
+    "diff": ("n", "axis", "prepend", "append"),
+    "isin": ("assume_unique", "invert"),
+    "matrix_norm": ("ord",),
+    "matrix_rank": ("tol",),
+    "max_pool1d": ("stride", "padding", "dilation"),
+    "max_pool2d": ("stride", "padding", "dilation"),
+    "scaled_dot_product_attention": ("attn_mask", "dropout_p"),
+    "std": ("axis", "correction"),
+    "var": ("axis", "correction"),
+    "vector_norm": ("ord", "axis", "keepdims"),
+}
+
 
 def option(name: str, known: Iterable[str]) -> str:
     """Return the option of `known` that is most like `name`; empty if none is.

@@ -25,6 +25,7 @@ from mdtensor.foreign import read_array, require_plain
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
+from mdtensor.spec.options import DTypeName
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
 
 #: For each casting policy: a test for values that raise, and the conversion.
@@ -146,8 +147,8 @@ def asarray(
     obj: object,
     /,
     *,
-    dtype: object = None,
-    device: Any = None,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
     copy: bool | None = None,
 ) -> Any:
     """Convert `obj` to a tensor.

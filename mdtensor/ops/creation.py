@@ -35,7 +35,7 @@ from mdtensor.promotion import (
     DEFAULT_INTEGER,
     overflows,
 )
-from mdtensor.spec.options import flag
+from mdtensor.spec.options import DTypeName, flag
 from mdtensor.spec.shapes import MOST_SIZE, is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
@@ -45,7 +45,7 @@ def full(
     shape: object,
     fill_value: object,
     *,
-    dtype: object = None,
+    dtype: DTypeName | None = None,
     device: Device | str | None = None,
 ) -> Any:
     """Return a tensor of `shape` with all elements equal to `fill_value`.
@@ -103,7 +103,7 @@ def _sizes(name: str, shape: object) -> tuple[int, ...]:
 
 @explain_wrong_calls
 def zeros(
-    shape: object, *, dtype: object = None, device: Device | str | None = None
+    shape: object, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
     """Return a tensor of zeros, by default float32.
 
@@ -122,7 +122,7 @@ def zeros(
 
 @explain_wrong_calls
 def ones(
-    shape: object, *, dtype: object = None, device: Device | str | None = None
+    shape: object, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
     """Return a tensor of ones, by default float32.
 
@@ -140,7 +140,7 @@ def ones(
 
 @explain_wrong_calls
 def empty(
-    shape: object, *, dtype: object = None, device: Device | str | None = None
+    shape: object, *, dtype: DTypeName | None = None, device: Device | str | None = None
 ) -> Any:
     """Return a tensor with undefined elements, by default float32.
 
@@ -166,7 +166,7 @@ def eye(
     /,
     *,
     k: int = 0,
-    dtype: object = None,
+    dtype: DTypeName | None = None,
     device: Device | str | None = None,
 ) -> Any:
     """Return a matrix with ones on diagonal `k` and zeros elsewhere.
@@ -246,7 +246,7 @@ def arange(
     stop: object = None,
     step: object = 1,
     *,
-    dtype: object = None,
+    dtype: DTypeName | None = None,
     device: Device | str | None = None,
 ) -> Any:
     """Return the numbers start + i · step, for all i from 0, that are before `stop`.
@@ -304,7 +304,7 @@ def linspace(
     /,
     num: int,
     *,
-    dtype: object = None,
+    dtype: DTypeName | None = None,
     device: Device | str | None = None,
     endpoint: bool = True,
 ) -> Any:

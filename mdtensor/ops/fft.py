@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 from mdtensor import dtypes
+from mdtensor.device import Device
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.conversion import to
@@ -27,7 +29,7 @@ from mdtensor.generics.fft import (
 from mdtensor.kernels.numpy import fft as kernel
 from mdtensor.ops.operands import Dense, allocate, deduced
 from mdtensor.promotion import DEFAULT_FLOAT
-from mdtensor.spec.options import number
+from mdtensor.spec.options import DTypeName, number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor, leaf
 from mdtensor.types import ComplexTensor, FloatingTensor
@@ -114,8 +116,14 @@ def ifftshift(x: Dense, /, *, axes: int | tuple[int, ...] | None) -> Tensor:
     return x.wrap(kernel.ifftshift(x.buffer, normalize_axes(axes, x.ndim)))
 
 
+@explain_wrong_calls
 def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: object = None, device: object = None
+    n: int,
+    /,
+    *,
+    d: float = 1.0,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> Tensor:
     """Return the frequencies of `fft`: k / (n · d), negative in the upper half.
 
@@ -141,8 +149,14 @@ def fftfreq(
     return _frequencies("fftfreq", kernel.fftfreq, n, d, dtype, device)
 
 
+@explain_wrong_calls
 def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: object = None, device: object = None
+    n: int,
+    /,
+    *,
+    d: float = 1.0,
+    dtype: DTypeName | None = None,
+    device: Device | str | None = None,
 ) -> Tensor:
     """Return the frequencies of `rfft`: k / (n · d) from 0 up.
 

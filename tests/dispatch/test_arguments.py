@@ -22,6 +22,7 @@ SUM = (
     "out: object = None, rounding: str | None = None."
 )
 NORM = "Attributes: normalized_shape: int | Collection[int], eps: float = 1e-05."
+BY_NAME = "came by position, but must be given by name"
 FEW = "expects 2 arguments, got"
 #: What is called by name in the text of an error, and the error.
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -33,10 +34,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is not an attribute. {SUM}"),
     "by name": (
         lambda: md.sum(X, 0),
-        (
-            f"sum({T}): expects 1 argument, got 2. They are x; by name axis=, dtype=, "
-            "keepdims=."
-        ),
+        f"sum({T}): axis {BY_NAME}. Write sum(x, axis=0).",
     ),
     "with out": (
         lambda: md.softmax(X, dim=0),
@@ -56,7 +54,14 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.equal(X, X, X),
         f"equal({T}, {T}): {FEW} 3. They are x1, x2.",
     ),
-    "out": (lambda: md.add(X, X, X), f"add({T}, {T}): {FEW} 3. They are x1, x2."),
+    "out": (
+        lambda: md.add(X, X, X),
+        f"add({T}, {T}): out {BY_NAME}. Write add(x1, x2, out=out).",
+    ),
+    "no out": (
+        lambda: md.add(X, X, 3),
+        f"add({T}, {T}): {FEW} 3. They are x1, x2.",
+    ),
     "out and more": (
         lambda: md.add(X, X, X, X, X),
         f"add({T}, {T}): {FEW} 5. They are x1, x2.",

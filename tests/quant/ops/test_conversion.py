@@ -278,6 +278,6 @@ def test_a_grid_by_position_is_told_its_name():
     with pytest.raises(md.errors.DispatchError) as caught:
         requantize(QInt8Tensor([1], scale=0.5), QParams(0.25))
     assert str(caught.value) == (
-        "requantize(QInt8Tensor[1]): expects 1 argument, got 2. "
-        "They are x; by name out=."
+        "requantize(QInt8Tensor[1]): out came by position, but must be given by name. "
+        "Write requantize(x, out=out)."
     )
