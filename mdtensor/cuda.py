@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mdtensor import dtypes
 from mdtensor.device import Device, register_device
+from mdtensor.dispatch.suggestions import NO_CUDA
 from mdtensor.errors import DeviceError
 from mdtensor.types import (
     ComplexTensor,
@@ -47,7 +48,7 @@ class _Cuda(Device):
     name = "cuda:0"
     dlpack = (2, 0)
 
-    missing = "this version of mdtensor has no CUDA kernels"
+    missing = NO_CUDA
 
     def _refuse(self) -> DeviceError:
         return DeviceError(f"cuda:0 cannot be used: {self.missing}", "Use cpu")

@@ -257,8 +257,13 @@ def test_no_leaf_no_move(shelf: Shelf) -> None:
 
 
 def test_cuda_says_what_is_missing() -> None:
-    x = md.asarray([1.0])
-    sentence = "cuda:0 cannot be used: this version of mdtensor has no CUDA kernels."
+    x: Any = md.asarray([1.0])
+    # README and the hint of `x.cuda()` say the same.
+    readme = " ".join((Path(__file__).parents[1] / "README.md").read_text().split())
+    assert f"{md.cuda.missing}." in readme
+    with pytest.raises(AttributeError, match=md.cuda.missing):
+        x.cuda()
+    sentence = "cuda:0 cannot be used: mdtensor does not have CUDA kernels."
     assert md.cuda.missing in sentence
     assert text(DeviceError, lambda: md.to(x, "cuda")) == (
         f"to(Float32Tensor[1], str): {sentence} Use cpu."

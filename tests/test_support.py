@@ -161,7 +161,7 @@ def test_a_device_without_kernels_misses_what_runs_on_the_host(
         runs = here[cell.name, cell.dtype] == "runs"
         assert cell.state == ("missing" if runs else "refused"), cell
     why = {cell.why for cell in there if cell.state == "missing"}
-    assert why == {"cuda:0: this version of mdtensor has no CUDA kernels"}
+    assert why == {"cuda:0: mdtensor does not have CUDA kernels"}
 
 
 def test_on_a_device_of_few_methods(here: dict[Any, str]) -> None:

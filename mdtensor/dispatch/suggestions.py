@@ -99,6 +99,8 @@ _NO_RANDOM = (
     "use asarray(numpy.random.default_rng().random(shape))"
 )
 _NO_TRAINING = "mdtensor does not train: layers are functions, such as mdtensor.linear"
+#: Why nothing runs on a GPU; the device says the same.
+NO_CUDA = "mdtensor does not have CUDA kernels"
 #: Names of features that mdtensor does not have, each with a sentence for the user.
 ABSENT = {
     **dict.fromkeys(
@@ -118,7 +120,7 @@ ABSENT = {
         _NO_RANDOM,
     ),
     **dict.fromkeys(("nn", "optim"), _NO_TRAINING),
-    "cuda": "Use x.to('cuda:0'): a GPU needs CuPy",
+    "cuda": NO_CUDA,
 }
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
 _TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian", "topk"})

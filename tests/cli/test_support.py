@@ -53,7 +53,7 @@ def test_one_operation_says_why(call: Call) -> None:
 
 def test_a_missing_device(call: Call) -> None:
     lines = call("support", "exp").out.splitlines()
-    missing = "cuda:0: this version of mdtensor has no CUDA kernels"
+    missing = "cuda:0: mdtensor does not have CUDA kernels"
     assert f"{missing}; 6 cells would run there" in lines
     alone = call("support", "exp", "--device", "cuda:0").out.splitlines()
     assert "  exp  ·     ····  ····  ○○○○   ○○" in alone
