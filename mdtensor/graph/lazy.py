@@ -26,7 +26,17 @@ from mdtensor.dispatch.method import Implementation, Selection
 from mdtensor.dispatch.operation import Operation, no_rule
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, TraceError, WriteError, checked, describe
-from mdtensor.graph.calls import IN_BLOCK, Call, Output, replace, run, spec_of, visit
+from mdtensor.graph.calls import (
+    IN_BLOCK,
+    Call,
+    Output,
+    caller,
+    pending,
+    replace,
+    run,
+    spec_of,
+    visit,
+)
 from mdtensor.graph.reads import note
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
@@ -298,15 +308,21 @@ def _writer(function: Implementation) -> Implementation:
 
 
 def _refuse_setitem(x: Any, *, key: object, value: object) -> NoReturn:
-    _refuse_to_write("setitem", x, value)
+    way = "Make a new tensor: where(mask, value, x), concat, or x = x + y for x += y"
+    raise _write_error(x, way, describe("setitem", x, value))
 
 
-def _refuse_to_write(name: str, *arguments: Any) -> NoReturn:
-    raise WriteError(
-        "a lazy tensor cannot be written: views of it would not change",
-        "Write into realize(x), or use where(mask, value, x)",
-        describe(name, *arguments),
-    )
+def _write_error(x: LazyTensor, way: str, call: str) -> WriteError:
+    """Return the error of a write into `x`, with the line and what works instead."""
+    try:
+        pending([x.buffer])
+    except TraceError:
+        problem = f"{caller()} writes into a traced tensor, which is read-only"
+        more = "Or write before or after the traced function"
+    else:
+        problem = f"{caller()} writes into a lazy tensor, which is read-only"
+        more = "Or write into a host tensor: x = realize(x)"
+    return WriteError(problem, f"{way}. {more}", call)
 
 
 def _move(x: Any, device: Device | str) -> Any:
@@ -334,7 +350,8 @@ def _write(operation: Operation, arguments: Any, options: Any) -> Any:
     """Run a call that writes its result into the tensor `out=`, and return `out`."""
     out = options["out"]
     if isinstance(out, LazyTensor):
-        _refuse_to_write(operation.name, *arguments)
+        way = f"Omit out= and use the result: x = {operation.name}(...)"
+        raise _write_error(out, way, describe(operation.name, *arguments))
     _run_now(operation, arguments, options)
     return out
 

@@ -198,8 +198,16 @@ def test_a_write_does_not_change_what_was_recorded() -> None:
 
 def test_a_lazy_tensor_cannot_be_written() -> None:
     x = X.to("lazy")
-    with pytest.raises(WriteError, match="where"):
+    with pytest.raises(WriteError) as caught:
         x[0] = 1.0
+    line = caught.traceback[0].lineno + 1
+    assert caught.value.problem == (
+        f"{__file__}:{line} writes into a lazy tensor, which is read-only"
+    )
+    assert caught.value.fix == (
+        "Make a new tensor: where(mask, value, x), concat, or x = x + y for x += y. "
+        "Or write into a host tensor: x = realize(x)"
+    )
     with pytest.raises(WriteError):
         x += 1
     with pytest.raises(md.PromotionError, match="in place"):
@@ -284,8 +292,12 @@ def test_a_result_goes_into_a_host_tensor_at_once() -> None:
     assert md.add(x, x, out=host) is host
     host += x
     assert (x.tolist(), host.tolist()) == ([3.0, 4.0], [9.0, 12.0])
-    with pytest.raises(WriteError, match=r"add\(LazyFloat32Tensor"):
+    with pytest.raises(WriteError, match=r"add\(LazyFloat32Tensor") as caught:
         md.add(x, x, out=md.exp(x))
+    assert "Omit out= and use the result: x = add(...)." in str(caught.value)
+    x = md.realize(x)
+    x[0] = 0.0  # as the error says
+    assert x.tolist() == [0.0, 4.0]
 
 
 def test_two_operations_of_one_name_are_two() -> None:

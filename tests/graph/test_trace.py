@@ -57,6 +57,49 @@ def test_results_keep_their_nesting() -> None:
     assert pair.logabsdet.tolist() == 0.0
 
 
+def assigned(x: Any) -> Any:
+    x = x + 1
+    x[0] = 5.0
+    return x
+
+
+def added(x: Any) -> Any:
+    x += 1
+    return x
+
+
+def into(x: Any) -> Any:
+    return md.abs(x, out=x)
+
+
+@pytest.mark.parametrize("function", [assigned, added, into])
+@pytest.mark.parametrize("run", [md.compile, lambda f: lambda x: md.trace(f, x)])
+def test_a_write_is_an_error_that_names_the_line(function: Any, run: Any) -> None:
+    with pytest.raises(md.WriteError) as caught:
+        run(function)(X)
+    frame = next(f for f in caught.traceback if f.name == function.__name__)
+    assert caught.value.problem == (
+        f"{__file__}:{frame.lineno + 1} writes into a traced tensor, which is read-only"
+    )
+    way = (
+        "Omit out= and use" if function is into else "where(mask, value, x), concat, or"
+    )
+    assert way in caught.value.fix
+    assert caught.value.fix.endswith("Or write before or after the traced function")
+
+
+def test_the_ways_to_write_in_a_compiled_function() -> None:
+    @md.compile
+    def function(x: Any) -> Any:
+        x = md.where(x < 0, 5.0, x)
+        return md.concat([x[:1], x[1:] + 1])
+
+    x = md.asarray([1.0, -2.0, 3.0])
+    assert function(x).tolist() == [1.0, 6.0, 4.0]
+    x[0] = 2.0
+    assert function(x).tolist() == [2.0, 6.0, 4.0]
+
+
 def test_reading_a_value_is_an_error_that_names_the_line() -> None:
     @md.compile
     def choose(x: Any) -> Any:
