@@ -13,6 +13,7 @@ from typing import Any
 
 from mdtensor.dispatch import call_errors
 from mdtensor.dispatch.call import NUMPY, need_tensors
+from mdtensor.dispatch.catalog import get_op
 from mdtensor.dispatch.method import Implementation, Method, Selection, Trial, place_of
 from mdtensor.dispatch.operation import Operation, operations
 from mdtensor.errors import OptionError, shown
@@ -32,14 +33,15 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     or `out=`.
 
     Args:
-        operation: what `generic` declared.
+        operation: an operation or its name, as `get_op` takes it.
         arguments: types, values or specs, in any mix. You may omit trailing arguments
             that have defaults.
         options: as the call takes them.
 
     Raises:
         OptionError: `operation` is not an operation, or does not have the option.
-        DispatchError: no method fits, or two fit equally well.
+        DispatchError: no method fits, or two fit equally well, or an argument is an
+            option that the call takes by name.
 
     Example:
         >>> import mdtensor as md
@@ -54,6 +56,8 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
 
     Source: Julia, `@which`.
     """
+    if isinstance(operation, str):
+        operation = get_op(operation)
     if not hasattr(operation, "operation"):
         raise OptionError(
             f"{shown(operation)} is not an operation", "See md.operations()"
@@ -65,7 +69,11 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
         problem = f"{declared.name} does not take the option {unknown[0]}"
         raise OptionError(problem, f"Its options: {known}")
     # The call takes one list; `which` also takes the types of its items.
-    if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
+    is_list = declared.sequence and _is_list(next(iter(arguments), None))
+    places = 1 if is_list else len(declared.dispatched)
+    if len(arguments) > places and (is_list or not declared.sequence):
+        arguments, options = call_errors.bind(declared, arguments, options)
+    if is_list:
         arguments = tuple(arguments[0])
     arguments = tensors(declared, tuple(map(_on_host, arguments)))
     found: Selection = operation.select(*map(_type, arguments))

@@ -157,6 +157,19 @@ def test_tasks_are_listed_where_they_were_started() -> None:
     assert asyncio.run(main()) == [["add", "add"], None, ["add", "add"]]
 
 
+def test_a_call_has_the_fields_that_the_guide_lists() -> None:
+    with md.traced() as calls:
+        X + md.asarray([1, 2], dtype=md.int8)
+    (call,) = calls
+    found = md.which("add", X, md.asarray([1, 2], dtype=md.int8))
+    for name in ("method", "casts", "kernel", "isa", "kernels", "device"):
+        assert getattr(call, name) == getattr(found, name)
+    assert call.selection == md.which(md.add, md.Float32Tensor, md.Int8Tensor)
+    assert call.selection.promotion is md.float32
+    for name in ("result", "error", "promotion"):
+        assert not hasattr(call, name)
+
+
 def test_nothing_is_left_when_it_is_over() -> None:
     X + X
     with md.traced() as calls:

@@ -19,6 +19,36 @@ def test_takes_tensors_scalars_and_types() -> None:
     assert by_value(x, 1).tolist() == [2.0]
 
 
+def test_takes_names_as_infer_does() -> None:
+    """Both take an operation, and each of its names."""
+    x = md.asarray([1.0])
+    for name in ("add", "tensor.add", "arithmetic.add", md.add):
+        assert md.which(name, x, 1) == md.which(md.add, x, 1)
+        assert md.infer(name, x, 1) == md.infer(md.add, x, 1)
+    for call in (md.which, md.infer):
+        with pytest.raises(OptionError, match=r"there is no operation ad\. Use .*add"):
+            call("ad", x, 1)
+        with pytest.raises(OptionError, match="is not an operation"):
+            call(3, x)
+
+
+def test_takes_options_as_the_call_does() -> None:
+    x = md.ones((2, 3))
+    found = md.which("reshape", x, (3, 2))
+    assert (found.types, str(found.result)) == (
+        (md.Float32Tensor,),
+        "Float32Tensor[3,2]",
+    )
+    assert found == md.which(md.reshape, x, shape=(3, 2))
+    for given in (
+        (md.sum, x, 0),
+        (md.concat, [x, x], 0),
+        (md.sum, md.Float32Tensor, 0),
+    ):
+        with pytest.raises(DispatchError, match=r"axis came by position.*axis=0"):
+            md.which(*given)
+
+
 def test_one_readable_line() -> None:
     line = md.which(md.relu, md.Int8Tensor).line
     pattern = (
