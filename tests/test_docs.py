@@ -71,8 +71,8 @@ def write_your_files(folder: Path) -> None:
     graph = helper.make_graph(
         nodes,
         "yours",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
         [
             numpy_helper.from_array(x.astype("f4"), name)
             for name, x in constants.items()

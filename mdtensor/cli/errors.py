@@ -101,6 +101,10 @@ def option(name: str, *value: object) -> str:
     if not value:
         return flag
     (given,) = value
+    # Shapes by name of the input.
+    if isinstance(given, dict):
+        texts = (f"{name}={','.join(map(str, n))}" for name, n in given.items())
+        return " ".join(f"{flag} {quote(text)}" for text in texts)
     if isinstance(given, bool):
         return flag if given else f"no {flag}"
     each = given if isinstance(given, list) else [given]

@@ -40,6 +40,7 @@ from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
 from mdtensor.quant.model.quantize.weights import describe
+from mdtensor.quant.model.run.inputs import shapes_example
 from mdtensor.quant.observers import OBSERVERS
 from mdtensor.quant.rules import check_rule
 from mdtensor.spec.spec import TensorSpec
@@ -349,7 +350,7 @@ def run_model(path: Path, shapes: Sequence[str]) -> None:
         # Zeros need sizes, and a guess could select other kernels.
         if md.DYNAMIC in spec.shape:
             problem = f"{path}: some sizes of the input {shown(name)} are unknown"
-            raise ModelError(problem, "Pass all sizes as --shape")
+            raise ModelError(problem, f"Pass {shapes_example(model.inputs)}")
     # Kernels are compiled by type, so the elements do not matter.
     zeros = {n: np.zeros(s.shape, s.dtype.storage) for n, s in model.inputs.items()}
     model(**zeros)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import DType, TensorSpec
-from mdtensor.errors import DataError, written
+from mdtensor.errors import DataError
 from mdtensor.extend import LOGS
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
@@ -42,7 +42,12 @@ from mdtensor.quant.model.quantize import (
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.float_nodes import is_quantized
 from mdtensor.quant.model.run.bound import BoundPlan, key_of
-from mdtensor.quant.model.run.inputs import Shapes, checked_feeds, chosen
+from mdtensor.quant.model.run.inputs import (
+    Shapes,
+    checked_feeds,
+    chosen,
+    shapes_example,
+)
 from mdtensor.quant.model.run.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
@@ -204,9 +209,10 @@ class Model:
         shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():
             if -1 in shape:
+                specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 raise DataError(
                     f"input {name!r} has the dynamic shape {shape}",
-                    f"Give {written('input_shapes')} to plan for",
+                    f"Give the sizes to plan for, such as {shapes_example(specs)}",
                 )
         return self._plan_for_shapes(shapes)
 

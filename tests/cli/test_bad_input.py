@@ -30,7 +30,10 @@ MODELS = [
             "The nearest that is supported is 'Softmax'."
         ),
     ),
-    ("sizes.onnx", "has auto_pad=SAME_UPPER on a dynamic size. Give --shape."),
+    (
+        "sizes.onnx",
+        "has auto_pad=SAME_UPPER on a dynamic size. Give --shape x=1,3,64,64.",
+    ),
 ]
 ARRAYS = [
     ("gone.npy", "DataError: gone.npy: No such file or directory. Check the path."),

@@ -81,7 +81,8 @@ def test_sizes_must_be_known(call: Call, tmp_path: Path) -> None:
     model = small_model(tmp_path / "m.onnx", "n")
     ended = call("warmup", model)
     assert ended.code == 2
-    assert "some sizes of the input 'x' are unknown. Pass all sizes" in ended.err
+    assert "some sizes of the input 'x' are unknown. Pass --shape x=1,4." in ended.err
+    assert call("warmup", model, "--shape", "x=1,4").code == 0
     assert call("warmup", model, "--shape=3,4").code == 0
 
 

@@ -17,6 +17,7 @@ from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
+from mdtensor.quant.model.run.inputs import shapes_example
 
 Array = npt.NDArray[Any]
 #: Element types by their number in the file format, TensorProto.DataType.
@@ -69,6 +70,7 @@ class Operator:
         attributes: by name, as Python values; tensors as arrays.
         opset: version of the operator set.
         proto: the node in the file.
+        shapes_example: the argument of `load` that fixes the sizes of its inputs.
     """
 
     kind: str
@@ -78,6 +80,7 @@ class Operator:
     attributes: Mapping[str, Any]
     opset: int
     proto: Any = None
+    shapes_example: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -113,7 +116,8 @@ class Operator:
 
     def size_error(self, problem: str, more: str = "") -> ModelError:
         """Build the error for an unknown size; `more` completes the suggestion."""
-        return self.error(problem, f"Give {written('input_shapes')}{more}")
+        way = self.shapes_example or written("input_shapes")
+        return self.error(problem, f"Give {way}{more}")
 
 
 def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -290,7 +294,7 @@ class Builder:
             if name in self.sizes:
                 raise ModelError(
                     f"{name!r} depends on a size that is dynamic",
-                    f"Give {written('input_shapes')} with all sizes",
+                    f"Give {shapes_example(self.inputs)}",
                 )
 
     def array(self, name: str | None) -> Array | None:

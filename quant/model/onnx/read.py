@@ -40,7 +40,7 @@ from mdtensor.quant.model.onnx.schemas import (
     definition,
     is_defined,
 )
-from mdtensor.quant.model.run.inputs import Shapes, chosen
+from mdtensor.quant.model.run.inputs import Shapes, chosen, shapes_example
 
 #: Older sets differ too much in attributes and broadcasting; newer ones are unknown.
 OPSETS = range(7, 29)
@@ -78,8 +78,9 @@ def read_graph(
         g.spending.add_stored(array.size)
         g.enter(name, array)
     _add_inputs(g, model.graph, input_shapes)
+    example = shapes_example(g.inputs)
     for op in operators_of(model, folder):
-        read_operator(g, op)
+        read_operator(g, replace(op, shapes_example=example))
     made = g.graph(tuple(output.name for output in model.graph.output))
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 

@@ -71,7 +71,7 @@ def _result(op: Operator, arrays: list[Array]) -> Array:
     """Compute an operator on known integers."""
     movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
     if any(map(is_dynamic, arrays[movable:])):
-        raise op.size_error("calculates with a dynamic size", " with all sizes")
+        raise op.size_error("calculates with a dynamic size")
     if op.kind in _MOVES:
         return np.asarray(_MOVES[op.kind](op, *arrays))
     # The operators wrap around on overflow, without a warning.

@@ -192,6 +192,27 @@ def chosen(inputs: Mapping[str, TensorSpec], given: Shapes | None) -> dict[str, 
     }
 
 
+#: Sizes in examples of shapes: one sample, and a size that most networks accept.
+_BATCH, _SIZE = 1, 64
+
+
+def shapes_example(inputs: Mapping[str, TensorSpec]) -> str:
+    """Return the argument that fixes all dynamic sizes, as a caller may write it.
+
+    Example:
+        >>> shapes_example({"x": md.TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))})
+        "input_shapes={'x': (1, 3, 8, 8)}"
+    """
+    found = {}
+    for name, spec in inputs.items():
+        likely = [_BATCH if axis == 0 else _SIZE for axis in range(spec.ndim)]
+        pairs = zip(map(int, spec.shape), likely, strict=True)
+        shape = tuple(guess if size == DYNAMIC else size for size, guess in pairs)
+        if DYNAMIC in map(int, spec.shape):
+            found[name] = shape
+    return written("input_shapes", found) if found else written("input_shapes")
+
+
 def _by_name(inputs: Mapping[str, TensorSpec], given: Any) -> Mapping[str, Any]:
     listed = ", ".join(map(repr, inputs)) or "none"
     if given is None:

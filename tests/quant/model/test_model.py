@@ -171,7 +171,13 @@ WRONG_SHAPES = [
     ((1.5, 3), " has shape (-1, 3), you chose (1.5, 3). Give 2 integers."),
     ("ab", " has shape (-1, 3), you chose 'ab'. Give 2 integers."),
     ((True, 3), " has shape (-1, 3), you chose (True, 3). Give 2 integers."),
-    ((-1, 3), " has the dynamic shape (-1, 3). Give input_shapes to plan for."),
+    (
+        (-1, 3),
+        (
+            " has the dynamic shape (-1, 3). Give the sizes to plan for, such as "
+            "input_shapes={'x': (1, 3)}."
+        ),
+    ),
 ]
 
 
