@@ -28,7 +28,7 @@ class Profile:
         groups: dict[str, list[float]] = {}
         for node in plan.nodes:
             if node.arithmetic == "integer":
-                name = ", ".join((node.operation, node.kernel, node.runway))
+                name = ", ".join((node.operation, node.kernel, node.isa))
                 group = groups.setdefault(name, [0, 0.0, 0])
                 group[0] += 1
                 group[1] += seconds[node.node]

@@ -196,6 +196,7 @@ def describe():
         "machine": platform.machine(),
         "cpu": cpu_name(),
         "features": [name for name in NOTED_FEATURES if name in FEATURES],
+        "isa": ISA,
         "runway": ISA,
         "why": REASON,
         "proven": ISA in PROVEN and not OVERRIDE.endswith(EMULATED),

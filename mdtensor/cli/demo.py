@@ -397,7 +397,7 @@ def summary(small: Model) -> dict[str, Any]:
         "integer": len(integer),
         "views": sum(n.arithmetic == "view" for n in nodes),
         "macs": sum(n.macs for n in nodes),
-        "runways": sorted({n.runway for n in integer}),
+        "isas": sorted({n.isa for n in integer}),
         "float": [
             {"operation": n.operation, "why": n.why} for n in small.plan().float_nodes
         ],

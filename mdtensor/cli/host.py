@@ -278,6 +278,7 @@ def _measured(verdict: Verdict) -> str | None:
 
 def _run(run: Run, found: str) -> VerifyFacts:
     return {
+        "isa": run.runway,
         "runway": run.runway,
         "threads": run.threads,
         "hash": found or None,
@@ -291,7 +292,9 @@ def _difference(verdict: Verdict) -> VerifyFacts | None:
         return None
     run = verdict.runs[verdict.first.run]
     facts = asdict(verdict.first)
-    return facts | {"run": {"runway": run.runway, "threads": run.threads}}
+    return facts | {
+        "run": {"isa": run.runway, "runway": run.runway, "threads": run.threads}
+    }
 
 
 def show_verdict(console: Console, facts: VerifyFacts) -> None:
@@ -325,7 +328,7 @@ def _head(run: VerifyFacts) -> str:
 
 
 def _label(run: VerifyFacts) -> str:
-    return f"{run['runway']}, {run['threads']} thread{'s' * (run['threads'] > 1)}"
+    return f"{run['isa']}, {run['threads']} thread{'s' * (run['threads'] > 1)}"
 
 
 def _ending(facts: VerifyFacts) -> str:

@@ -95,7 +95,7 @@ def show_info(console: Console, facts: Facts) -> None:
         *((name, version or "not installed") for name, version in packages),
         ("cpu", f"{cpu['cpu']} ({cpu['machine']})"),
         ("features", " ".join(cpu["features"])),
-        ("runway", f"{cpu['runway']}: {cpu['why']}"),
+        ("ISA", f"{cpu['isa']}: {cpu['why']}"),
         *[("", "only emulated so far: `mdtensor verify` checks it here")]
         * (not cpu["proven"]),
         ("devices", " ".join(facts["devices"])),
@@ -278,7 +278,7 @@ def show_demo(console: Console, facts: Facts) -> None:
     plan = facts["plan"]
     console.print(
         f"plan: of {plan['nodes']} nodes {plan['integer']} run as integers on "
-        f"{'/'.join(plan['runways'])}, {plan['views']} as a view, "
+        f"{'/'.join(plan['isas'])}, {plan['views']} as a view, "
         f"{len(plan['float'])} as float; {plan['macs'] / 1e6:.1f} million MACs"
     )
     for node in plan["float"]:

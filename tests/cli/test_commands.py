@@ -55,7 +55,9 @@ def test_info(call: Call) -> None:
     facts = as_json(call("info", "--json"))
     assert facts["mdtensor"] == mdtensor.__version__
     assert facts["packages"]["numpy"] == np.__version__
-    assert facts["cpu"]["runway"] in call("info").out
+    assert facts["cpu"]["isa"] == facts["cpu"]["runway"]
+    lines = [line.split() for line in call("info").out.splitlines()]
+    assert ["ISA", f"{facts['cpu']['isa']}:"] in [line[:2] for line in lines]
 
 
 def test_info_without_a_package(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

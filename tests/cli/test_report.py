@@ -48,7 +48,7 @@ def test_a_plan_fits_a_terminal(
     start = next(i for i, line in enumerate(lines) if line.startswith("node "))
     heads = lines[start].split()
     wide = ["types", "result", "MACs"]
-    assert heads == ["node", "operation", "kernel", "runway"] + wide * (columns > 80)
+    assert heads == ["node", "operation", "kernel", "ISA"] + wide * (columns > 80)
     stop = next(i for i, line in enumerate(lines) if " nodes: " in line)
     assert lines[stop].startswith(f"{stop - start - 1} nodes: ")  # a line for each
     assert "float, since probabilities stay float: " in lines[stop + 1]
@@ -78,7 +78,7 @@ def test_names_are_not_taken_for_markup(call: Call) -> None:
         "node": "[/bold]:smile:",
         "operation": "[red]",
         "kernel": "k",
-        "runway": "generic",
+        "isa": "generic",
         "signature": "f(Int8Tensor)",
         "arithmetic": "float",
         "why": "[x]",

@@ -6,9 +6,11 @@ invokes what was selected.
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
@@ -38,7 +40,7 @@ class PlannedNode:
         signature: the types of the arguments.
         method: the selected method: its signature and place in the source.
         kernel: the kernel that computes it.
-        runway: the instruction set (ISA) of the kernel.
+        isa: the instruction set of the kernel.
         arithmetic: `integer`, `float` or `view`.
         why: the reason why the node is not one compiled integer step; empty if it is.
         macs: the number of multiply-accumulates.
@@ -56,7 +58,7 @@ class PlannedNode:
     signature: str
     method: str
     kernel: str
-    runway: str
+    isa: str
     arithmetic: str
     why: str
     macs: int
@@ -66,10 +68,18 @@ class PlannedNode:
     bits: float
     within: str = ""
 
+    @property
+    def runway(self) -> str:
+        """Return `isa`, under its former name."""
+        return self.isa
 
+
+#: The longest text of a cell in a plan that prints itself, and the number of nodes that
+#: it lists for a reason. `UNBOUND` is the width without a terminal.
+MOST, FEW, UNBOUND = {"node": 24, "kernel": 32, "types": 24, "weights": 24}, 3, 160
 #: What a printed plan says of each node, here and in `mdtensor run --plan`.
 COLUMNS = (
-    *("node", "operation", "kernel", "runway", "types", "result", "MACs"),
+    *("node", "operation", "kernel", "ISA", "types", "result", "MACs"),
     *("weights", "bits", "pieces", "arithmetic", "why"),
 )
 
@@ -77,8 +87,10 @@ COLUMNS = (
 def cells(node: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of each of `COLUMNS` for a PlannedNode as a dictionary."""
     types = node["signature"].partition("(")[2].rstrip(")").replace("Tensor", "")
+    types = types.replace("NoneType", "None")
     more = {
         "kernel": f"in {node['within']}" if node["within"] else node["kernel"],
+        "ISA": node["isa"],
         "types": types,
         "result": "x".join(map(str, node["shape"])),
         "MACs": f"{node['macs']:,}" if node["macs"] else "",
@@ -200,7 +212,7 @@ class Plan:
             node,
             part.selection,
             kernel=method.location,
-            runway="numpy",
+            isa="numpy",
             arithmetic="integer" if self._is_integer(node) else "float",
             why=part.reason,
             macs=0,
@@ -245,7 +257,7 @@ class Plan:
         node: Any,
         selection: Any,
         kernel: str,
-        runway: str,
+        isa: str,
         arithmetic: str,
         why: str,
         macs: int,
@@ -259,7 +271,7 @@ class Plan:
             f"{node.operation.__name__}({types})",
             method,
             kernel,
-            runway,
+            isa,
             arithmetic,
             why,
             macs,
@@ -280,23 +292,63 @@ class Plan:
         return tuple(n for n in self.nodes if n.arithmetic == "float")
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """Return the nodes as plain data, for JSON."""
-        return [asdict(node) for node in self.nodes]
+        """Return the nodes as plain data, for JSON; `runway` is the former `isa`."""
+        return [asdict(node) | {"runway": node.isa} for node in self.nodes]
 
     def __repr__(self) -> str:
         compiled = sum(n.arithmetic != "float" for n in self.nodes)
         return f"Plan({len(self.nodes)} nodes, {compiled} without floats)"
 
     def __str__(self) -> str:
-        rows = [COLUMNS, *(tuple(cells(node).values()) for node in self.as_dicts())]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(
-                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-            )
-            for row in rows
+        """Return a line for each node, no wider than the terminal, then the reasons.
+
+        Long texts are shortened, and columns that do not fit are left out; `as_dicts`
+        has everything.
+        """
+        # A pipe, a notebook or a file does not have a width.
+        width = shutil.get_terminal_size((UNBOUND, 1)).columns
+        return "\n".join(
+            [*_table(self.as_dicts(), width), *_reasons(self.nodes, width)]
         )
-        return "\n".join(line.rstrip() for line in lines)
+
+
+def _table(nodes: list[dict[str, Any]], width: int) -> list[str]:
+    """Return the lines of a table with the first columns that fit into `width`."""
+    shown = [{n: _short(n, x) for n, x in cells(node).items()} for node in nodes]
+    lines = [""] * (len(nodes) + 1)
+    for head in COLUMNS[:-1]:
+        column = [head, *(row[head] for row in shown)]
+        most = max(map(len, column))
+        wider = [
+            f"{line}  {text:<{most}}"[2 if not line else 0 :]
+            for line, text in zip(lines, column, strict=True)
+        ]
+        if len(wider[0]) > width and head not in COLUMNS[:4]:
+            break
+        lines = wider
+    return [line.rstrip()[:width] for line in lines]
+
+
+def _short(head: str, text: str) -> str:
+    """Return the text of a cell, without its start or end if it is long."""
+    most = MOST.get(head, len(text))
+    if len(text) <= most:
+        return text
+    # The end of a name or a path tells it from its neighbours.
+    is_tail = head in ("node", "kernel")
+    return f"...{text[3 - most :]}" if is_tail else f"{text[: most - 3]}..."
+
+
+def _reasons(nodes: Iterable[PlannedNode], width: int) -> Iterator[str]:
+    """Yield each reason of `why`, with the nodes that it applies to."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.why:
+            found.setdefault(node.why, []).append(node.node)
+    for why, names in found.items():
+        more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+        text = f"{why}: {', '.join(names[:FEW])}{more}"
+        yield from wrap(text, width, initial_indent="  ", subsequent_indent="    ")
 
 
 def _least(part: Part, values: dict[str, Any], repeat: int) -> float:

@@ -100,6 +100,34 @@ def test_a_softmax_of_codes_is_no_float(rng):
     )
 
 
+@pytest.mark.parametrize("columns", [80, 120, None])
+def test_a_plan_prints_itself_within_a_terminal(small_classifier, monkeypatch, columns):
+    """Of a float network, whose types and reasons are long, and of an integer one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    shape = {"x": (1, 3, 8, 8)}
+    long = Node("layer/" * 9, md.conv2d, ("x", "w"), "y", {"padding": 1})
+    spec = md.TensorSpec(md.Float32Tensor, shape["x"])
+    weights = {"w": md.ones((4, 3, 3, 3))}
+    float_plan = Plan(Graph({"x": spec}, (long,), weights, ("y",)))
+    for plan in (float_plan, small_classifier.plan()):
+        lines = str(plan).splitlines()
+        assert max(map(len, lines)) <= (columns or 160)
+        heads = lines[0].split()
+        assert heads[:4] == ["node", "operation", "kernel", "ISA"]
+        assert ("pieces" in heads) == (columns is None)
+        assert len(lines) > len(plan.nodes)
+        reasons = " ".join(" ".join(lines[1 + len(plan.nodes) :]).split())
+        assert all(node.why in reasons for node in plan.nodes)
+
+
+def test_the_former_name_of_the_isa_stays(small_classifier):
+    plan = small_classifier.plan()
+    for node, data in zip(plan.nodes, plan.as_dicts(), strict=True):
+        assert node.isa == node.runway == data["isa"] == data["runway"]
+
+
 def test_one_node_is_float_and_says_why(small_classifier):
     plan = small_classifier.plan()
     assert [(n.operation, n.why) for n in plan.float_nodes] == [
@@ -107,7 +135,7 @@ def test_one_node_is_float_and_says_why(small_classifier):
     ]
     convolutions = [n for n in plan.nodes if n.operation == "conv2d"]
     assert len(convolutions) == 53
-    assert {n.runway for n in convolutions} == {isa.ISA}
+    assert {n.isa for n in convolutions} == {isa.ISA}
     assert all(n.macs > 0 for n in convolutions)
     assert "depthwise_u8s8u8" in str(plan) and "softmax" in str(plan)
 
