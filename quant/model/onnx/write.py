@@ -18,6 +18,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.onnx import write_compound as write_compound
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
 from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
 from mdtensor.quant.model.onnx.write_operators import (
@@ -34,6 +35,8 @@ OLD = 14, 7
 NEW = 21, 10
 #: Convolutions, pools and activations in bfloat16 need 22.
 NEWEST = 22, 10
+#: RMSNormalization needs 23.
+LATEST = 23, 11
 #: Floats whose operations compute in float32; the number of float32 in the format.
 NARROW, FLOAT = (md.float16, md.bfloat16), 1
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -69,10 +72,12 @@ def serialize(graph: Graph) -> bytes:
 
 def _version(graph: Graph, specs: Mapping[str, TensorSpec]) -> tuple[int, int]:
     """Return the oldest operator set that the graph fits, and its format version."""
+    since = max((SINCE.get(node.operation, 0) for node in graph.nodes), default=0)
+    if since > NEWEST[0]:
+        return LATEST
     if any(spec.dtype is md.bfloat16 for spec in specs.values()):
         return NEWEST
     is_new = any(spec.qparams and _is_new(spec.qparams) for spec in specs.values())
-    since = max((SINCE.get(node.operation, 0) for node in graph.nodes), default=0)
     return NEW if is_new or since > OLD[0] else OLD
 
 
@@ -196,6 +201,14 @@ class _Writer:
         self._operator(kind, inputs, output, name, attributes)
         return output
 
+    def parts(
+        self, kind: str, inputs: list[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """Write an operator of several outputs; return the names of the values."""
+        outputs = [self._fresh() for _ in range(count)]
+        self._operator(kind, inputs, outputs, "", attributes)
+        return outputs
+
     def result(
         self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
     ) -> None:
@@ -216,11 +229,17 @@ class _Writer:
             self._quantize(real, node.output, "")
 
     def _operator(
-        self, kind: str, inputs: list[str], output: str, name: str, attributes: Any
+        self,
+        kind: str,
+        inputs: list[str],
+        output: str | list[str],
+        name: str,
+        attributes: Any,
     ) -> None:
         """Write one operator."""
+        outputs = output if isinstance(output, list) else [output]
         made = self.onnx.helper.make_node(
-            kind, inputs, [output], name=name, **attributes
+            kind, inputs, outputs, name=name, **attributes
         )
         self.nodes.append(made)
 

@@ -31,6 +31,11 @@ class Sink(Protocol):
     ) -> str:
         """Add an operator for an intermediate value; return the name of its output."""
 
+    def parts(
+        self, kind: str, inputs: list[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """Add an operator of several outputs; return their names."""
+
     def result(
         self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
     ) -> None:
@@ -73,8 +78,10 @@ SINCE: dict[Any, int] = {
     md.bitwise_xor: 18,
     md.gelu: 20,
     md.group_norm: 21,
+    md.interpolate: 18,
     md.layer_norm: 17,
     md.mish: 18,
+    md.rms_norm: 23,
 }
 
 
@@ -194,15 +201,19 @@ def not_equal(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.cumulative_sum)
 def cumulative_sum(sink: Sink, node: Node, inputs: list[str]) -> None:
-    axis, before = node.options.get("axis"), sink.specs[node.inputs[0]]
-    is_plain = sink.specs[node.output].dtype is before.dtype
-    if node.options.get("include_initial") or not is_plain:
-        raise ModelError(
-            f"node {node.name!r} sums in another type, or from an initial 0",
-            f"Use cumulative_sum(x, dtype={before.dtype})",
-        )
-    place = sink.constant(np.array(0 if axis is None else axis, np.int64))
-    sink.result("CumSum", [*inputs, place])
+    before, after = sink.specs[node.inputs[0]], sink.specs[node.output]
+    (axis,) = normalize_axes(node.options.get("axis") or 0, before.ndim)
+    if after.dtype is not before.dtype:
+        inputs = [sink.emit("Cast", inputs, to=element_code(after.dtype))]
+    given = [*inputs, sink.constant(np.array(axis, np.int64))]
+    if not node.options.get("include_initial"):
+        sink.result("CumSum", given)
+        return
+    widths = np.zeros(2 * before.ndim, np.int64)
+    widths[axis] = 1
+    zero = sink.constant(real_storage(after).type(0))
+    found = sink.emit("CumSum", given)
+    sink.result("Pad", [found, sink.constant(widths), zero])
 
 
 @emits(md.argmax, md.argmin)
@@ -233,38 +244,40 @@ def batch_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
 def layer_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
     shape = node.options["normalized_shape"]
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    _normalize(sink, node, inputs, "LayerNormalization", sizes, axis=-len(sizes))
+    normalize(sink, node, inputs, "LayerNormalization", sizes, axis=-len(sizes))
 
 
 @emits(md.instance_norm)
 def instance_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
     sizes = (sink.specs[node.inputs[0]].shape[1],)
-    _normalize(sink, node, inputs, "InstanceNormalization", sizes)
+    normalize(sink, node, inputs, "InstanceNormalization", sizes)
 
 
 @emits(md.group_norm)
 def group_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
     sizes = (sink.specs[node.inputs[0]].shape[1],)
     groups = node.options["num_groups"]
-    _normalize(sink, node, inputs, "GroupNormalization", sizes, num_groups=groups)
+    normalize(sink, node, inputs, "GroupNormalization", sizes, num_groups=groups)
 
 
-def _normalize(
+def normalize(
     sink: Sink,
     node: Node,
     inputs: list[str],
     kind: str,
     sizes: tuple[int, ...],
+    neutral: tuple[int, ...] = (1, 0),
+    eps: float | None = None,
     **attributes: Any,
 ) -> None:
-    """Write a normalization with weights and biases, by default 1 and 0."""
+    """Write a normalization with weights and biases, by default `neutral`."""
     given, storage = iter(inputs), real_storage(sink.specs[node.inputs[0]])
     parts = [next(given)]
-    for number, value in zip((1, 0), (*node.inputs[1:], None, None), strict=False):
-        neutral = None if value is not None else np.full(sizes, number, storage)
-        parts.append(next(given) if neutral is None else sink.constant(neutral))
-    eps = float(node.options.get("eps", 1e-5))
-    sink.result(kind, parts, epsilon=eps, **attributes)
+    for number, value in zip(neutral, (*node.inputs[1:], None, None), strict=False):
+        absent = None if value is not None else np.full(sizes, number, storage)
+        parts.append(next(given) if absent is None else sink.constant(absent))
+    least = float(node.options.get("eps", 1e-5)) if eps is None else eps
+    sink.result(kind, parts, epsilon=least, **attributes)
 
 
 @emits(md.reshape)
@@ -337,10 +350,8 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
     key = node.options["key"]
     keys = list(key) if isinstance(key, tuple) else [key]
     if not all(isinstance(k, slice | int) for k in keys):
-        raise ModelError(
-            f"node {node.name!r} indexes with more than integers and slices",
-            "Use expand_dims, and slices for each axis",
-        )
+        _gather(sink, node, inputs, keys)
+        return
     if not keys:
         sink.result("Identity", inputs)
         return
@@ -356,6 +367,26 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Squeeze", [part, gone])
     else:
         sink.result("Slice", given)
+
+
+def _gather(sink: Sink, node: Node, inputs: list[str], keys: list[Any]) -> None:
+    """Write one tensor of indices as Gather, and several leading ones as GatherND."""
+    are_full = [isinstance(k, slice) and k == slice(None) for k in keys]
+    picked = [axis for axis, is_full in enumerate(are_full) if not is_full]
+    indices = [np.asarray(keys[axis]) for axis in picked]
+    is_plain = all(k.dtype.kind in "iu" for k in indices)
+    if is_plain and len(picked) == 1:
+        at = sink.constant(indices[0].astype(np.int64))
+        sink.result("Gather", [*inputs, at], axis=picked[0])
+    elif is_plain and picked == list(range(len(picked))):
+        joined = np.stack(np.broadcast_arrays(*indices), axis=-1).astype(np.int64)
+        sink.result("GatherND", [*inputs, sink.constant(joined)])
+    else:
+        raise ModelError(
+            f"node {node.name!r} indexes with more than integers, slices and tensors "
+            "of integers for the first axes",
+            "Use expand_dims, and slices for each axis",
+        )
 
 
 def _slice_bounds(node: Node, key: Any, size: int) -> tuple[int, int, int]:
