@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Self, TypeVar
+from types import ModuleType
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -494,3 +495,17 @@ def _advice(name: str, _: int) -> str:
 
 # Not in the class, where a type checker would take every name for an attribute.
 setattr(Tensor, "__getattr__", _unknown)  # noqa: B010
+
+
+class _Module(ModuleType):
+    """This module, whose name is a function in PyTorch: a call says what works."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise DispatchError(
+            "mdtensor.tensor is a module, not a function",
+            "Use asarray(values), with copy=True for memory of its own",
+            "tensor",
+        )
+
+
+sys.modules[__name__].__class__ = _Module

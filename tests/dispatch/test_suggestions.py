@@ -35,6 +35,17 @@ def test_of_the_package(name: str) -> None:
     assert text(lambda: getattr(md, name)) == head + TEXTS[name]
 
 
+def test_the_module_that_pytorch_users_call() -> None:
+    module: Any = md.tensor
+    for call in (lambda: module([1, 2]), lambda: module([1], dtype=md.int8)):
+        with pytest.raises(
+            md.errors.DispatchError, match=r"Use asarray\(values\)"
+        ) as one:
+            call()
+        assert one.value.operation == "tensor"
+    assert module.Tensor is md.Tensor and module.__name__ == "mdtensor.tensor"
+
+
 def test_of_a_tensor() -> None:
     x: Any = md.ones((2,))
     head = "Float32Tensor has no attribute "
