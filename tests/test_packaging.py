@@ -89,6 +89,16 @@ def test_the_path_is_extended_first() -> None:
     assert "extend_path(__path__, __name__)" in text
 
 
+def test_python_beside_the_clone_needs_its_option(tmp_path: Path) -> None:
+    """As CONTRIBUTING says; without the option, the clone is a namespace package."""
+    assert "`python -P`" in (ROOT / "CONTRIBUTING.md").read_text()
+    (tmp_path / "mdtensor").symlink_to(ROOT)
+    script = "import mdtensor; print(mdtensor.__version__)"
+    command = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, mdtensor.__version__)
+
+
 def test_one_version() -> None:
     declared = PROJECT["project"]["version"]
     assert mdtensor.__version__ == declared

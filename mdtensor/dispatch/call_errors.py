@@ -478,8 +478,8 @@ def _option_error(
 ) -> DispatchError | None:
     """Return the error of options by position; None if no call is certain."""
     # `concat(x, y)` lacks its list, and does not want to write into y.
-    spare = TARGET if declared.sequence else TARGET[1:]
-    spare = spare if "out" in declared.options else ()
+    first = 0 if declared.sequence else 1
+    spare = TARGET[first:] if "out" in declared.options else ()
     parameters = declared.signature.parameters.values()
     return option_error(
         declared.name,

@@ -229,7 +229,7 @@ def _share(obj: Any) -> Tensor | None:
 
 @explain_wrong_calls
 def from_dlpack(
-    x: object, /, *, device: object = None, copy: bool | None = None
+    x: object, /, *, device: Device | str | None = None, copy: bool | None = None
 ) -> Any:
     """Return a tensor that shares the memory of another library's array.
 
