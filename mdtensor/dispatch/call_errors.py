@@ -477,9 +477,9 @@ def _option_error(
     declared: Any, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> DispatchError | None:
     """Return the error of options by position; None if no call is certain."""
-    # `concat(x, y)` lacks its list, and does not want to write into y.
-    first = 0 if declared.sequence else 1
-    spare = TARGET[first:] if "out" in declared.options else ()
+    # `add(x, y, z)` has one operand too many, and does not want to write into z.
+    known = declared.options
+    spare = [o for o in TARGET if "out" in known and known.get(o) is not REQUIRED]
     parameters = declared.signature.parameters.values()
     return option_error(
         declared.name,

@@ -54,14 +54,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.equal(X, X, X),
         f"equal({T}, {T}): {FEW} 3. They are x1, x2.",
     ),
-    "out": (
-        lambda: md.add(X, X, X),
-        f"add({T}, {T}): out {BY_NAME}. Write add(x1, x2, out=out).",
-    ),
-    "no out": (
-        lambda: md.add(X, X, 3),
-        f"add({T}, {T}): {FEW} 3. They are x1, x2.",
-    ),
+    "out": (lambda: md.add(X, X, X), f"add({T}, {T}): {FEW} 3. They are x1, x2."),
     "out and more": (
         lambda: md.add(X, X, X, X, X),
         f"add({T}, {T}): {FEW} 5. They are x1, x2.",

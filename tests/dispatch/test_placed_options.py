@@ -47,9 +47,14 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "method": (lambda: X.softmax(-1), "softmax(x, axis=-1)"),
     "infer": (lambda: md.infer("sum", X, 0), "sum(x, axis=0)"),
-    "a tensor": (lambda: md.add(X, X, X), "add(x1, x2, out=out)"),
     "NumPy's order": (lambda: md.diff(X, 2, 0), "diff(x, n=2, axis=0)"),
     "PyTorch's order": (lambda: md.linalg.vector_norm(X, 1, 0), "vector_norm(x, ord=1"),
+    "a required grid": (
+        lambda: quant.requantize(
+            quant.quantize(X, quant.QParams(0.5)), quant.QParams(1)
+        ),
+        "requantize(x, out=out)",
+    ),
     "of quant": (
         lambda: quant.quantize(X, quant.QParams(0.5), "half_up"),
         "quantize(x, qparams, rounding='half_up')",
@@ -79,6 +84,7 @@ def test_the_call_that_works(name: str) -> None:
         lambda: md.zeros(2, 3),
         lambda: md.concat(X, X),
         lambda: md.add(X, X, 3),
+        lambda: md.add(X, X, X),
         lambda: md.sum(X, 0, axis=1),
         lambda: md.std(X, 0, True),
         lambda: md.astype(X, md.int8, "saturate"),
