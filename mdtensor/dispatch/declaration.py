@@ -20,7 +20,7 @@ from numbers import Integral, Real
 from types import FunctionType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from mdtensor.dispatch.annotations import typed
+from mdtensor.dispatch.annotations import annotations_of, typed
 from mdtensor.errors import OptionError, RegistrationError, shown
 from mdtensor.html import small_table, tag
 
@@ -266,6 +266,11 @@ def argument_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations that restrict arguments; `object` is left out as well."""
     hints = parameter_types(declaration)
     return {name: hint for name, hint in hints.items() if hint is not object}
+
+
+def is_evaluated(declaration: Callable[..., Any]) -> bool:
+    """Return whether each annotation names a type that is known by now."""
+    return typed(declaration).keys() == (annotations_of(declaration) or {}).keys()
 
 
 def is_name(given: object) -> bool:

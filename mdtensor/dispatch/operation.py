@@ -45,6 +45,7 @@ from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
     argument_types,
+    is_evaluated,
     require_signature,
     type_name,
 )
@@ -127,6 +128,7 @@ class Operation(Described):
         given = [default for default in found if default is not REQUIRED]
         self._required = len(self.dispatched) - len(given)
         self._defaults = tuple(map(type, given))
+        self._admitted: dict[str, Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by name: there is one operation in a process."""
@@ -309,7 +311,7 @@ class Operation(Described):
             raise call_errors.no_method(self, types)
         # One annotation stands for the whole sequence, and the types are those of its
         # items.
-        wanted = {} if self.sequence else argument_types(self.declaration)
+        wanted = {} if self.sequence else self._admitted_types()
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)
             is_default = given is type(self.signature.parameters[name].default)
@@ -318,6 +320,16 @@ class Operation(Described):
                 raise call_errors.wrong_type_error(
                     self, types, name, given, type_name(want)
                 )
+
+    def _admitted_types(self) -> dict[str, Any]:
+        """Return the annotations that restrict arguments, evaluated once."""
+        if self._admitted is not None:
+            return self._admitted
+        found = argument_types(self.declaration)
+        # A name that is missing now may be in its module later.
+        if is_evaluated(self.declaration):
+            self._admitted = found
+        return found
 
     def implementation(self, *types: type) -> Implementation:
         """Return the function for `types`, and enter it in the call table."""
