@@ -14,6 +14,17 @@ def round_half_even(value):
     return round(Fraction(value))
 
 
+def divide_half_even(numerator, denominator):
+    """Return the integer nearest to the quotient of integers, ties to the even one.
+
+    Args:
+        denominator: greater than 0.
+    """
+    whole, rest = divmod(numerator, denominator)
+    is_tie = 2 * rest == denominator
+    return whole + (whole % 2 if is_tie else 2 * rest > denominator)
+
+
 def requantize_s32u8(acc, ratios, zero_point, lo, hi):
     """Compute clamp(round_half_even(acc * ratios) + zero_point, lo, hi) as uint8.
 
@@ -22,13 +33,15 @@ def requantize_s32u8(acc, ratios, zero_point, lo, hi):
         ratios: n Fractions, or one for all.
     """
     acc = np.asarray(acc)
-    out = np.empty(acc.shape, np.uint8)
-    for place in np.ndindex(*acc.shape):
+    # Integers, because a product of Fractions takes ten times as long.
+    fractions = [Fraction(ratio).as_integer_ratio() for ratio in ratios]
+    out = []
+    for place, value in enumerate(acc.reshape(-1).tolist()):
         # If one ratio serves all channels, the remainder is 0.
-        ratio = ratios[place[-1] % len(ratios)]
-        code = round_half_even(int(acc[place]) * ratio) + zero_point
-        out[place] = min(max(code, lo), hi)
-    return out
+        numerator, denominator = fractions[place % acc.shape[-1] % len(fractions)]
+        code = divide_half_even(value * numerator, denominator) + zero_point
+        out.append(min(max(code, lo), hi))
+    return np.array(out, np.uint8).reshape(acc.shape)
 
 
 def round_to_float32(value):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from mdtensor.kernels.reference import divide_half_even, round_half_even
 from mdtensor.kernels.rescale import (
     LIMB_BITS,
     float32_of,
@@ -19,6 +20,14 @@ scales = st.floats(2**-12, 2**12, width=32)
 def number(limbs):
     """The integer that little-endian limbs stand for."""
     return sum(int(limb) << (LIMB_BITS * i) for i, limb in enumerate(limbs))
+
+
+@given(st.integers(-(2**70), 2**70), st.integers(1, 2**40))
+def test_the_oracle_divides_integers_as_it_rounds_fractions(numerator, denominator):
+    half = numerator * denominator + denominator // 2
+    for top, bottom in ((numerator, denominator), (half, denominator), (numerator, 2)):
+        want = round_half_even(Fraction(top, bottom))
+        assert divide_half_even(top, bottom) == want
 
 
 @given(scales, scales, scales)
