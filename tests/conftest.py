@@ -1,5 +1,6 @@
 """What every test starts from: seeded randomness, and time for compilation."""
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,19 @@ import mdtensor.quant  # (its types would leave with whoever loads it first)
 # 100 examples by default: the suite has 10 minutes, and the slow tier draws thousands.
 settings.register_profile("mdtensor", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("mdtensor")
+
+
+# numba, plum and 20,000 tests are a million objects, and all of them stay: a search for
+# garbage among them takes half a second, and happens every few files.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without garbage collection, and leave them out of it later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="module")
