@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forks import Forks
 
 import mdtensor
 from mdtensor.cli.errors import EXTRAS, ending
@@ -18,7 +19,6 @@ MODULE = [sys.executable, "-m", "mdtensor"]
 #: A process in which one package cannot be imported.
 WITHOUT = """
 import sys
-import mdtensor
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] == sys.argv[1]:
@@ -29,6 +29,13 @@ for name in [n for n in sys.modules if n.split(".")[0] == sys.argv[1]]:
 from mdtensor.cli import execute
 sys.exit(execute(sys.argv[2:]))
 """
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    """Processes that start with mdtensor imported, which takes seconds."""
+    with Forks("import mdtensor") as server:
+        yield server
 
 
 def process(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -66,10 +73,10 @@ NO_RUNWAY = (
     [["info"], ["verify", "--quick"], ["support", "add"], ["stubs", "--check"]],
     ids=" ".join,
 )
-def test_a_runway_that_there_is_not(arguments: list[str]) -> None:
-    done = process(*MODULE, *arguments, env=os.environ | {"MDTENSOR_ISA": "sve"})
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"mdtensor: {NO_RUNWAY}"
+def test_a_runway_that_there_is_not(forks: Forks, arguments: list[str]) -> None:
+    script = "import sys; from mdtensor.cli import execute; sys.exit(execute({}))"
+    found = forks.run(script.format(arguments), environment=os.environ | {"MDTENSOR_ISA": "sve"})
+    assert found == (2, "", f"mdtensor: {NO_RUNWAY}")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +87,13 @@ def test_a_runway_that_there_is_not(arguments: list[str]) -> None:
         "md.for_each(1, lambda i, x: None, md.flat_in(x))",
     ],
 )
-def test_kernels_on_a_runway_that_there_is_not(call: str) -> None:
+def test_kernels_on_a_runway_that_there_is_not(forks: Forks, call: str) -> None:
     """The package itself, and what NumPy computes, need none."""
     script = f"import mdtensor as md; x = md.asarray([1.0]); x = x + x; {call}"
     environment = os.environ | {"MDTENSOR_ISA": "sve"}
-    done = process(sys.executable, "-c", script, env=environment)
-    assert done.returncode == 1
-    assert done.stderr.endswith(f"\nmdtensor.errors.{NO_RUNWAY}")
+    code, _, errors = forks.run(script, environment=environment)
+    assert code == 1
+    assert errors.endswith(f"\nmdtensor.errors.{NO_RUNWAY}")
 
 
 def test_a_closed_pipe_is_no_trace() -> None:
@@ -138,13 +145,13 @@ def test_an_interrupt_ends_quietly_with_130() -> None:
     ],
 )
 def test_a_package_that_is_missing(
-    files: Path, package: str, arguments: list[str], extra: str
+    forks: Forks, package: str, arguments: list[str], extra: str
 ) -> None:
     """Each is named at once, before any work, with what installs it."""
-    done = process(sys.executable, "-c", WITHOUT, package, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert f"`pip install mdtensor[{extra}]`" in done.stderr
+    code, out, errors = forks.run(WITHOUT, [package, *arguments])
+    assert (code, out) == (2, ""), errors
+    assert errors.count("\n") == 1
+    assert f"`pip install mdtensor[{extra}]`" in errors
 
 
 def test_every_optional_package_has_its_extra() -> None:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support.forks import Forks
 
 from mdtensor.kernels.cpu import jit
 
@@ -83,23 +84,51 @@ def copy(tmp_path):
     return root
 
 
-def run(root, source=SOURCE, environment=None, **options):
-    """(printed words, log) of the probe in a process of its own."""
+#: Forked processes start with numba, whose import and first compilation take seconds.
+PRELUDE = "import numba; numba.njit(lambda x: x + 1)(1)"
+WITH_UMASK = "import os; os.umask(0o022)\n"
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with Forks(PRELUDE) as server:
+        yield server
+
+
+def environment_of(root):
+    """The variables of a process whose user has a home beside the kernels."""
     kept = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    kept["XDG_CACHE_HOME"] = str(root.parent / "home")
+    return {**kept, "XDG_CACHE_HOME": str(root.parent / "home")}
+
+
+@pytest.fixture
+def run(forks):
+    """`run(root)`: (printed words, log) of the probe in a process of its own."""
+
+    def run(root, source=SOURCE, environment=None):
+        chosen = environment or environment_of(root)
+        code, words, log = forks.run(source, [str(root)], chosen)
+        assert code == 0, log
+        return words.split(), log
+
+    return run
+
+
+def run_as(user, root, source, environment):
+    """The same in a process of another user."""
     done = subprocess.run(
         [sys.executable, "-B", "-c", source, str(root)],
-        env=kept if environment is None else environment,
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
-        **options,
+        **user,
     )
     return done.stdout.split(), done.stderr
 
 
 @pytest.mark.compiled
-def test_an_edited_callee_is_compiled_anew(copy):
+def test_an_edited_callee_is_compiled_anew(copy, run):
     assert run(copy)[0] == ["11", "True"]
     files = set((copy / "__pycache__").rglob("*.nbc"))
     assert len(files) == 2
@@ -110,7 +139,7 @@ def test_an_edited_callee_is_compiled_anew(copy):
 
 
 @pytest.mark.compiled
-def test_a_damaged_entry_is_compiled_anew(copy):
+def test_a_damaged_entry_is_compiled_anew(copy, run):
     run(copy)
     for file in (copy / "__pycache__").rglob("*.nbc"):
         file.write_bytes(file.read_bytes()[:100])
@@ -123,7 +152,7 @@ def test_a_damaged_entry_is_compiled_anew(copy):
 
 
 @pytest.mark.compiled
-def test_the_folder_in_use_is_kept(copy):
+def test_the_folder_in_use_is_kept(copy, run):
     run(copy)
     (own,) = (copy / "__pycache__").glob("kernels-*")
     os.utime(own, (0, 0))
@@ -160,7 +189,7 @@ def shared(copy):
 
 
 @pytest.mark.compiled
-def test_a_symbol_is_there_before_the_code_that_calls_it(shared):
+def test_a_symbol_is_there_before_the_code_that_calls_it(shared, run):
     assert run(shared)[0] == ["11", "True"]
     (inner,) = (shared / "__pycache__").rglob("inner-*.nbc")
     (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
@@ -174,7 +203,7 @@ def test_a_symbol_is_there_before_the_code_that_calls_it(shared):
 
 
 @pytest.mark.compiled
-def test_code_that_calls_what_is_not_here_is_compiled_anew(shared):
+def test_code_that_calls_what_is_not_here_is_compiled_anew(shared, run):
     run(shared)
     (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
     made = outer.read_bytes()[jit.DIGEST :]  # opens with what it needs
@@ -186,21 +215,21 @@ def test_code_that_calls_what_is_not_here_is_compiled_anew(shared):
 
 
 @pytest.mark.compiled
-def test_symbols_need_no_cache(shared):
+def test_symbols_need_no_cache(shared, run):
     (shared / "__pycache__").write_text("in the way")
     (shared.parent / "home").write_text("in the way")
     assert run(shared)[0] == ["11", "False"]
 
 
 @pytest.mark.compiled
-def test_a_read_only_install_uses_the_users_cache(copy):
+def test_a_read_only_install_uses_the_users_cache(copy, run):
     (copy / "__pycache__").write_text("in the way")
     assert run(copy)[0] == ["11", "True"]
     assert list((copy.parent / "home").rglob("*.nbc"))
 
 
 @pytest.mark.compiled
-def test_nowhere_to_write_is_one_log_line(copy):
+def test_nowhere_to_write_is_one_log_line(copy, run):
     (copy / "__pycache__").write_text("in the way")
     (copy.parent / "home").write_text("in the way")
     words, log = run(copy)
@@ -209,7 +238,7 @@ def test_nowhere_to_write_is_one_log_line(copy):
 
 
 @pytest.mark.compiled
-def test_a_cache_that_cannot_be_written_is_read(copy):
+def test_a_cache_that_cannot_be_written_is_read(copy, run):
     """An image is warmed up once, then runs on a read-only file system."""
     assert run(copy, COUNTED)[0] == ["2", "0"]
     files = set(copy.parent.rglob("*.nbc"))
@@ -219,7 +248,7 @@ def test_a_cache_that_cannot_be_written_is_read(copy):
 
 
 @pytest.mark.compiled
-def test_kernels_are_found_in_any_folder(copy):
+def test_kernels_are_found_in_any_folder(copy, run):
     """Those of the image stay in use when NUMBA_CACHE_DIR gets the new ones."""
     run(copy)
     own = copy.parent / "own"
@@ -237,15 +266,15 @@ def test_kernels_are_found_in_any_folder(copy):
 
 
 @pytest.mark.compiled
-def test_files_of_the_cache_have_the_mode_of_the_umask(copy):
-    run(copy, umask=0o022)
+def test_files_of_the_cache_have_the_mode_of_the_umask(copy, run):
+    run(copy, WITH_UMASK + SOURCE)
     for path in (copy / "__pycache__").rglob("*"):
         assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
 
 
 @pytest.mark.compiled
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_root_warms_up_and_another_user_runs(copy):
+def test_root_warms_up_and_another_user_runs(copy, run):
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         root = Path(name) / "kernels"
@@ -257,12 +286,12 @@ def test_root_warms_up_and_another_user_runs(copy):
             )
         except (subprocess.CalledProcessError, PermissionError):
             pytest.skip("another user cannot read this Python")
-        run(root, umask=0o022)
+        run(root, WITH_UMASK + SOURCE)
         # Neither HOME nor an entry in passwd.
         bare = {"PATH": os.environ["PATH"]}
-        assert run(root, COUNTED, bare, **stranger)[0] == ["0", "1"]
+        assert run_as(stranger, root, COUNTED, bare)[0] == ["0", "1"]
         shutil.rmtree(root / "__pycache__")
-        words, log = run(root, SOURCE, bare, **stranger)
+        words, log = run_as(stranger, root, SOURCE, bare)
         assert words == ["11", "False"]
         assert log.count("LOG") == 1 and "no writable cache folder" in log
 
@@ -286,7 +315,7 @@ def test_a_user_without_a_home(home, monkeypatch):
 
 
 @pytest.mark.compiled
-def test_a_full_disk_leaves_nothing_behind(copy):
+def test_a_full_disk_leaves_nothing_behind(copy, run):
     words, log = run(copy, FULL + SOURCE)
     assert words == ["11", "True"]
     assert "was not cached: [Errno 28] No space left on device" in log
@@ -295,7 +324,7 @@ def test_a_full_disk_leaves_nothing_behind(copy):
 
 
 @pytest.mark.compiled
-def test_files_of_killed_processes_are_removed(copy):
+def test_files_of_killed_processes_are_removed(copy, run):
     run(copy)
     (folder,) = (copy / "__pycache__").iterdir()
     old, new = folder / f"a.nbc-0{jit.UNFINISHED}", folder / f"b.nbc-0{jit.UNFINISHED}"
