@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import interop, quant
@@ -126,8 +127,8 @@ def test_numpy_asks_for_another_type() -> None:
     )
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
-@pytest.mark.parametrize("wanted", [np.float16, np.float32, int, np.uint8, bool])
+@each("leaf", LEAVES)
+@each("wanted", [np.float16, np.float32, int, np.uint8, bool])
 def test_numpy_casts_as_its_caller_says(leaf: type[md.Tensor], wanted: Any) -> None:
     x = leaf.wrap(
         np.asarray([0, 1, 2.5, 100.75], np.float32).astype(leaf.dtype.storage)

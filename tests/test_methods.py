@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 from support.samples import sample
 
 import mdtensor as md
@@ -27,7 +28,7 @@ def result(x: Any) -> Any:
     return [result(part) for part in x] if isinstance(x, (tuple, list)) else x
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each("name", METHODS)
 def test_every_operation_is_a_method_of_its_first_tensor(name: str) -> None:
     if name == "empty_like":
         return  # its elements are undefined

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 from support.samples import SAMPLES, Call, call, sample
 from support.shelf import Shelf, shelved
 
@@ -21,9 +22,7 @@ from mdtensor.spec.spec import TensorSpec
 OPERATIONS = [f for name, f in md.operations().items() if name.startswith("mdtensor.")]
 PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
 
-each_operation = pytest.mark.parametrize(
-    "operation", OPERATIONS, ids=lambda f: f.__name__
-)
+each_operation = each("operation", OPERATIONS)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError, ShapeError, WriteError
@@ -35,8 +36,8 @@ OTHERS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("other", OTHERS, ids=repr)
-@pytest.mark.parametrize("symbol", BINARY, ids=lambda f: f.__name__)
+@each("other", OTHERS)
+@each("symbol", BINARY)
 def test_is_the_operation_on_both_sides(
     symbol: Callable[[Any, Any], Any], other: Any
 ) -> None:
@@ -99,8 +100,8 @@ NUMPY_VALUES = [
 ]
 
 
-@pytest.mark.parametrize("other", NUMPY_VALUES, ids=lambda v: f"{v.dtype}{v.shape}")
-@pytest.mark.parametrize("symbol", BINARY, ids=lambda f: f.__name__)
+@each("other", NUMPY_VALUES)
+@each("symbol", BINARY)
 def test_numpy_on_either_side_becomes_a_tensor(
     symbol: Callable[[Any, Any], Any], other: Any
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import quant
@@ -116,8 +117,8 @@ def test_matrices_of_a_stack_are_transposed() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [*md.leaves()[:15], quant.QInt8Tensor], ids=repr)
-@pytest.mark.parametrize("ndim", range(4))
+@each("kind", [*md.leaves()[:15], quant.QInt8Tensor])
+@each("ndim", range(4))
 def test_hasattr_answers_for_every_attribute(kind: type[md.Tensor], ndim: int) -> None:
     x: Any = md.ones((1,) * ndim)
     if kind is quant.QInt8Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Union
 
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.dispatch import Operation
@@ -157,7 +158,7 @@ def test_what_is_wrong_and_what_would_work(name: str) -> None:
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("name", OURS)
+@each("name", OURS)
 def test_no_operation_is_called_without_arguments(name: str) -> None:
     call: Any = md.operations()[name]
     operation: Operation = call.operation
@@ -174,7 +175,7 @@ def test_no_operation_is_called_without_arguments(name: str) -> None:
     assert str(caught.value).startswith(first)
 
 
-@pytest.mark.parametrize("name", OURS)
+@each("name", OURS)
 def test_no_operation_with_options_takes_others(name: str) -> None:
     call: Any = md.operations()[name]
     operation: Operation = call.operation

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.dispatch.operation import _OPERATIONS
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in md.operations() if name.startswith("mdtensor."))
-)
+@each("name", sorted(name for name in md.operations() if name.startswith("mdtensor.")))
 def test_has_the_declared_signature(name: str) -> None:
     call = md.operations()[name]
     assert inspect.signature(call) == call.operation.signature

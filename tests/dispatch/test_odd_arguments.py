@@ -5,6 +5,7 @@ from typing import Any, Union
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import dtypes, registry, tables
@@ -180,7 +181,7 @@ def _restored() -> Iterator[None]:
     DeviceType.declared[:] = declared
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each("name", CALLS)
 def test_odd_arguments_get_errors_of_ours(name: str) -> None:
     refused = 0
     for argument in odd():

@@ -11,6 +11,7 @@ from typing import Any, Union
 import numpy as np
 import plum
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import dtypes, tensor
@@ -251,14 +252,14 @@ def test_redefinition_needs_override() -> None:
     assert len(twice.operation.methods) == 1
 
 
-@pytest.mark.parametrize("name", sorted(md.operations()))
+@each("name", sorted(md.operations()))
 def test_no_method_costs_plum_its_cache(name: str) -> None:
     methods = md.operations()[name].operation.methods
     assert methods
     assert all(method.signature.is_faithful for method in methods)
 
 
-@pytest.mark.parametrize("name", sorted(md.operations()))
+@each("name", sorted(md.operations()))
 def test_operations_pickle_and_copy(name: str) -> None:
     operation = md.operations()[name]
     assert pickle.loads(pickle.dumps(operation)) is operation

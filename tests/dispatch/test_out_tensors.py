@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import quant
@@ -49,8 +50,8 @@ def test_operands_are_read_before_out_is_written() -> None:
     assert md.add(x, x[::-1], out=x).tolist() == [4.0, 4.0, 4.0]
 
 
-@pytest.mark.parametrize(
-    ("out", "kind"),
+@each(
+    "out, kind",
     [
         (md.zeros((3,)), md.ShapeError),
         (md.zeros((2, 1)), md.ShapeError),
@@ -64,7 +65,7 @@ def test_operands_are_read_before_out_is_written() -> None:
         (quant.QParams, md.OptionError),
     ],
 )
-@pytest.mark.parametrize("name", CALLS)
+@each("name", CALLS)
 def test_another_out_is_refused(name: str, out: Any, kind: type[Exception]) -> None:
     before = np.array(out) if type(out) is md.Tensor else None
     with pytest.raises(kind):

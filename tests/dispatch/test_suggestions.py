@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.dispatch.suggestions import ATTRIBUTES, RENAMED
@@ -96,7 +97,7 @@ def test_every_other_attribute_runs(name: str) -> None:
         exec(advice, known)
 
 
-@pytest.mark.parametrize("theirs", RENAMED)
+@each("theirs", RENAMED)
 def test_every_hint_leads_somewhere(theirs: str) -> None:
     found: Any = md
     for part in RENAMED[theirs].split("."):

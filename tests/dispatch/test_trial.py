@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 from support.samples import call as call_sample, sample
 
 import mdtensor as md
@@ -112,7 +113,7 @@ def test_which_names_the_code_that_runs_and_reports_refusals(function: Any) -> N
     assert checked
 
 
-@pytest.mark.parametrize("function", OURS, ids=lambda f: f.__name__)
+@each("function", OURS)
 def test_which_and_traced_name_the_same_kernels(function: Any) -> None:
     arguments, options = sample(function)
     given = arguments if isinstance(arguments, (tuple, list)) else (arguments,)

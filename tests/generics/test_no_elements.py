@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import pytest
+from support.each import each
 from support.samples import sample
 
 import mdtensor as md
@@ -65,7 +65,7 @@ def test_the_recorder_sees_what_makes_arrays() -> None:
     assert any(name.endswith("sum") for name in found)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda f: f.__name__)
+@each("operation", OPERATIONS)
 def test_no_function_of_numpy_is_called(operation: Any) -> None:
     arguments, options = inference(operation)
     with numpy_calls() as found:

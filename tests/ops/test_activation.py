@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, OptionError, ShapeError
@@ -82,8 +83,8 @@ CURVES: dict[str, tuple[Callable[..., Any], Callable[[float], float]]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", CURVES)
+@each("dtype", FLOATS)
+@each("name", CURVES)
 def test_against_the_formula(name: str, dtype: md.DType) -> None:
     operation, formula = CURVES[name]
     x = np.concatenate([np.linspace(-9, 9, 1001), [-60.0, 30.0, 60.0]])
@@ -113,8 +114,8 @@ def test_five_ulp_from_tiny_to_large(name: str) -> None:
     assert np.all(np.abs(found - want) <= room)
 
 
-@pytest.mark.parametrize("dtype", [md.bfloat16, md.float32, md.float64], ids=str)
-@pytest.mark.parametrize("name", CURVES)
+@each("dtype", [md.bfloat16, md.float32, md.float64])
+@each("name", CURVES)
 def test_the_same_bytes_in_an_array_of_any_size(name: str, dtype: md.DType) -> None:
     operation = CURVES[name][0]
     numbers = np.concatenate([np.linspace(-30, 30, 997), [0.0, -0.0, 1e30, -1e30]])
@@ -147,8 +148,8 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", CURVES)
+@each("dtype", FLOATS)
+@each("name", CURVES)
 def test_the_limits_at_the_ends(name: str, dtype: md.DType) -> None:
     low, high = ENDS.get(name, (0.0, math.inf))
     x = md.asarray([-math.inf, math.inf, math.nan], dtype=dtype)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from support.each import each
 from support.elements import (
     COMPLEX,
     FLOATS,
@@ -100,8 +101,8 @@ def test_every_pair_of_bytes(operation: Any, dtype: md.DType) -> None:
     assert np.array_equal(operation(x, y).buffer, want)
 
 
-@pytest.mark.parametrize("operation", UFUNCS, **named)
-@pytest.mark.parametrize("a", NUMBERS, ids=str)
+@each("operation", UFUNCS)
+@each("a", NUMBERS)
 def test_fractions_as_numpy_in_the_promoted_type(operation: Any, a: md.DType) -> None:
     for b in NUMBERS:
         try:

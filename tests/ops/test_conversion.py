@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.device import _REGISTRY as DEVICES
@@ -257,8 +258,8 @@ def test_truth_is_being_other_than_zero() -> None:
         assert md.astype(x[:2], md.bool, casting="exact").tolist() == [False, True]
 
 
-@pytest.mark.parametrize("target", PLAIN, ids=str)
-@pytest.mark.parametrize("source", PLAIN, ids=str)
+@each("target", PLAIN)
+@each("source", PLAIN)
 def test_any_layout(source: md.DType, target: md.DType) -> None:
     whole = np.arange(12).reshape(3, 4) % 2
     flat = whole.astype(source.storage)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import (
@@ -90,8 +91,8 @@ def test_asarray_shares_what_is_one_already() -> None:
     assert md.asarray(array, dtype=md.int32).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
+@each(
+    "call, error",
     [
         (lambda: md.asarray([-1, 2**63]), CastError),
         (lambda: md.asarray([2**64]), CastError),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from support.each import each
 from support.elements import same
 
 import mdtensor as md
@@ -44,7 +45,7 @@ def numbers(operation: Any, shape: tuple[int, ...], seed: int) -> Any:
     return rng.integers(1, 9, shape).astype(kind(operation))
 
 
-@pytest.mark.parametrize("operation", [*UNARY, *BINARY, md.clip], **named)
+@each("operation", [*UNARY, *BINARY, md.clip])
 def test_signatures_are_those_of_the_standard(operation: Any) -> None:
     found = str(inspect.signature(operation).replace(return_annotation=inspect._empty))
     want = "(x, /)" if operation in UNARY else "(x1, x2, /)"
@@ -103,7 +104,7 @@ def test_any_layout(operation: Any) -> None:
     assert (type(point.buffer), point.shape) == (np.ndarray, ())
 
 
-@pytest.mark.parametrize("operation", [*UNARY, *BINARY], **named)
+@each("operation", [*UNARY, *BINARY])
 def test_arguments_are_only_read(operation: Any) -> None:
     x = numbers(operation, (3, 2), 1)
     before, count = x.copy(), 1 if operation in UNARY else 2
@@ -122,7 +123,7 @@ def test_a_python_number_on_either_side(operation: Any) -> None:
     assert close(operation(number, x).buffer, operation(filled, x).buffer)
 
 
-@pytest.mark.parametrize("operation", [*UNARY, *BINARY], **named)
+@each("operation", [*UNARY, *BINARY])
 def test_strangers_and_other_devices_are_refused(operation: Any) -> None:
     count = 1 if operation in UNARY else 2
     with pytest.raises(DispatchError):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import (
@@ -172,7 +173,7 @@ def test_eigenvalues_are_complex_under_any_promotion_rules(rules: str) -> None:
         assert linalg.eigvals(md.astype(x, md.float64)).dtype is md.complex128
 
 
-@pytest.mark.parametrize(("stack", "right"), SYSTEMS, ids=str)
+@each("stack, right", SYSTEMS)
 @every_dtype
 def test_solve(stack: Any, right: Any, dtype: md.DType) -> None:
     x, y = regular((*stack, 3, 3), dtype), numbers(right, dtype, seed=2)
@@ -225,8 +226,8 @@ def test_tolerance() -> None:
     assert linalg.pinv(nothing).shape == (2, 3, 0)
 
 
-@pytest.mark.parametrize("order", [2, 1, 0, inf, -inf, -1, 3, 2.5])
-@pytest.mark.parametrize("dtype", INEXACT, ids=str)
+@each("order", [2, 1, 0, inf, -inf, -1, 3, 2.5])
+@each("dtype", INEXACT)
 def test_vector_norms(dtype: md.DType, order: Any) -> None:
     x = numbers((2, 3, 4), dtype)
     whole = np.abs(wide(x))
@@ -252,8 +253,8 @@ def summed(x: Numbers, axes: tuple[int, ...], keepdims: bool, order: float) -> N
 ORDERS = ["fro", "nuc", 1, -1, 2, -2, inf, -inf, None]
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dtype", INEXACT, ids=str)
+@each("order", ORDERS)
+@each("dtype", INEXACT)
 def test_matrix_norms(dtype: md.DType, order: Any) -> None:
     x, real = numbers((2, 3, 4), dtype), REAL.get(dtype, dtype)
     want = [np.linalg.norm(matrix, order) for matrix in wide(x)]

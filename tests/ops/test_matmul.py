@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import (
@@ -407,9 +408,9 @@ def test_no_product_without_a_common_type() -> None:
         md.matmul(unsigned, signed)
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@pytest.mark.parametrize("magnitude", [2**4, 2**10, 2**11, 2**24, 2**25, 2**62])
-@pytest.mark.parametrize("shape", [(16, 64, 16), (3, 1, 8, 64, 8), (64, 256)])
+@each("dtype", INTEGERS)
+@each("magnitude", [2**4, 2**10, 2**11, 2**24, 2**25, 2**62])
+@each("shape", [(16, 64, 16), (3, 1, 8, 64, 8), (64, 256)])
 def test_large_products_of_integers(
     dtype: md.DType, magnitude: int, shape: tuple[int, ...]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import CastError, DispatchError, OptionError, ShapeError
@@ -125,8 +126,8 @@ def test_elements_are_cast_before_they_are_added() -> None:
 ORDERED: list[tuple[Any, Any]] = [(md.max, np.max), (md.min, np.min)]
 
 
-@pytest.mark.parametrize("axis", AXES, ids=str)
-@pytest.mark.parametrize("leaf", REAL, ids=lambda leaf: leaf.dtype.name)
+@each("axis", AXES)
+@each("leaf", REAL)
 def test_extremes_are_numpys(leaf: Any, axis: Any, sample: Any, layouts: Any) -> None:
     x = sample(leaf, (3, 4, 5), seed=1)
     for operation, reference in ORDERED:
@@ -138,8 +139,8 @@ def test_extremes_are_numpys(leaf: Any, axis: Any, sample: Any, layouts: Any) ->
             assert np.array_equal(wide(found.buffer), want, equal_nan=leaf in FLOATS)
 
 
-@pytest.mark.parametrize("axis", AXES, ids=str)
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.dtype.name)
+@each("axis", AXES)
+@each("leaf", LEAVES)
 def test_all_and_any_of_what_is_not_zero(
     leaf: Any, axis: Any, sample: Any, layouts: Any
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.errors import DispatchError
@@ -95,8 +96,8 @@ def rank(value: Any) -> tuple[bool, Any]:
     return False, Fraction(value)
 
 
-@pytest.mark.parametrize("second", REAL, ids=name)
-@pytest.mark.parametrize("first", REAL, ids=name)
+@each("second", REAL)
+@each("first", REAL)
 def test_search_is_exact_between_any_two_types(
     first: Any, second: Any, sample: Any
 ) -> None:
@@ -140,8 +141,8 @@ def test_search_counts_what_is_less(values: list[int], query: int) -> None:
     assert up_to.tolist() == md.count_nonzero(md.less_equal(x, query)).tolist()
 
 
-@pytest.mark.parametrize("second", LEAVES, ids=name)
-@pytest.mark.parametrize("first", LEAVES, ids=name)
+@each("second", LEAVES)
+@each("first", LEAVES)
 def test_where_promotes_and_keeps_each_value(
     first: Any, second: Any, sample: Any
 ) -> None:

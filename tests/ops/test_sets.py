@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 
@@ -42,8 +43,8 @@ def shown(x: Any) -> list[str]:
     return [repr(value) for value in x.tolist()]
 
 
-@pytest.mark.parametrize("shape", [(0,), (), (1,), (40,), (3, 4, 5), (2, 0)], ids=str)
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.dtype.name)
+@each("shape", [(0,), (), (1,), (40,), (3, 4, 5), (2, 0)])
+@each("leaf", LEAVES)
 def test_sets_are_those_of_python(
     leaf: Any, shape: tuple[int, ...], sample: Any, layouts: Any
 ) -> None:

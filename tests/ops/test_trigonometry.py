@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 from support.elements import COMPLEX, FLOATS, as_numpy, edges, same
 
 import mdtensor as md
@@ -44,8 +45,8 @@ def test_as_python_computes(operation: Any, inside: float, outside: float) -> No
     assert math.isclose(found, want, rel_tol=2e-15)
 
 
-@pytest.mark.parametrize("operation", UFUNCS, **named)
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@each("operation", UFUNCS)
+@each("dtype", FLOATS)
 def test_every_float(operation: Any, dtype: md.DType) -> None:
     x = edges(dtype)
     found = operation(md.from_numpy(x))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 
@@ -73,10 +74,8 @@ def same(found: md.Tensor, wanted: md.Tensor) -> bool:
     return np.array_equal(np.asarray(found), np.asarray(wanted), equal_nan=True)
 
 
-@pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize(
-    "make", [md.asarray, np.asarray, lambda k: md.asarray(k, dtype=md.int8)]
-)
+@each("name", INTEGERS)
+@each("make", [md.asarray, np.asarray, lambda k: md.asarray(k, dtype=md.int8)])
 def test_integers(name: str, make: Callable[[int], Any]) -> None:
     call, *numbers = INTEGERS[name]
     # The second number must not get the result that is cached for the first.

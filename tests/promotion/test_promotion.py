@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import dtypes
@@ -60,7 +61,7 @@ def join(a: md.DType, b: md.DType) -> md.DType | None:
     return joint(a, b)
 
 
-@pytest.mark.parametrize(("a", "b", "common"), CELLS)
+@each("a, b, common", CELLS)
 def test_table(a: str, b: str, common: str | None) -> None:
     assert join(md.dtype(a), md.dtype(b)) is (common and md.dtype(common))
 

@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 from mdtensor.quant.exact import LARGE, round_sum
 
@@ -50,9 +50,9 @@ def test_sums_of_two_terms_round_once(a, b, ratio_a, ratio_b):
 EDGES = [2**40 - 1, 2**40, 2**40 + 1, 2**52, 2**53 - 1]
 
 
-@pytest.mark.parametrize("value", [v * s for v in (0, 1, *EDGES) for s in (1, -1)])
-@pytest.mark.parametrize("exponent", [-1150, -1074, -60, -13, -1, 0, 1, 40, 900, 1200])
-@pytest.mark.parametrize("odd", [1, 3, Fraction(1, 3)])
+@each("value", [v * s for v in (0, 1, *EDGES) for s in (1, -1)])
+@each("exponent", [-1150, -1074, -60, -13, -1, 0, 1, 40, 900, 1200])
+@each("odd", [1, 3, Fraction(1, 3)])
 def test_any_ratio_is_cut_at_the_ends(value, exponent, odd):
     ratio = odd * Fraction(2) ** exponent
     assert round_sum((np.array([value]), ratio)).tolist() == [expected(value * ratio)]

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from support.each import each
 
 from mdtensor import asarray
 from mdtensor.errors import DataError, DeviceError, ModelError
@@ -33,7 +34,7 @@ suite = _generator()
 QUANTIZED = suite.cases(*suite.QUANTIZATION)
 
 
-@pytest.mark.parametrize("case", QUANTIZED, ids=lambda case: case.name)
+@each("case", QUANTIZED)
 def test_quantization(case):
     assert suite.outcome(case) == suite.Outcome("passes")
 

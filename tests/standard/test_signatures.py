@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import array_api_strict as strict
-import pytest
+from support.each import each
 
 import mdtensor as md
 
@@ -39,7 +39,7 @@ def both(space: str, name: str) -> tuple[Any, Any]:
     return getattr(theirs, name), getattr(ours, name)
 
 
-@pytest.mark.parametrize(("space", "name"), NAMES, ids=str)
+@each("space, name", NAMES)
 def test_every_name_is_there(space: str, name: str) -> None:
     theirs, ours = both(space, name)
     assert callable(ours) == callable(theirs)
@@ -47,21 +47,20 @@ def test_every_name_is_there(space: str, name: str) -> None:
         assert ours == theirs or theirs != theirs
 
 
-@pytest.mark.parametrize(
-    ("space", "name"),
+@each(
+    "space, name",
     [
         pair
         for pair in NAMES
         if inspect.isfunction(getattr(SPACES[pair[0]][0], pair[1]))
     ],
-    ids=str,
 )
 def test_signature(space: str, name: str) -> None:
     theirs, ours = both(space, name)
     same_parameters(inspect.signature(theirs), inspect.signature(ours))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each("name", METHODS)
 def test_method(name: str) -> None:
     theirs = inspect.signature(getattr(strict.asarray(0).__class__, name))
     same_parameters(theirs, inspect.signature(getattr(md.Tensor, name)))

@@ -16,6 +16,7 @@ from standard.special_cases import (
     REAL,
     TURNED,
 )
+from support.each import each
 
 import mdtensor as md
 
@@ -56,8 +57,8 @@ def arguments(*words: str) -> Iterator[tuple[float, ...]]:
     return product(*(ARGUMENTS[word] for word in words))
 
 
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@each("name", REAL)
+@each("dtype", FLOATING)
 def test_real(dtype: Any, name: str) -> None:
     for case in REAL[name]:
         given, wanted = case.split()
@@ -72,8 +73,8 @@ def both(function: Any, x: complex, dtype: Any) -> Iterator[Any]:
     yield function(md.asarray([x] * 9, dtype=dtype))[4]
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@each("name", BINARY)
+@each("dtype", FLOATING)
 def test_binary(dtype: Any, name: str) -> None:
     function = getattr(md, name)
     for case in BINARY[name]:

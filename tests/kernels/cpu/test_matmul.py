@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.each import each
 
 from mdtensor.kernels.cpu.generic import matmul
 from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
@@ -56,9 +57,9 @@ def test_exact_sums(rng, fill, shape):
     assert (rows[:, n:] == -7).all()
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("fill", FILL)
+@each("ties", [False, True])
+@each("shape", SHAPES)
+@each("fill", FILL)
 def test_rounded_codes(rng, fill, shape, ties):
     m, k, n = shape
     a, weight, bias = case(rng, fill, m, k, n)

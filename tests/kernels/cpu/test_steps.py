@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.each import each
 from support.windows import draw_window
 
 from mdtensor.kernels.cpu import isa
@@ -48,7 +49,7 @@ def test_conv2d(rng, name, images):
     assert np.array_equal(step(x), want)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_random_windows(seed):
     rng = np.random.default_rng(seed)
     size, kernel, stride, padding, dilation = draw_window(rng)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.quant import QUInt8Tensor
@@ -422,7 +422,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@each("case", CASES.values())
 def test_finds_and_keeps(case: Any) -> None:
     find, before, left = case
     after = find(before)

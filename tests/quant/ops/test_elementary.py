@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.quant import (
@@ -162,8 +163,8 @@ def of_codes(call, x, out):
     return np.asarray(found.codes).tolist()
 
 
-@pytest.mark.parametrize("grid, out", GRIDS)
-@pytest.mark.parametrize("operation", RATIONAL, ids=lambda f: f.__name__)
+@each("grid, out", GRIDS)
+@each("operation", RATIONAL)
 def test_rational_functions_are_exact(operation, grid, out, exact):
     skip = 0 if operation is md.reciprocal else None
     x, numbers = every_code(grid, lambda x: x != skip)

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor import quant
@@ -109,9 +110,9 @@ def test_scales_of_each_k_may_differ(exact, random_codes):
 TINY = 2.0**-80
 
 
-@pytest.mark.parametrize("step", [1.0, 0.375, 2.0**-100, 3 * 2.0**99])
-@pytest.mark.parametrize("half", [0.5, 1.5, 2.5, -0.5, -1.5])
-@pytest.mark.parametrize("side", [-1, 0, 1])
+@each("step", [1.0, 0.375, 2.0**-100, 3 * 2.0**99])
+@each("half", [0.5, 1.5, 2.5, -0.5, -1.5])
+@each("side", [-1, 0, 1])
 def test_near_ties_are_decided_exactly(step, half, side, exact, tensor):
     unit = float(np.float32(step))
     x = tensor([[1, 2]], QParams(1.0))

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor.quant import (
@@ -100,8 +101,8 @@ def is_kept(w):
     return any(entry.copies is not None for entry in w.kept)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("name", PRODUCTS)
+@each("way", WAYS)
+@each("name", PRODUCTS)
 def test_a_result_is_that_of_the_weights_as_they_are(name, way):
     product, shape = PRODUCTS[name]
     w = weights(*shape)

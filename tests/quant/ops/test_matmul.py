@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor.quant import (
@@ -75,9 +76,9 @@ def test_any_linear_layer_is_exact(
     assert np.array_equal(rounded.buffer, exact.codes(wanted, OUT))
 
 
-@pytest.mark.parametrize("left", [(3,), (2, 3), (2, 4, 3), (1, 1, 3), (0, 3)])
-@pytest.mark.parametrize("right", [(3,), (3, 5), (2, 3, 5), (3, 0)])
-@pytest.mark.parametrize("grids", [(ROWS, WEIGHTS), (BYTES, ROWS), (ROWS, BYTES)])
+@each("left", [(3,), (2, 3), (2, 4, 3), (1, 1, 3), (0, 3)])
+@each("right", [(3,), (3, 5), (2, 3, 5), (3, 0)])
+@each("grids", [(ROWS, WEIGHTS), (BYTES, ROWS), (ROWS, BYTES)])
 def test_any_matrix_product_is_exact(left, right, grids, random_codes, exact):
     if left == (0, 3) and right == (2, 3, 5):
         left = (2, 0, 3)

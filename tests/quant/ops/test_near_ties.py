@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.each import each
 
 import mdtensor as md
 from mdtensor import quant
@@ -60,8 +61,8 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8, np.float32])
-@pytest.mark.parametrize(("operation", "options"), OPTIONS)
+@each("kind", [np.int8, np.int32, np.int64, np.uint8, np.float32])
+@each("operation, options", OPTIONS)
 def test_numpys_numbers_are_the_numbers_that_they_are(operation, options, kind):
     if kind is np.uint8 and min(options.values()) < 0:
         return

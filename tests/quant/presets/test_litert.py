@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.each import each
 from support.tflite_model import Session, Value, one_operator, options_of
 
 import mdtensor as md
@@ -58,9 +59,9 @@ def same(ours, theirs):
     assert different == 0
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
-@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+@each("rule", RULES)
+@each("grids", GRIDS.values())
+@each("name", ["add", "sub", "mul"])
 def test_pairs_of_codes(name, grids, rule):
     a, b = A.astype(np.int8), B.astype(np.int8)
     given = [value(a.shape, g) for g in grids]

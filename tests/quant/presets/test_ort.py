@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.each import each
 from support.onnx_model import MICROSOFT, node, run
 
 import mdtensor as md
@@ -98,8 +99,8 @@ WRITTEN += [(n, "ort_cpu") for n in ("Sub", "Div", "Min", "Max")]
 
 
 @KINDS
-@pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
-@pytest.mark.parametrize(("name", "rule"), WRITTEN)
+@each("grids", GRIDS.values())
+@each("name, rule", WRITTEN)
 def test_pairs_of_codes_as_onnx_writes_them(name, rule, grids, kind):
     a, b, g = pairs(kind, grids)
     if name == "Div":

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.each import each
 
 import mdtensor as md
 from mdtensor import DataError, LinAlgError, OptionError, ShapeError, quant
@@ -39,8 +40,8 @@ def codes(found):
     return np.asarray(found.tensor.codes).astype(int)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("format", FORMATS, ids=str)
+@each("method", METHODS)
+@each("format", FORMATS)
 def test_codes_and_grid_are_the_numbers_that_the_errors_are_of(method, format):
     found = quant.quantize_weights(W, method=method, samples=X, **format)
     grid = found.tensor.qparams
@@ -124,8 +125,8 @@ def test_the_unit_of_weights_does_not_matter(method, factor):
     assert found.output_error == pytest.approx(wanted.output_error, rel=0.05)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("format", FORMATS, ids=str)
+@each("method", METHODS)
+@each("format", FORMATS)
 def test_zeros_ones_and_tiny_weights(method, format):
     w = np.zeros((4, 20))
     w[1], w[2], w[3] = 1.0, -1e-44, 3e38
