@@ -8,6 +8,7 @@ import pytest
 
 from mdtensor.cli import execute
 from mdtensor.cli.loading import load
+from mdtensor.stubs.package import Package
 from mdtensor.stubs.sources import Skeleton
 
 STAR = '''"""With the names of another module."""
@@ -77,6 +78,19 @@ def test_the_stub_of_a_module_with_the_names_of_another(star: Path) -> None:
     ]
 
 
+@pytest.fixture
+def made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stubs take ten seconds, and are the same for each command."""
+    make, made = Package.files, list[dict[str, str]]()
+
+    def files(package: Package) -> dict[str, str]:
+        made[:] = made or [make(package)]
+        return made[0]
+
+    monkeypatch.setattr(Package, "files", files)
+
+
+@pytest.mark.usefixtures("made_once")
 def test_a_stub_that_is_written_by_hand_is_not_lost(
     star: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

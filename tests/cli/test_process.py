@@ -75,7 +75,9 @@ NO_RUNWAY = (
 )
 def test_a_runway_that_there_is_not(forks: Forks, arguments: list[str]) -> None:
     script = "import sys; from mdtensor.cli import execute; sys.exit(execute({}))"
-    found = forks.run(script.format(arguments), environment=os.environ | {"MDTENSOR_ISA": "sve"})
+    found = forks.run(
+        script.format(arguments), environment=os.environ | {"MDTENSOR_ISA": "sve"}
+    )
     assert found == (2, "", f"mdtensor: {NO_RUNWAY}")
 
 

@@ -1,6 +1,8 @@
 """Functions of 16-bit codes: each code is the exact value, rounded once."""
 
 from fractions import Fraction
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -62,20 +64,38 @@ def anew():
     int16._table.cache_clear()
 
 
+#: All pairs of grids; and of them so many that each grid of both is met.
+PAIRS = list(product(GRIDS, OUTS))
+SOME_PAIRS = PAIRS[::3]
+
+
+@pytest.mark.parametrize(
+    "pairs", [SOME_PAIRS, pytest.param(PAIRS, marks=pytest.mark.slow)], ids=len
+)
 @named
-def test_codes_are_correctly_rounded(operation, options, function, monkeypatch):
+def test_codes_are_correctly_rounded(operation, options, function, pairs, monkeypatch):
     rng = np.random.default_rng(0)
     codes = some_codes(rng, 10)
     monkeypatch.setattr(int16, "steps_of", of_those(codes))
-    for grid in GRIDS:
+    for grid, out in pairs:
         x = QInt16Tensor(codes, grid)
-        for out in OUTS:
-            wanted = [by_definition(function, int(c), grid, out) for c in codes]
-            assert operation(x, **options, out=out).codes.tolist() == wanted
+        wanted = [by_definition(function, int(c), grid, out) for c in codes]
+        assert operation(x, **options, out=out).codes.tolist() == wanted
+
+
+def test_some_pairs_have_each_grid():
+    sources, results = zip(*SOME_PAIRS, strict=True)
+    assert (set(sources), set(results)) == (set(GRIDS), set(OUTS))
+
+
+@cache
+def exact_value(function, code, grid):
+    """Each is asked for once a grid of results, and takes most of the time."""
+    return function((code - grid.zero) * grid.fraction)
 
 
 def by_definition(function, code, grid, out):
-    value = function((code - grid.zero) * grid.fraction)
+    value = exact_value(function, code, grid)
     steps = round(value / out.fraction) + out.zero
     return min(max(steps, out.minimum), out.maximum)
 
