@@ -1,11 +1,10 @@
-"""Machine code of tiles for CPUs that are not here: `python foreign.py FOLDER`.
+"""Machine code of tiles for CPUs that are not here: `python foreign.py FOLDER NAME`.
 
-One process for each CPU, since the kernels in `dot/` are for one. The folder gets an
-object file and the assembly of all tiles, as functions `int64_t name(const job *)`. An
-instruction that a CPU lacks ends its process.
+One process for each CPU, since the kernels in `dot/` are for one. The folder gets the
+assembly of all tiles, as functions `int64_t name(const job *)`, and for Arm, which is
+emulated, an object file of them. An instruction that a CPU lacks ends its process.
 """
 
-import os
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,19 +128,11 @@ def write(name: str, folder: Path) -> None:
     isa.IS_EMULATED = False
     machine, module = optimized(cpu)
     (folder / f"{name}.s").write_text(machine.emit_assembly(module))
-    (folder / f"{name}.o").write_bytes(machine.emit_object(module))
-
-
-def main(folder: Path) -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    for name in CPUS:
-        if os.fork() == 0:
-            write(name, folder)
-            os._exit(0)
-        if os.wait()[1]:
-            sys.exit(f"{name}: not compiled")
+    if cpu.runway == "neon":
+        (folder / f"{name}.o").write_bytes(machine.emit_object(module))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    write(sys.argv[2], Path(sys.argv[1]))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.each import each
 from support.exception_sums import excepting
 from support.windows import draw_window
 
@@ -99,11 +100,17 @@ def check(want, flat, kernel, *arguments):
         assert (out[:SLACK] == fill).all() and (out[-SLACK:] == fill).all()
 
 
+#: The first of them run each time; all of them take half a minute.
+QUICK_SEEDS = 50
+SEEDS = [
+    pytest.param(seed, marks=() if seed < QUICK_SEEDS else pytest.mark.slow)
+    for seed in range(200)
+]
 #: Half blocks of 64 channels among them, alone and behind whole ones.
 CHANNELS = [1, 3, 16, 18, 33, 64, 70, 96, 130]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", RUNWAYS)
 def test_random_windows(name, seed):
     rng = np.random.default_rng(seed)
@@ -181,7 +188,8 @@ def padded(values, c, missing=0):
     return wide
 
 
-@pytest.mark.parametrize(("name", "seed"), list(product(ALONE, range(200))))
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ALONE)
 def test_sums_that_multipliers_decide(name, seed):
     rng = np.random.default_rng([seed, 1])
     size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
@@ -192,10 +200,7 @@ def test_sums_that_multipliers_decide(name, seed):
     check_alone(name, rng, ((*size, c), *window), codes, steps, zero_point)
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "size", "stride"),
-    list(product(ALONE, range(1, 19), (3, 5), (1, 2))),
-)
+@each("name, width, size, stride", list(product(ALONE, range(1, 19), (3, 5), (1, 2))))
 def test_last_tiles_of_every_width(name, width, size, stride, rng):
     for height, c in ((4, 8), (3, 19)):
         window = (size, size), (stride, stride), (size // 2,) * 4, (1, 1)

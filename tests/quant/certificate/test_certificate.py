@@ -301,9 +301,9 @@ def as_cpu(name: str) -> dict[str, str]:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", ["generic", "nehalem", "haswell without fma"])
-def test_quick_hash_on_other_cpus(name: str) -> None:
-    found = verified(as_cpu(name), "--quick")
+def test_quick_hash_on_another_cpu() -> None:
+    """The others, and all cases, are below: each compiles all kernels once more."""
+    found = verified(as_cpu("generic"), "--quick")
     kinds = [(run["runway"], run["threads"]) for run in found["runs"]]
     assert kinds == [("generic", 1), ("generic", 2)]
     assert {run["hash"] for run in found["runs"]} == {verify.QUICK}
