@@ -67,9 +67,21 @@ def test_a_valid_call_gives_the_bytes_of_the_eager_call(operation: Any) -> None:
 
 
 @pytest.mark.parametrize("operation", DRAWS, ids=lambda op: op.__name__)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=7, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_call_ends_as_the_eager_one(operation: Any, data: Any) -> None:
+    ends_as_the_eager_one(operation, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", DRAWS, ids=lambda op: op.__name__)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_of_100_calls_ends_as_the_eager_one(operation: Any, data: Any) -> None:
+    ends_as_the_eager_one(operation, data)
+
+
+def ends_as_the_eager_one(operation: Any, data: Any) -> None:
     if operation.__name__ in WRITERS:
         return
     arguments, options = DRAWS[operation](data.draw)
@@ -312,7 +324,8 @@ def test_two_operations_of_one_name_are_two() -> None:
         return scaled
 
     x = X.to("lazy")
-    double, triple = times(2)(x), times(3)(x)
+    with md.registry.restored():
+        double, triple = times(2)(x), times(3)(x)
     assert (double.tolist(), triple.tolist()) == ((X * 2).tolist(), (X * 3).tolist())
 
 
