@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WHEEL_VENV ?=
 ARGS ?=
 # A whole suite has a process for each core; a part of it starts sooner in one.
-SPREAD := $(if $(ARGS),,-n auto --dist loadfile)
+SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test interop lint stubs types docs site bench wheel
