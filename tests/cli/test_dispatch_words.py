@@ -34,9 +34,23 @@ def somewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     sys.path[:] = path
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.sampled_from(COMMANDS), words)
 def test_whatever_is_typed(somewhere: None, command: str, words: list[str]) -> None:
+    answered(command, words)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(st.sampled_from(COMMANDS), words)
+def test_whatever_is_typed_1000_times(
+    somewhere: None, command: str, words: list[str]
+) -> None:
+    answered(command, words)
+
+
+def answered(command: str, words: list[str]) -> None:
+    """The command ends with a known code, and an error is one line."""
     out, err = io.StringIO(), io.StringIO()
     before = {*Path().iterdir()}
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

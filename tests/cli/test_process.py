@@ -33,8 +33,8 @@ sys.exit(execute(sys.argv[2:]))
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    """Processes that start with mdtensor imported, which takes seconds."""
-    with Forks("import mdtensor") as server:
+    """Processes that start with mdtensor and numba imported, which takes seconds."""
+    with Forks("import mdtensor, numba") as server:
         yield server
 
 

@@ -82,7 +82,7 @@ def forget(spec: Any, draw: Draw) -> Any:
 
 
 @each_operation
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_inference_is_execution(operation: Any, data: st.DataObject) -> None:
     agree(operation, data.draw)

@@ -105,7 +105,7 @@ each_operation = pytest.mark.parametrize(
 
 
 @each_operation
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(data=st.data())
 def test_inference_is_execution(operation: Any, data: st.DataObject) -> None:
     agree(operation, data.draw)

@@ -18,7 +18,17 @@ pytestmark = pytest.mark.compiled
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [np.dtype(name) for name in ("i1", "i8", "f2", "f4", "c16")]
-each_type = pytest.mark.parametrize("dtype", [*TYPES, BFLOAT16], ids=str)
+#: Each type compiles loops of its own, which takes 3 s: int64 goes as int8 does, and
+#: float32 is tested with every rank below.
+SLOW = ("i8", "f4")
+each_type = pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(t, marks=pytest.mark.slow if t.str[1:] in SLOW else ())
+        for t in [*TYPES, BFLOAT16]
+    ],
+    ids=str,
+)
 
 
 def operand(array: Any, writes: bool = False, ranked: bool = False) -> Operand:

@@ -23,6 +23,7 @@ from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.reference import (
     elementwise as exact,
     elementwise as exact_reduction,
+    requantize_s32u8,
 )
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
@@ -104,12 +105,9 @@ def biases(rng, weights, x_zero_point):
 
 
 def exact_codes(accumulators, ratios, zero_point, lo, hi):
-    """round_half_even(acc * ratio) + zero_point, clamped, by Python's Fractions."""
-    values = np.empty(accumulators.shape, np.uint8)
-    for place, accumulator in np.ndenumerate(accumulators):
-        rounded = round(int(accumulator) * ratios[place[-1]])
-        values[place] = min(max(rounded + zero_point, lo), hi)
-    return values
+    """round_half_even(acc * ratio) + zero_point, clamped, by Python's integers."""
+    assert len(ratios) == accumulators.shape[-1]
+    return requantize_s32u8(accumulators, ratios, zero_point, lo, hi)
 
 
 GEMMS = [

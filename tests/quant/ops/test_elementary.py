@@ -173,8 +173,16 @@ def test_rational_functions_are_exact(operation, grid, out, exact):
     assert of_codes(operation, x, out) == codes.tolist()
 
 
-@pytest.mark.parametrize("grid, out", GRIDS)
-@pytest.mark.parametrize("operation", FORWARD, ids=lambda f: f.__name__)
+def on_grids(operations):
+    """Each operation on each pair of grids; every second of them is a slow test."""
+    return [
+        pytest.param(f, *grids, marks=pytest.mark.slow if (i + j) % 2 else ())
+        for i, f in enumerate(operations)
+        for j, grids in enumerate(GRIDS)
+    ]
+
+
+@pytest.mark.parametrize(("operation", "grid", "out"), on_grids(FORWARD))
 def test_each_code_is_the_nearest(operation, grid, out):
     x, numbers = every_code(grid)
     for number, code in zip(numbers, of_codes(operation, x, out), strict=True):
@@ -194,8 +202,7 @@ def judged(inverse, y, ends):
     return inverse(y)
 
 
-@pytest.mark.parametrize("grid, out", GRIDS)
-@pytest.mark.parametrize("operation", INVERSE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("operation", "grid", "out"), on_grids(INVERSE))
 def test_each_code_is_the_nearest_by_the_inverse(operation, grid, out):
     inverse, has, ends = INVERSE[operation]
     x, numbers = every_code(grid, has)
