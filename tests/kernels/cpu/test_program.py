@@ -72,6 +72,7 @@ def test_profile_times_each_step(built):
     assert (seconds >= 0).all() and seconds.sum() > 0
 
 
+@pytest.mark.compiled
 def test_eight_threads(built):
     _, executable = built
     inputs = [mixed_net.sample() * (i + 1) / 8 for i in range(8)]
