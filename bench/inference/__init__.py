@@ -145,8 +145,6 @@ BENCH = Bench(
         "ONNX Runtime spin for 40 ms after a call and threads of OpenBLAS for 110 ms, "
         "which would slow down the next contender. PyTorch takes longer on two threads "
         "than on one; with another installation on this machine it took 4.2 ms for the "
-        "classifier and 16 ms for MobileNetV2 1.0/224. The reason is not known. "
-        "mdtensor float is the slowest: its tensors run on NumPy, operation by "
-        "operation (decision 0002), while ONNX Runtime has fused float kernels."
+        "classifier and 16 ms for MobileNetV2 1.0/224. The reason is not known."
     ),
 )

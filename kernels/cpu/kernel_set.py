@@ -12,7 +12,11 @@ from mdtensor.kernels.cpu.generic import (
     conv,
     copies,
     elementwise,
+    float_depthwise,
+    float_elementwise,
     float_matmul,
+    float_pool,
+    float_softmax,
     matmul,
     pool,
     softmax,
@@ -28,11 +32,12 @@ def families(name):
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": pool}
-    modules |= {"float_matmul": float_matmul, "weight_only": weight_only}
+    modules |= {"float_matmul": float_matmul, "float_depthwise": float_depthwise}
+    modules |= {"weight_only": weight_only}
     if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
         from mdtensor.kernels.cpu import avx2
 
-        modules |= members(avx2, "float_matmul", "weight_only")
+        modules |= members(avx2, "float_depthwise", "float_matmul", "weight_only")
         if name in ("avx2", "avxvnni", "avx512"):
             modules |= members(avx2, "conv", "elementwise", "matmul")
     if name in isa.DOT_ISAS:
@@ -95,9 +100,18 @@ def kernels(name):
         avg_pool_u8=pool.avg_pool_u8,
         softmax_u8=softmax.softmax_u8,
         move_u8=copies.move_u8,
+        transpose_f32=copies.transpose_f32,
         take_u8=copies.take_u8,
         concat_u8=copies.concat_u8,
         pack_f32=float_matmul.pack_f32,
+        pack_depthwise_f32=float_depthwise.pack_depthwise_f32,
+        depthwise_f32=fast.float_depthwise.depthwise_f32,
+        max_pool_f32=float_pool.max_pool_f32,
+        avg_pool_f32=float_pool.avg_pool_f32,
+        softmax_f32=float_softmax.softmax_f32,
+        mean_f32=float_pool.mean_f32,
+        elementwise_f32=float_elementwise.elementwise_f32,
+        gemm_act_f32=fast.float_matmul.gemm_act_f32,
         gemm_f32f32f32=fast.float_matmul.gemm_f32f32f32,
         pack_rows=weight_only.pack_rows,
         pack_grid=weight_only.pack_grid,

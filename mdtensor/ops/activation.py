@@ -27,6 +27,7 @@ from mdtensor.generics.activation import (
     softsign,
 )
 from mdtensor.kernels.numpy import activation as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced, on_host
 from mdtensor.promotion import fit_scalar
 from mdtensor.spec.options import number
@@ -35,26 +36,26 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, RealTensor
 
 
-@method(relu)
+@method(relu, prepare=steps.unary_step("RELU"))
 def relu(x: RealTensor, /) -> Tensor:
     on_host("relu", x)
     return x.wrap(kernel.relu(x.buffer))
 
 
-@method(relu6)
+@method(relu6, prepare=steps.unary_step("CLAMP", low=0, high=6))
 def relu6(x: RealTensor, /) -> Tensor:
     on_host("relu6", x)
     return x.wrap(kernel.hardtanh(x.buffer, 0, 6))
 
 
-@method(hardtanh)
+@method(hardtanh, prepare=steps.hardtanh_step)
 def hardtanh(x: FloatingTensor, /, *, min_val: float, max_val: float) -> Tensor:
     deduced(hardtanh, x, min_val=min_val, max_val=max_val)
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
     return x.wrap(kernel.hardtanh(x.buffer, low, high))
 
 
-@method(hardsigmoid)
+@method(hardsigmoid, prepare=steps.hardsigmoid_step)
 def hardsigmoid(x: FloatingTensor, /, *, alpha: float, beta: float) -> Tensor:
     on_host("hardsigmoid", x)
     # Both are rounded to the type of x first, so the kernel computes in that type.
@@ -65,13 +66,13 @@ def hardsigmoid(x: FloatingTensor, /, *, alpha: float, beta: float) -> Tensor:
     return x.wrap(kernel.hardsigmoid(x.buffer, slope, offset))
 
 
-@method(hardswish)
+@method(hardswish, prepare=steps.unary_step("HARDSWISH"))
 def hardswish(x: FloatingTensor, /) -> Tensor:
     on_host("hardswish", x)
     return x.wrap(kernel.hardswish(x.buffer))
 
 
-@method(leaky_relu)
+@method(leaky_relu, prepare=steps.leaky_relu_step)
 def leaky_relu(x: FloatingTensor, /, *, negative_slope: float) -> Tensor:
     deduced(leaky_relu, x, negative_slope=negative_slope)
     return x.wrap(kernel.leaky_relu(x.buffer, number(negative_slope, "negative_slope")))
@@ -101,7 +102,7 @@ def celu(x: FloatingTensor, /, *, alpha: float) -> Tensor:
     return x.wrap(kernel.celu(x.buffer, number(alpha, "alpha")))
 
 
-@method(sigmoid)
+@method(sigmoid, prepare=steps.unary_step("SIGMOID"))
 def sigmoid(x: FloatingTensor, /) -> Tensor:
     on_host("sigmoid", x)
     return x.wrap(kernel.sigmoid(x.buffer))
@@ -127,7 +128,7 @@ def softsign(x: FloatingTensor, /) -> Tensor:
     return x.wrap(kernel.softsign(x.buffer))
 
 
-@method(silu)
+@method(silu, prepare=steps.silu_step)
 def silu(x: FloatingTensor, /) -> Tensor:
     on_host("silu", x)
     return x.wrap(kernel.silu(x.buffer))
@@ -152,7 +153,7 @@ def glu(x: FloatingTensor, /, *, axis: int) -> Tensor:
     return x.wrap(kernel.glu(x.buffer, normalize_axis(axis, x.ndim)))
 
 
-@method(softmax)
+@method(softmax, prepare=steps.softmax_step)
 def softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
     deduced(softmax, x, axis=axis)
     return x.wrap(kernel.softmax(x.buffer, normalize_axis(axis, x.ndim)))

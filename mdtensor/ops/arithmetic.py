@@ -34,6 +34,7 @@ from mdtensor.generics.arithmetic import (
     trunc,
 )
 from mdtensor.kernels.numpy import arithmetic as kernel, ufunc
+from mdtensor.ops import steps
 from mdtensor.ops.operands import (
     PLAIN,
     Inexact,
@@ -64,23 +65,35 @@ EXACT = 2**53
 PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)
 
 
-@method(add, fast_path=fast_path(binary, add, np.add))
+@method(
+    add,
+    fast_path=fast_path(binary, add, np.add),
+    prepare=steps.binary_step("ADD", "ADD_NUMBER", "ADD_NUMBER"),
+)
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(add, np.add, x1, x2)
 
 
-@method(sub, fast_path=fast_path(binary, sub, np.subtract))
+@method(
+    sub,
+    fast_path=fast_path(binary, sub, np.subtract),
+    prepare=steps.binary_step("SUB", None, "SUB_FROM"),
+)
 def sub(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(sub, np.subtract, x1, x2)
 
 
-@method(mul, fast_path=fast_path(binary, mul, np.multiply))
+@method(
+    mul,
+    fast_path=fast_path(binary, mul, np.multiply),
+    prepare=steps.binary_step("MUL", "MUL_NUMBER", "MUL_NUMBER"),
+)
 def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
 
 # Quotients of integers are fractions, so the promotion rules choose a floating type.
-@method(div)
+@method(div, prepare=steps.binary_step("DIV", "DIV_NUMBER", "DIV_INTO"))
 def div(x1: Operand, x2: Operand, /) -> Tensor:
     return quotient(div, x1, x2)
 
@@ -127,17 +140,29 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     return result.wrap(kernel.pow(a, b, result.dtype.storage))
 
 
-@method(minimum, fast_path=fast_path(binary, minimum, np.minimum))
+@method(
+    minimum,
+    fast_path=fast_path(binary, minimum, np.minimum),
+    prepare=steps.binary_step("MINIMUM", None, None),
+)
 def minimum(x1: Real, x2: Real, /) -> Tensor:
     return binary(minimum, np.minimum, x1, x2)
 
 
-@method(maximum, fast_path=fast_path(binary, maximum, np.maximum))
+@method(
+    maximum,
+    fast_path=fast_path(binary, maximum, np.maximum),
+    prepare=steps.binary_step("MAXIMUM", None, None),
+)
 def maximum(x1: Real, x2: Real, /) -> Tensor:
     return binary(maximum, np.maximum, x1, x2)
 
 
-@method(neg, fast_path=fast_path(unary, neg, np.negative))
+@method(
+    neg,
+    fast_path=fast_path(unary, neg, np.negative),
+    prepare=steps.unary_step("NEGATIVE"),
+)
 def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
@@ -148,7 +173,11 @@ def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
 
 
-@method(abs, fast_path=fast_path(unary, abs, np.absolute))
+@method(
+    abs,
+    fast_path=fast_path(unary, abs, np.absolute),
+    prepare=steps.unary_step("ABS"),
+)
 def abs(x: RealTensor, /) -> Tensor:
     return unary(abs, np.absolute, x)
 
@@ -170,7 +199,11 @@ def sign(x: ComplexTensor, /) -> Tensor:
     return unary(sign, kernel.sign, x)
 
 
-@method(square, fast_path=fast_path(unary, square, np.square))
+@method(
+    square,
+    fast_path=fast_path(unary, square, np.square),
+    prepare=steps.unary_step("SQUARE"),
+)
 def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 
@@ -185,7 +218,7 @@ def reciprocal(x: ComplexTensor, /) -> Tensor:
     return unary(reciprocal, kernel.reciprocal, x)
 
 
-@method(clip)
+@method(clip, prepare=steps.clip_step)
 def clip(x: RealTensor, /, *, min: object, max: object) -> Tensor:
     # The usual call, floats between two numbers, skips inference.
     if _is_safe(min, max, type(x)):

@@ -5,13 +5,14 @@ from typing import Union
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.conv import conv1d, conv2d, conv_transpose2d
 from mdtensor.kernels.numpy import conv as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.windows import conv1d_window, conv_window
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor
 
 
-@method(conv2d)
+@method(conv2d, prepare=steps.conv2d_step)
 def conv2d(
     x: NumericTensor,
     w: NumericTensor,

@@ -17,19 +17,20 @@ from mdtensor.generics.matmul import (
     vecdot,
 )
 from mdtensor.kernels.numpy import arithmetic, matmul as kernel, ufunc
+from mdtensor.ops import steps
 from mdtensor.ops.decomposition import lapack_errors
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor
 
 
-@method(matmul)
+@method(matmul, prepare=steps.matmul_step)
 def matmul(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     result: type[Tensor] = deduced(matmul, x1, x2).type
     return result.wrap(kernel.matmul(x1.buffer, x2.buffer, result.dtype.storage))
 
 
-@method(linear)
+@method(linear, prepare=steps.linear_step)
 def linear(
     x: NumericTensor, w: NumericTensor, b: Union[NumericTensor, None], /
 ) -> Tensor:

@@ -14,13 +14,14 @@ from mdtensor.generics.pool import (
     max_pool2d,
 )
 from mdtensor.kernels.numpy import pool as kernel, reduction
+from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.windows import pool1d_window, pool_window
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, RealTensor
 
 
-@method(max_pool2d)
+@method(max_pool2d, prepare=steps.max_pool2d_step)
 def max_pool2d(
     x: RealTensor,
     /,
@@ -37,7 +38,7 @@ def max_pool2d(
     return x.wrap(kernel.max_pool2d(x.buffer, *steps, size))
 
 
-@method(avg_pool2d)
+@method(avg_pool2d, prepare=steps.avg_pool2d_step)
 def avg_pool2d(
     x: FloatingTensor,
     /,
@@ -56,7 +57,7 @@ def avg_pool2d(
     return x.wrap(kernel.avg_pool2d(x.buffer, *steps, size, count_include_pad))
 
 
-@method(global_avg_pool2d)
+@method(global_avg_pool2d, prepare=steps.global_avg_pool2d_step)
 def global_avg_pool2d(x: FloatingTensor, /) -> Tensor:
     deduced(global_avg_pool2d, x)
     return x.wrap(reduction.mean(x.buffer, (2, 3), keepdims=True))

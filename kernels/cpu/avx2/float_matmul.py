@@ -1,11 +1,11 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
-A tile of AVX2 has 6 rows by one panel of 16 columns; a tile of AVX-512 has 8 rows by
-three panels. 12 or 24 vectors of sums stay in registers. A step, one index of k, reads
-two or three vectors of weights and broadcasts one element of each row of `a`. Some
-panels of weights stay in the second-level cache while some hundred rows are multiplied
-by them. Between two blocks of k the sums are stored in `out`. A tile prefetches the
-cache lines of its neighbours in `out`.
+A tile of AVX2 has 6 rows by two vectors, 4 rows by three or 12 rows by one; a tile of
+AVX-512 has 8 rows by three vectors. 12 or 24 vectors of sums stay in registers. A step,
+one index of k, reads the vectors of weights and broadcasts one element of each row of
+`a`. Some panels of weights stay in the second-level cache while some hundred rows are
+multiplied by them. Between two blocks of k the sums are stored in `out`. A tile
+prefetches the cache lines of its neighbours in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -17,7 +17,13 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import isa, vectors
-from mdtensor.kernels.cpu.generic.float_matmul import PANEL, pack_f32 as pack_f32
+from mdtensor.kernels.cpu.avx2.activation import activate, add_residual
+from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
+from mdtensor.kernels.cpu.generic.float_matmul import (
+    PANEL,
+    finish_columns,
+    pack_f32 as pack_f32,
+)
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
@@ -80,18 +86,22 @@ def prefetch_neighbours(b, rows, panels, out, ldc):
             vectors.prefetch(b, b.add(below, I64(LINE * p)))
 
 
-def _tile(b, rows, panels, job, a, packed, start, out):
-    """Compute one tile: add products to the sums at `start`, and write to `out`."""
-    pitch, k, panel, start_pitch, ldc = job
-    width = WIDTH * panels
+def _tile(b, rows, width, job, limits, a, packed, start, out, residual):
+    """Compute one tile of `width` vectors and write it to `out`.
+
+    It adds products to the sums at `start`, then the residual, and activates.
+    """
+    pitch, k, panel, start_pitch, ldc, activation = job
     lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
     begins = [b.add(start, b.mul(start_pitch, I64(r))) for r in range(rows)]
     first = [v for begin in begins for v in load_floats(b, begin, width)]
-    places = [b.add(packed, b.mul(panel, I64(p))) for p in range(panels)]
+    # A tile may end inside a panel.
+    panels = [b.add(packed, b.mul(panel, I64(v // WIDTH))) for v in range(width)]
+    places = [b.add(p, I64(4 * LANES * (v % WIDTH))) for v, p in enumerate(panels)]
 
     def step(i, sums):
         at = b.mul(i, I64(LINE))
-        weights = [v for p in places for v in load_floats(b, b.add(p, at), WIDTH)]
+        weights = [vectors.load(b, b.add(place, at), FLOATS) for place in places]
         return add_products(b, sums, lines, b.mul(i, I64(4)), weights)
 
     def steps(i, sums):
@@ -100,42 +110,57 @@ def _tile(b, rows, panels, job, a, packed, start, out):
         return sums
 
     # The next tiles write there, and the prefetch hides the latency (decision 0042).
-    prefetch_neighbours(b, rows, panels, out, ldc)
+    prefetch_neighbours(b, rows, -(-width // WIDTH), out, ldc)
     whole = b.sdiv(k, I64(UNROLLED))
     sums, done = vectors.repeat(b, whole, first, steps), b.mul(whole, I64(UNROLLED))
     if UNROLLED > 1:
         rest = b.sub(k, done)
         sums = vectors.repeat(b, rest, sums, lambda i, c: step(b.add(done, i), c))
-    for i, value in enumerate(sums):
-        row = b.add(out, b.mul(ldc, I64(i // width)))
-        vectors.store(b, value, b.add(row, I64(4 * LANES * (i % width))))
+    offsets = [
+        b.add(b.mul(ldc, I64(i // width)), I64(4 * LANES * (i % width)))
+        for i in range(len(sums))
+    ]
+    sums = add_residual(b, sums, residual, offsets)
+    for offset, value in zip(
+        offsets, activate(b, sums, activation, *limits), strict=True
+    ):
+        vectors.store(b, value, b.add(out, offset))
 
 
 @intrinsic(prefer_literal=True)
-def tiles_f32(typingctx, rows, panels, job):
+def tiles_f32(typingctx, rows, width, job, low, high):
     """Compute `count` tiles side by side, of the same rows.
 
     Args:
-        rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
-        job: count, packed, start, out, a, pitch, k, panel, start_pitch, ldc; arrays by
-            address, pitches in bytes. `panel` is the distance to the next panel;
-            `start` is the bias, with a pitch of 0, or `out`.
+        rows, width: literals; a tile has `rows` rows and `width` vectors.
+        job: count, packed, start, out, a, residual, pitch, k, panel, start_pitch, ldc,
+            activation; arrays by address, pitches in bytes. `panel` is the distance to
+            the next panel; `start` is the bias, with a pitch of 0, or `out`; `residual`
+            has the pitch of `out`, or is 0. Tiles that end inside a panel have no next
+            tile.
     """
-    shape = vectors.literals(rows, panels)
+    shape = vectors.literals(rows, width)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, packed, start, out, a, *job = cgutils.unpack_tuple(b, arguments[2])
+        count, packed, start, out, a, residual, *job = cgutils.unpack_tuple(
+            b, arguments[2]
+        )
 
-        def tile(packed, start, out):
-            _tile(b, *shape, job, a, packed, start, out)
+        def tile(packed, start, out, residual):
+            _tile(b, *shape, job, arguments[3:], a, packed, start, out, residual)
             return I64(0)
 
-        steps = [b.mul(step, I64(shape[1])) for step in (job[2], I64(LINE), I64(LINE))]
-        return vectors.advance(b, count, [packed, start, out], steps, tile)
+        side = I64(4 * LANES * shape[1])
+        has_residual = b.icmp_signed("!=", residual, I64(0))
+        steps = [b.mul(job[2], I64(max(shape[1] // WIDTH, 1))), side, side]
+        steps.append(b.select(has_residual, side, I64(0)))
+        places = [packed, start, out, residual]
+        return vectors.advance(b, count, places, steps, tile)
 
-    return types.int64(rows, panels, types.UniTuple(types.int64, 10)), emit
+    kinds = types.UniTuple(types.int64, 12), types.float32, types.float32
+    return types.int64(rows, width, *kinds), emit
 
 
 @kernel
@@ -155,60 +180,82 @@ def tile_rows(left):
 
 
 @kernel
-def run_narrow(rows, job):
-    """Run `tiles_f32` of one panel, for the rows that `tile_rows` returns on AVX2."""
+def run_narrow(rows, width, job, low, high):
+    """Run `tiles_f32` on AVX2, for the rows that `tile_rows` or `tail_rows` return."""
+    if width == 3:
+        if rows == 4:
+            return tiles_f32(4, 3, job, low, high)
+        if rows == 2:
+            return tiles_f32(2, 3, job, low, high)
+        return tiles_f32(1, 3, job, low, high)
+    if width == 1:
+        if rows == 12:
+            return tiles_f32(12, 1, job, low, high)
+        if rows == 4:
+            return tiles_f32(4, 1, job, low, high)
+        if rows == 2:
+            return tiles_f32(2, 1, job, low, high)
+        return tiles_f32(1, 1, job, low, high)
     if rows == 6:
-        return tiles_f32(6, 1, job)
+        return tiles_f32(6, 2, job, low, high)
     if rows == 5:
-        return tiles_f32(5, 1, job)
+        return tiles_f32(5, 2, job, low, high)
     if rows == 4:
-        return tiles_f32(4, 1, job)
+        return tiles_f32(4, 2, job, low, high)
     if rows == 3:
-        return tiles_f32(3, 1, job)
+        return tiles_f32(3, 2, job, low, high)
     if rows == 2:
-        return tiles_f32(2, 1, job)
-    return tiles_f32(1, 1, job)
+        return tiles_f32(2, 2, job, low, high)
+    return tiles_f32(1, 2, job, low, high)
 
 
 @kernel
-def run_wide(rows, panels, job):
+def run_wide(rows, panels, job, low, high):
     """Run `tiles_f32` of up to 3 panels, for `tile_rows` on AVX-512."""
     if panels == 3:
         if rows == 8:
-            return tiles_f32(8, 3, job)
+            return tiles_f32(8, 3, job, low, high)
         if rows == 4:
-            return tiles_f32(4, 3, job)
-        return tiles_f32(2, 3, job) if rows == 2 else tiles_f32(1, 3, job)
+            return tiles_f32(4, 3, job, low, high)
+        if rows == 2:
+            return tiles_f32(2, 3, job, low, high)
+        return tiles_f32(1, 3, job, low, high)
     if panels == 2:
         if rows == 8:
-            return tiles_f32(8, 2, job)
+            return tiles_f32(8, 2, job, low, high)
         if rows == 4:
-            return tiles_f32(4, 2, job)
-        return tiles_f32(2, 2, job) if rows == 2 else tiles_f32(1, 2, job)
+            return tiles_f32(4, 2, job, low, high)
+        if rows == 2:
+            return tiles_f32(2, 2, job, low, high)
+        return tiles_f32(1, 2, job, low, high)
     if rows == 8:
-        return tiles_f32(8, 1, job)
+        return tiles_f32(8, 1, job, low, high)
     if rows == 4:
-        return tiles_f32(4, 1, job)
-    return tiles_f32(2, 1, job) if rows == 2 else tiles_f32(1, 1, job)
+        return tiles_f32(4, 1, job, low, high)
+    if rows == 2:
+        return tiles_f32(2, 1, job, low, high)
+    return tiles_f32(1, 1, job, low, high)
 
 
 @kernel
-def run_tiles(rows, job):
+def run_tiles(rows, job, low, high):
     """Run tiles over job[0] panels."""
     if not IS_WIDE:
-        return run_narrow(rows, job)
-    count, packed, start, out, a, pitch, k, panel, start_pitch, ldc = job
+        return run_narrow(rows, 2, job, low, high)
+    count, packed, start, out, a, residual, pitch, k, panel = job[:9]
+    start_pitch, ldc, activation = job[9:]
     # A tile of one panel is slow.
     is_one_over = count % MOST == 1 and count > MOST
     tiles = count // MOST - is_one_over
     left, done = count - MOST * tiles, MOST * tiles
-    rest = a, pitch, k, panel, start_pitch, ldc
+    more = pitch, k, panel, start_pitch, ldc, activation
     if tiles > 0:
-        run_wide(rows, MOST, (tiles, packed, start, out, *rest))
+        run_wide(rows, MOST, (tiles, packed, start, out, a, residual, *more), low, high)
     if left > 0:
         width, at = min(left, 2), done * LINE
-        places = packed + done * panel, start + at, out + at
-        run_wide(rows, width, (left // width, *places, *rest))
+        other = residual + at if residual != 0 else residual
+        places = packed + done * panel, start + at, out + at, a, other
+        run_wide(rows, width, (left // width, *places, *more), low, high)
     return 2 * count
 
 
@@ -223,7 +270,18 @@ def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
 
 
 @kernel
-def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage):
+def tail_rows(left, width):
+    """Return the rows of the next tile of one or three vectors on AVX2."""
+    most = 12 if width == 1 else 4
+    if left >= most:
+        return most
+    return 4 if left >= 4 else min(left, 2)
+
+
+@kernel
+def multiply_block(
+    a, lda, rows, block, weights, panel, n, bias, after, out, ldc, stage
+):
     """Multiply rows by some panels, over a part of k.
 
     The sums start at the bias, or continue the sums in `out`.
@@ -233,12 +291,19 @@ def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage
         block: k: first, steps; columns: first.
         weights: address of the first panel at the first step; the next panel lies
             `panel` bytes on. The panels have columns up to `n`.
+        after: residual, activation, low, high, see `gemm_act_f32`.
         stage: float32 [ROWS * 16], for columns that do not fill a panel.
     """
     begin, depth, first = block
+    residual, activation, low, high = after
     whole, cut = (n - first) // PANEL, (n - first) % PANEL
+    # On AVX2 half a panel is one vector; with the panel before it, it fills a tile.
+    tail = 0
+    if not IS_WIDE and cut == LANES:
+        tail = min(whole, 1)
+        whole, cut, tail = whole - tail, 0, 1 + 2 * tail
     i, end = rows
-    while i < end:
+    while i < end and whole + cut > 0:
         height = tile_rows(end - i)
         x = vectors.address_of(a, i * lda + begin)
         at = i * ldc + first
@@ -247,8 +312,10 @@ def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage
         if begin == 0:
             start, start_pitch = vectors.address_of(bias, first), 0
         if whole > 0:
-            run_tiles(height, (whole, weights, start, y, x, 4 * lda, depth, panel,
-                               start_pitch, 4 * ldc))  # fmt: skip
+            other = vectors.address_of(residual, at) if len(residual) > 0 else 0
+            run_tiles(height, (whole, weights, start, y, x, other, 4 * lda, depth,
+                               panel, start_pitch, 4 * ldc, activation),
+                      low, high)  # fmt: skip
         if cut > 0:
             at += whole * PANEL
             y = vectors.address_of(stage, 0)
@@ -257,28 +324,52 @@ def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage
             if begin > 0:
                 copy_columns(out, at, ldc, height, cut, stage, 0, PANEL)
                 start, start_pitch = y, LINE
-            run_tiles(height, (1, weights + whole * panel, start, y, x, 4 * lda, depth,
-                               panel, start_pitch, LINE))  # fmt: skip
-            copy_columns(stage, 0, PANEL, height, cut, out, at, ldc)
+            run_tiles(height, (1, weights + whole * panel, start, y, x, 0, 4 * lda,
+                               depth, panel, start_pitch, LINE, KEEP),
+                      low, high)  # fmt: skip
+            finish_columns(stage, 0, PANEL, height, cut, after, out, at, ldc)
+        i += height
+    if tail > 0:
+        i, end = rows
+    while i < end:
+        height = tail_rows(end - i, tail)
+        x = vectors.address_of(a, i * lda + begin)
+        at = i * ldc + first + whole * PANEL
+        y = vectors.address_of(out, at)
+        start, start_pitch = y, 4 * ldc
+        if begin == 0:
+            start, start_pitch = vectors.address_of(bias, first + whole * PANEL), 0
+        other = vectors.address_of(residual, at) if len(residual) > 0 else 0
+        run_narrow(height, tail, (1, weights + whole * panel, start, y, x, other,
+                                  4 * lda, depth, panel, start_pitch, 4 * ldc,
+                                  activation), low, high)  # fmt: skip
         i += height
 
 
 @kernel
-def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
-    """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step after the other.
+def gemm_act_f32(
+    a, lda, m, k, packed, n, bias, residual, activation, low, high, out, ldc
+):
+    """out[i, j] = act(bias[j] + sum_k a[i, k] * w[j, k] + residual[i, j]).
 
     Args:
         a: float32, row i starts at i * lda.
         packed: float32, by `pack_f32`.
         bias: float32 [n padded to 16].
+        residual: float32, row i starts at i * ldc; empty: nothing is added.
+        activation, low, high: see `generic/activation.py`.
         out: float32, row i starts at i * ldc, written, must not alias `a`.
 
-    Rounding: each step once, half to even; k in ascending order. NaN and infinities
-    are as in IEEE 754.
+    Rounding: each step of the sum once, half to even, k in ascending order; then the
+    residual and the activation. NaN and infinities are as in IEEE 754.
     """
     stage = np.empty(ROWS * PANEL, np.float32)
+    nothing = residual[:0]
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
+        after = nothing, KEEP, ZERO, ZERO
+        if begin + depth == k:
+            after = residual, activation, low, high
         columns, height = block_columns(depth), block_rows(depth)
         # A block of rows meets all panels before the next rows do, so that rows come
         # from the third cache and panels from the second (decision 0042).
@@ -288,4 +379,11 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
                 weights = vectors.address_of(packed, j * k + begin * PANEL)
                 last = min(n, j + columns)
                 multiply_block(a, lda, rows, (begin, depth, j), weights, k * LINE,
-                               last, bias, out, ldc, stage)  # fmt: skip
+                               last, bias, after, out, ldc, stage)  # fmt: skip
+
+
+@kernel
+def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
+    """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], as `gemm_act_f32`."""
+    nothing = bias[:0]
+    gemm_act_f32(a, lda, m, k, packed, n, bias, nothing, KEEP, ZERO, ZERO, out, ldc)

@@ -25,6 +25,7 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     load_floats,
     multiply_block,
 )
+from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
 from mdtensor.kernels.cpu.generic.float_matmul import PANEL
 from mdtensor.kernels.cpu.generic.weight_only import (
     pack_grid as pack_grid,
@@ -248,6 +249,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
     stage = np.empty(ROWS * PANEL, np.float32)
     blocks = (k + size - 1) // size
     column = k if bits == 8 else (k + 1) // 2
+    after = bias[:0], KEEP, ZERO, ZERO
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
         columns = block_columns(depth)
@@ -262,7 +264,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
                 unpack(bits, panel, scale, zero, size, begin, begin + depth,
                        numbers + 4 * (i - j) * depth)  # fmt: skip
             multiply_block(a, lda, (0, m), (begin, depth, j), numbers, depth * LINE,
-                           last, bias, out, ldc, stage)  # fmt: skip
+                           last, bias, after, out, ldc, stage)  # fmt: skip
 
 
 @kernel

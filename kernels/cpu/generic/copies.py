@@ -4,6 +4,8 @@ import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
 
+#: Rows and columns of a block of `transpose_f32`.
+TRANSPOSED = 64
 #: Axes that `move_u8` walks, besides the bytes that are adjacent in memory.
 AXES = 5
 
@@ -43,6 +45,25 @@ def move_u8(x, start, shape, strides, run, out):
                         source = x[np.uintp(place + e * strides[4]) :]
                         copy_row(source, out[np.uintp(at) :], run)
                         at += run
+
+
+@kernel
+def transpose_f32(x, rows, columns, out):
+    """Set out[j, i] = x[i, j].
+
+    Args: x: float32 1-D [rows, columns]; out: float32 1-D [columns, rows], written.
+    """
+    # A block of rows meets each cache line of `out` while it is in the first cache.
+    for first in range(0, rows, TRANSPOSED):
+        last = min(rows, first + TRANSPOSED)
+        for begin in range(0, columns, TRANSPOSED):
+            end = min(columns, begin + TRANSPOSED)
+            for i in range(first, last):
+                source = x[np.uintp(i * columns + begin) :]
+                target = out[np.uintp(begin * rows + i) :]
+                step = np.uintp(rows)
+                for j in range(np.uintp(end - begin)):
+                    target[j * step] = source[j]
 
 
 @kernel

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
+from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO, activate
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Columns of a panel of weights.
@@ -102,36 +103,65 @@ def add_products(a, first, depth, weights, sums):
 
 
 @kernel
-def multiply_panel(a, lda, m, k, weights, bias, out, at, ldc, columns):
+def finish_columns(source, first, pitch, rows, columns, after, out, at, ldc):
+    """Write out[at + i * ldc + j] from source[first + i * pitch + j], j < columns.
+
+    Args:
+        after: residual, activation, low, high, as in `gemm_act_f32`.
+    """
+    residual, activation, low, high = after
+    for i in range(rows):
+        line = source[np.uintp(first + i * pitch) :]
+        place = np.uintp(at + i * ldc)
+        for j in range(np.uintp(columns)):
+            x = line[j]
+            if len(residual) > 0:
+                x = np.float32(x + residual[place + j])
+            out[place + j] = activate(x, activation, low, high)
+
+
+@kernel
+def multiply_panel(a, lda, m, k, weights, bias, after, out, at, ldc, columns):
     """Write out[at + i * ldc + j] for the `columns` of one panel, weights [k, 16]."""
     # All 16 sums are computed, also for fewer columns: vectors need full panels.
     sums = np.empty(PANEL, np.float32)
     for i in range(m):
         sums[:] = bias
         add_products(a, i * lda, k, weights, sums)
-        target = out[np.uintp(at + i * ldc) :]
-        for j in range(np.uintp(columns)):
-            target[j] = sums[j]
+        finish_columns(sums, 0, 0, 1, columns, after, out, at + i * ldc, ldc)
 
 
 # No sum over k is split, so that tiles may have any shape without changing a byte
 # (decision 0029).
 @kernel
-def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
-    """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step at a time.
+def gemm_act_f32(
+    a, lda, m, k, packed, n, bias, residual, activation, low, high, out, ldc
+):
+    """Set out[i, j] = act(bias[j] + sum_k a[i, k] * w[j, k] + residual[i, j]).
 
     Args:
         a: float32, row i starts at i * lda.
         packed: float32, by `pack_f32`.
         bias: float32 [n padded to 16].
+        residual: float32, row i starts at i * ldc; empty: nothing is added.
+        activation, low, high: see `activation.py`.
         out: float32, row i starts at i * ldc, written, must not alias `a`.
 
-    Rounding: each step once, half to even; k in ascending order. NaN and infinities
-    are as in IEEE 754.
+    Rounding: each step of the sum once, half to even, k in ascending order; then the
+    residual and the activation. NaN and infinities are as in IEEE 754.
     """
+    after = residual, activation, low, high
     for first in range(0, n, PANEL):
         panel = packed[np.uintp(first * k) : np.uintp((first + PANEL) * k)]
         start = bias[np.uintp(first) : np.uintp(first + PANEL)]
         multiply_panel(
-            a, lda, m, k, panel, start, out, first, ldc, min(PANEL, n - first)
+            *(a, lda, m, k, panel, start, after),
+            *(out, first, ldc, min(PANEL, n - first)),
         )
+
+
+@kernel
+def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
+    """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], as `gemm_act_f32`."""
+    nothing = bias[:0]
+    gemm_act_f32(a, lda, m, k, packed, n, bias, nothing, KEEP, ZERO, ZERO, out, ldc)

@@ -18,6 +18,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
 from mdtensor.kernels.cpu.generic.float_matmul import (
     PANEL,
     multiply_panel,
@@ -198,8 +199,10 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     for first in range(0, n, PANEL):
         unpack_s8(packed, k, first, 0, k, scales, zeros, size, weights)
         start = bias[np.uintp(first) : np.uintp(first + PANEL)]
+        after = start[:0], KEEP, ZERO, ZERO
         multiply_panel(
-            a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)
+            *(a, lda, m, k, weights, start, after),
+            *(out, first, ldc, min(PANEL, n - first)),
         )
 
 
@@ -213,6 +216,8 @@ def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     for first in range(0, n, PANEL):
         unpack_u4(packed, k, first, 0, k, scales, zeros, size, weights)
         start = bias[np.uintp(first) : np.uintp(first + PANEL)]
+        after = start[:0], KEEP, ZERO, ZERO
         multiply_panel(
-            a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)
+            *(a, lda, m, k, weights, start, after),
+            *(out, first, ldc, min(PANEL, n - first)),
         )

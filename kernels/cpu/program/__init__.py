@@ -2,11 +2,11 @@
 
 This module declares the record of one step, and the window of convolution and pooling.
 
-`STEP` is a NumPy record of int64 fields. Compiled kernels and Python read it by name
-(`step.groups`). A field that a kind of step does not use is 0. The place of a buffer is
-its offset in the arena, in bytes. The field `constants` is the offset of the step's
-constants in the array of all constants; the place of an array among the constants of a
-step is its offset from there.
+`STEP` is a NumPy record of int64 fields, and two of float64. Compiled kernels and
+Python read it by name (`step.groups`). A field that a kind of step does not use is 0.
+The place of a buffer is its offset in the arena, in bytes. The field `constants` is the
+offset of the step's constants in the array of all constants; the place of an array
+among the constants of a step is its offset from there.
 
 A field name must differ from the attributes of a NumPy scalar, such as `shape` or
 `size`: under NUMBA_DISABLE_JIT=1 the record is a NumPy scalar.
@@ -53,6 +53,7 @@ WINDOW = np.dtype(_integers(*Window._fields))
 STEP = np.dtype((np.record, [
     # every kind
     ("kind", np.int64),  # see `interpret`
+    ("function", np.int64),  # address of the compiled function, see `functions`
     ("x", np.int64),  # place of the first input
     ("x_bytes", np.int64),
     ("y", np.int64),  # place of the last input, which is the first where there is one
@@ -101,10 +102,18 @@ STEP = np.dtype((np.record, [
     ("indices", np.int64),  # Take: how many
     ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
     ("y_run", np.int64),
-    ("rows", np.int64),  # MatMul: of a matrix of x
-    ("depth", np.int64),  # MatMul: columns of x, and rows of y
+    ("rows", np.int64),  # MatMul: of a matrix of x; float Conv2d: outputs of one im2col
+    ("depth", np.int64),  # MatMul: columns of x, and rows of y; Conv2d: length of a sum
     ("quotients", np.int64),  # Softmax: place of int64 [256, 8]
     ("inverse_step", np.int64),  # Softmax: place of one float64
+    # steps of floats
+    ("has_residual", np.int64),  # Conv2d; 1: y is added before the activation
+    ("activation", np.int64),  # Conv2d, see `generic/activation.py`
+    ("low", np.float64),
+    ("high", np.float64),
+    ("instructions", np.int64),  # Elementwise: how many
+    ("numbers", np.int64),  # Elementwise: place of float32 [instructions, 2]
+    ("registers", np.int64),  # Elementwise: how many
 ]))
 # fmt: on
 

@@ -15,7 +15,7 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import concat_u8, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import Window, window_of
+from mdtensor.kernels.cpu.program import Window, interpret_floats, window_of
 from mdtensor.kernels.cpu.rounding import requantize_rows
 
 add_u8u8u8 = kernel_set.HOST.add_u8u8u8
@@ -45,6 +45,8 @@ CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
 MOVE, TAKE, CONCAT = range(11, 14)
 MATMUL, SOFTMAX = range(14, 16)
+CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(16, 20)
+MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(20, 24)
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
@@ -427,7 +429,10 @@ INVOKE = (
     *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
     *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
     *(multiply_matrices, softmax),
+    *interpret_floats.INVOKE,
 )
+#: Functions that call kernels for those of `INVOKE`, callees first.
+HELPERS = (_operand, _multiply_rows, *interpret_floats.HELPERS)
 
 
 # Rebound functions have names of their own, or they would share the cache of another
@@ -437,20 +442,21 @@ def invokers(name):
     """Return `INVOKE` with the kernels of the ISA `name`, compiled on first use."""
     if name == kernel_set.HOST.name:
         return INVOKE
-    names = globals() | vars(kernel_set.kernels(name))
-    # These call kernels too, so INVOKE must find the rebound ones.
-    for function in (_operand, _multiply_rows):
-        names[function.__name__] = _rebind(function, name, names)
-    return tuple(_rebind(function, name, names) for function in INVOKE)
+    own = dict(vars(kernel_set.kernels(name)))
+    # INVOKE must find the rebound helpers.
+    for function in HELPERS:
+        own[function.__name__] = _rebind(function, name, own)
+    return tuple(_rebind(function, name, own) for function in INVOKE)
 
 
-def _rebind(function, name, names):
-    """Return `function` with other values for the global names that it reads.
+def _rebind(function, name, own):
+    """Return `function` with other values for the global names in `own`.
 
     The new function has a new name, because cached code of a process with that ISA
     calls other functions of this module than this process does.
     """
     plain = getattr(function, "py_func", function)
+    names = plain.__globals__ | own
     other = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")
     other.__qualname__ = other.__name__
     return kernel(other)

@@ -7,7 +7,6 @@ well.
 """
 
 import time
-from collections import Counter
 from math import prod
 from typing import NamedTuple
 
@@ -16,53 +15,13 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import STEP, interpret
+from mdtensor.kernels.cpu.program.functions import address
+from mdtensor.kernels.cpu.program.fuse import fuse
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
 from mdtensor.kernels.cpu.program.run import run_rows
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
-from mdtensor.kernels.cpu.program.steps import Lookup
 from mdtensor.kernels.cpu.threads.pool import POOL, run_alone
 from mdtensor.kernels.cpu.threads.split import job, piece_count
-
-CODES = 256
-
-
-# Composing tables code by code is exact, so that a chain costs one step (decision
-# 0038).
-def join_tables(steps, outputs):
-    """Merge chains of lookup tables and return the remaining steps.
-
-    If only another lookup table reads the result of a table, the table does not run:
-    the last table of such a chain does the work of the whole chain.
-
-    Args:
-        steps: (plan, row, input slots, output slot) in order.
-        outputs: slots that must be written.
-
-    Returns: (remaining, done_by): the numbers of the remaining steps in order, and for
-    each step the number of the step that does its work, most often its own number.
-    """
-    readers = Counter(slot.storage for _, _, slots, _ in steps for slot in slots)
-    readers.update(slot.storage for slot in outputs)
-    left, done_by = dict(enumerate(steps)), list(range(len(steps)))
-    writers = {}
-    for index, (_, row, slots, result) in enumerate(steps):
-        if row[0].kind != interpret.LOOKUP:
-            continue
-        before = writers.get(slots[0].storage)
-        if before is not None and readers[slots[0].storage] == 1:
-            left[index] = _both(left.pop(before), steps[index])
-            done_by = [index if by == before else by for by in done_by]
-        writers[result.storage] = index
-    return left, done_by
-
-
-def _both(first, second):
-    """Return a lookup step that applies the table of `first`, then that of `second`."""
-    plan, _, slots, _ = first
-    later, _, _, result = second
-    table = later.constants[:CODES][plan.constants[:CODES]]
-    return (*Lookup(table).prepare(later.shape), slots, result)
-
 
 MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
 
@@ -98,7 +57,7 @@ class Slot(NamedTuple):
 
 
 class HasNaN(ValueError):
-    """A NaN in an input of a program that was built to reject NaN."""
+    """A NaN in an input that a program rounds to codes."""
 
 
 # Steps are rows of one matrix without addresses, so one compiled loop runs every
@@ -108,8 +67,7 @@ class Program:
 
     Example:
         >>> import numpy as np
-        >>> from mdtensor.kernels.cpu.program.steps import Lookup
-        >>> program = Program()
+        >>>         >>> program = Program()
         >>> x = program.input((4,), np.uint8)
         >>> y = program.append(Lookup(np.arange(256, dtype=np.uint8)[::-1].copy()), x)
         >>> program.build([y])(np.array([0, 1, 2, 255], np.uint8))[0]
@@ -157,13 +115,13 @@ class Program:
         assert prod(shape) == prod(slot.shape), "the number of elements changes"
         return slot._replace(shape=tuple(shape))
 
-    def build(self, outputs, refuses_nan=False):
+    def build(self, outputs, without_nan=()):
         """Return the program as an Executable that returns the values `outputs`.
 
         Args:
-            refuses_nan: calls raise HasNaN if a float32 input contains a NaN.
+            without_nan: float32 inputs; calls raise HasNaN if one contains a NaN.
         """
-        return Executable(self, list(outputs), refuses_nan)
+        return Executable(self, list(outputs), without_nan)
 
 
 def _lifetimes(program, steps, outputs):
@@ -228,6 +186,7 @@ class Layout:
             row.scratch_bytes = scratch + SLACK
             row.constants = constants_at[id(plan.constants)]
             row.constants_bytes = plan.constants.size
+            row.function = 0 if program.on is not kernel_set.HOST else address(row.kind)
         # Empty until the first call of `job`.
         self._jobs = []
 
@@ -248,13 +207,13 @@ class Executable:
 
     Attributes:
         done_by: for each step of the program, the number of the step that does its
-            work: its own, unless the step is a merged table, see `join_tables`.
+            work: its own, unless the step was joined with another, see `fuse.py`.
     """
 
-    def __init__(self, program, outputs, refuses_nan=False):
+    def __init__(self, program, outputs, without_nan=()):
         self._program, self.outputs = program, outputs
-        self._refuses_nan = refuses_nan
-        left, self.done_by = join_tables(program.steps, outputs)
+        self._without_nan = {slot.storage for slot in without_nan}
+        left, self.done_by = fuse(program.steps, outputs)
         self._numbers, self._steps = list(left), list(left.values())
         constants, places = Constants(), {}
         for plan, _, _, _ in (*program.steps, *self._steps):
@@ -287,7 +246,7 @@ class Executable:
             assert array.shape == slot.shape, f"input shape is {slot.shape}"
             assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
             target = layout.view(arena, slot)
-            if not (self._refuses_nan and slot.dtype == np.float32):
+            if slot.storage not in self._without_nan:
                 target[...] = array
             elif not copy_f32(_bits(array), _bits(target)):
                 raise HasNaN

@@ -3,7 +3,8 @@
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import STEP, interpret
+from mdtensor.kernels.cpu.program import STEP
+from mdtensor.kernels.cpu.program.functions import call_function
 from mdtensor.kernels.cpu.program.interpret import SLACK
 from mdtensor.kernels.cpu.threads import atomics, work_queue
 from mdtensor.kernels.cpu.threads.work_queue import CALLER, OVER
@@ -104,43 +105,11 @@ def job_arrays(words):
 
 @kernel(inline="always")
 def carry_out(rows, i, arena, scratch, constants):
-    """Slice the buffers of one step and call the kernel of its kind."""
+    """Slice the buffers of one step and call the function of its kind."""
     row = rows[i]
     x = arena[np.uintp(row.x) : np.uintp(row.x + row.x_bytes + SLACK)]
     y = arena[np.uintp(row.y) : np.uintp(row.y + row.y_bytes + SLACK)]
     z = arena[np.uintp(row.out) : np.uintp(row.out + row.out_bytes)]
     last = row.constants + row.constants_bytes
     c = constants[np.uintp(row.constants) : np.uintp(last)]
-    kind = row.kind
-    if kind == interpret.CONV:
-        interpret.convolve(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.DEPTHWISE:
-        interpret.convolve_depthwise(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.LOOKUP:
-        interpret.look_up(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.ADD:
-        interpret.add(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.MUL:
-        interpret.multiply(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.MEAN:
-        interpret.mean(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.MAX_POOL:
-        interpret.max_pool(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.AVG_POOL:
-        interpret.avg_pool(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.QUANTIZE:
-        interpret.quantize(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.QUANTIZE_NCHW:
-        interpret.quantize_nchw(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.DEQUANTIZE:
-        interpret.dequantize(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.MOVE:
-        interpret.move(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.TAKE:
-        interpret.take(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.CONCAT:
-        interpret.concat(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.MATMUL:
-        interpret.multiply_matrices(rows, i, x, y, z, scratch, c)
-    elif kind == interpret.SOFTMAX:
-        interpret.softmax(rows, i, x, y, z, scratch, c)
+    call_function(row.kind, row.function, rows, i, x, y, z, scratch, c)

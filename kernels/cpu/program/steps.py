@@ -292,6 +292,7 @@ class Move(Step):
             the shape of the array.
         shape: function from the shape of the view to the shape of the result; None
             keeps the shape.
+        dtype: element type of x, uint8 or float32.
 
     Raises:
         ValueError: `look` returns a copy, or a view with too many axes.
@@ -300,19 +301,22 @@ class Move(Step):
     kind = interpret.MOVE
     kernels = ("move_u8",)
 
-    def __init__(self, look, shape=None):
+    def __init__(self, look, shape=None, dtype=U8):
         self.look, self.shape = look, shape or tuple
+        self.input_types, self.output_type = (dtype,), dtype
 
     def output_shape(self, shape):
         return self.shape(self.look(np.empty(shape, np.uint8)).shape)
 
     def plan(self, shape):
-        x = np.empty(shape, np.uint8)
+        x = np.empty(shape, self.output_type)
         view = self.look(x)
         if view.size and not np.may_share_memory(view, x):
             raise ValueError("expected `look` to return a view, but it returned a copy")
         start = view.ctypes.data - x.ctypes.data if view.size else 0
-        *axes, run = _merge_axes(view.shape, view.strides)
+        # The bytes of an element are the last axis.
+        sizes = (*view.shape, self.output_type.itemsize)
+        *axes, run = _merge_axes(sizes, (*view.strides, 1))
         if len(axes) > AXES:
             raise ValueError(
                 f"expected at most {AXES} separate axes, got {len(axes)}. "
@@ -380,14 +384,17 @@ def _runs(indices):
 
 
 class Concat(Step):
-    """A concatenation: out = x followed by y along `axis`."""
+    """A concatenation: out = x followed by y along `axis`.
+
+    Args: dtype: element type of all three, uint8 or float32.
+    """
 
     kind = interpret.CONCAT
     kernels = ("concat_u8",)
-    input_types = (U8, U8)
 
-    def __init__(self, axis):
+    def __init__(self, axis, dtype=U8):
         self.axis = axis
+        self.input_types, self.output_type = (dtype, dtype), dtype
 
     def output_shape(self, x, y):
         before, after = x[: self.axis], x[self.axis + 1 :]
@@ -396,6 +403,8 @@ class Concat(Step):
         return (*before, x[self.axis] + y[self.axis], *after)
 
     def plan(self, x, y):
+        size = self.output_type.itemsize
         fields = {"outer": prod(x[: self.axis])}
-        fields |= {"x_run": prod(x[self.axis :]), "y_run": prod(y[self.axis :])}
+        fields["x_run"] = prod(x[self.axis :]) * size
+        fields["y_run"] = prod(y[self.axis :]) * size
         return Plan(fields, Constants().array(), self.output_shape(x, y), 0)

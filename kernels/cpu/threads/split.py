@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.kernels.cpu.generic.float_matmul import PANEL
 from mdtensor.kernels.cpu.program import STEP, interpret
+from mdtensor.kernels.cpu.program.interpret_floats import ITEM
 from mdtensor.kernels.cpu.threads.pool import Profitability
 from mdtensor.kernels.cpu.threads.work_queue import MOST_GROUPS
 
@@ -45,16 +47,19 @@ def _move(row, x, y, out, out_bytes):
     return row
 
 
-def _image_parts(row, count, pixel_bytes):
-    """Cut a row by images, or one image by output rows."""
+def _image_parts(row, count, pixel_bytes, item=1):
+    """Cut a row by images, or one image by output rows; `item`: bytes of an element."""
     images, window = row.images, row.window
-    h, w, c = window.height, window.width, window.channels
+    h, w, c = window.height, window.width, window.channels * item
+    # What a product adds lies as its result does.
+    adds = int(row.has_residual)
     oh, ow = window.out_h, window.out_w
     parts = []
     if images > 1:
         size, length = h * w * c, oh * ow * pixel_bytes
         for a, b in _ranges(images, count, 1):
-            part = _move(row, a * size, 0, a * length, (b - a) * length)
+            place = a * length
+            part = _move(row, a * size, adds * place, place, (b - a) * length)
             part.images = b - a
             parts.append(part)
         return parts
@@ -62,8 +67,8 @@ def _image_parts(row, count, pixel_bytes):
         skipped = max(0, a * window.stride_h - window.pad_top)
         if skipped >= h:
             return [row]
-        length = ow * pixel_bytes
-        part = _move(row, skipped * w * c, 0, a * length, (b - a) * length)
+        place, length = a * ow * pixel_bytes, (b - a) * ow * pixel_bytes
+        part = _move(row, skipped * w * c, adds * place, place, length)
         own = part.window
         own.height, own.out_h = h - skipped, b - a
         own.pad_top += skipped - a * window.stride_h
@@ -193,6 +198,76 @@ def _take_parts(row, count):
     return parts
 
 
+def _float_windows(row, count):
+    """Cut a depthwise convolution or a pool of floats."""
+    return _image_parts(row, count, row.window.channels * ITEM, ITEM)
+
+
+def _float_products(row, count):
+    """Cut a convolution of floats by image rows, pixels or columns of the weights."""
+    pixel_bytes = row.out_channels * ITEM
+    if row.strip != 0:
+        return _image_parts(row, count, pixel_bytes, ITEM)
+    c, adds = row.window.channels * ITEM, int(row.has_residual)
+    pixels = row.images * row.window.out_h * row.window.out_w
+    if pixels < PIXELS * count and row.groups == 1:
+        return _float_columns(row, count)
+    parts = []
+    # The incomplete tile goes to the caller, because workers begin later.
+    for begin, end in reversed(_ranges(pixels, count, PIXELS)):
+        a, b = pixels - end, pixels - begin
+        place, length = a * pixel_bytes, (b - a) * pixel_bytes
+        part = _move(row, a * c, adds * place, place, length)
+        part.x_bytes = (b - a) * c
+        part.images, part.window.out_h, part.window.out_w = 1, 1, b - a
+        parts.append(part)
+    return parts
+
+
+def _float_columns(row, count):
+    """Cut a product of floats by columns of the weights."""
+    parts, adds = [], int(row.has_residual)
+    for a, b in _ranges(row.columns, count, PANEL):
+        place = a * ITEM
+        part = _move(row, 0, adds * place, place, row.out_bytes - place)
+        part.columns = b - a
+        part.padded_columns -= a
+        part.weights += a * row.depth * ITEM
+        part.weight_bytes -= a * row.depth * ITEM
+        part.bias += place
+        parts.append(part)
+    return parts
+
+
+def _elementwise_parts(row, count):
+    """Cut an Elementwise by images, pixels or elements."""
+    pixels, c, images = row.pixels, row.channels * ITEM, row.images
+    parts = []
+    if images > 1:
+        size = pixels * c
+        for a, b in _ranges(images, count, 1):
+            part = _move(row, a * size, a * c, a * size, (b - a) * size)
+            part.images = b - a
+            parts.append(part)
+        return parts
+    for a, b in _ranges(pixels, count, -(-ELEMENTS * ITEM // c)):
+        y = 0 if row.has_factors else a * c
+        part = _move(row, a * c, y, a * c, (b - a) * c)
+        part.pixels = b - a
+        parts.append(part)
+    return parts
+
+
+def _mean_parts(row, count):
+    """Cut a mean of floats by images."""
+    size, length, parts = row.pixels * row.channels * ITEM, row.channels * ITEM, []
+    for a, b in _ranges(row.images, count, 1):
+        part = _move(row, a * size, 0, a * length, (b - a) * length)
+        part.images = b - a
+        parts.append(part)
+    return parts
+
+
 def _concat_parts(row, count):
     """Cut Concat along the axes before `axis`."""
     of_x, of_y = row.x_run, row.y_run
@@ -229,7 +304,7 @@ def _matmul_parts(row, count):
 
 def _softmax_parts(row, count):
     """Cut Softmax by rows."""
-    length, parts = row.length, []
+    length, parts = row.length * (ITEM if row.kind == interpret.SOFTMAX_F32 else 1), []
     for a, b in _ranges(row.out_bytes // length, count, 1):
         parts.append(_move(row, a * length, 0, a * length, (b - a) * length))
     return parts
@@ -250,6 +325,13 @@ CUTS = {
     interpret.CONCAT: _concat_parts,
     interpret.MATMUL: _matmul_parts,
     interpret.SOFTMAX: _softmax_parts,
+    interpret.CONV_F32: _float_products,
+    interpret.DEPTHWISE_F32: _float_windows,
+    interpret.MAX_POOL_F32: _float_windows,
+    interpret.AVG_POOL_F32: _float_windows,
+    interpret.MEAN_F32: _mean_parts,
+    interpret.ELEMENTWISE_F32: _elementwise_parts,
+    interpret.SOFTMAX_F32: _softmax_parts,
 }
 
 
@@ -272,6 +354,17 @@ RATES = {
     "avx512": (80, 20),
     "vnni": (180, 45),
 }
+#: The same of floats.
+FLOAT_RATES = {
+    "generic": (4, 2),
+    "neon": (20, 10),
+    "avx2": (45, 22),
+    "avxvnni": (45, 22),
+    "avx512": (70, 22),
+    "vnni": (70, 22),
+}
+#: Nanoseconds per instruction and float of an Elementwise.
+INSTRUCTION_NANOSECONDS = 0.25
 #: Nanoseconds per code of a softmax.
 SOFTMAX_NANOSECONDS = 2
 #: Nanoseconds per byte of the result, for any other kind of step.
@@ -288,6 +381,13 @@ class Job(NamedTuple):
     profitability: Profitability
 
 
+#: Kinds whose time grows with the taps of their window.
+POOLS = (
+    *(interpret.MAX_POOL, interpret.AVG_POOL),
+    *(interpret.MAX_POOL_F32, interpret.AVG_POOL_F32),
+)
+
+
 def nanoseconds(row):
     """Return an estimate of the time that the row takes one thread."""
     products, depthwise = RATES[isa.ISA]
@@ -299,11 +399,19 @@ def nanoseconds(row):
         return outputs * row.out_channels * depth / products
     if row.kind == interpret.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
+    of_products, of_depthwise = FLOAT_RATES[isa.ISA]
+    if row.kind == interpret.CONV_F32:
+        return outputs * row.out_channels * row.depth / of_products
+    if row.kind == interpret.DEPTHWISE_F32:
+        return outputs * window.channels * taps / of_depthwise
+    if row.kind == interpret.ELEMENTWISE_F32:
+        elements = row.images * row.pixels * row.channels
+        return elements * row.instructions * INSTRUCTION_NANOSECONDS
     if row.kind == interpret.MATMUL:
         return row.images * row.rows * row.columns * row.depth / products
     if row.kind == interpret.SOFTMAX:
         return row.out_bytes * SOFTMAX_NANOSECONDS
-    if row.kind in (interpret.MAX_POOL, interpret.AVG_POOL):
+    if row.kind in POOLS:
         return row.out_bytes * taps * BYTE_NANOSECONDS
     return max(row.out_bytes, row.x_bytes) * BYTE_NANOSECONDS
 

@@ -29,7 +29,9 @@ from mdtensor.quant.codes import (
     unsigned,
 )
 from mdtensor.quant.contexts import THREADS, VARIABLE
+from mdtensor.quant.generics import quantize
 from mdtensor.quant.model.graph import Graph, Node, name_node
+from mdtensor.quant.model.run.layouts import slot_shape
 from mdtensor.quant.ops.weight_only import PackedLayer
 from mdtensor.quant.rules import CURRENT, EXACT
 from mdtensor.quant.tensor import NarrowTensor
@@ -113,7 +115,7 @@ class Compiled:
             writes its result.
         macs: the multiply-accumulates of each node.
         reads, writes: the names and specs of the values that go in and come out.
-        in_rows: the names of codes of four axes that are row-major; others of four
+        in_rows: the names of values of four axes that are row-major; others of four
             axes are channels last.
     """
 
@@ -132,7 +134,9 @@ class Compiled:
         threads = THREADS.get() or (contexts.current() if VARIABLE in os.environ else 1)
         results = self._call(self.executable, values, threads=threads)
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
-            values[name] = from_slot(array, spec, name in self.in_rows)
+            # Floats leave a part in rows.
+            in_rows = name in self.in_rows or spec.qparams is None
+            values[name] = from_slot(array, spec, in_rows)
 
     def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
         arrays = [_to_slot(values[name], name in self.in_rows) for name in self.reads]
@@ -143,10 +147,11 @@ class Compiled:
             raise CastError(problem, "Replace NaNs first", "quantize") from None
 
     def _quantizes_nan(self, values: Values) -> str:
-        """Return the name of the first node that reads NaN from outside."""
+        """Return the name of the first node that rounds NaN from outside."""
         numbers = (name for name, spec in self.reads.items() if spec.qparams is None)
         names = {x for x in numbers if np.isnan(np.asarray(values[x])).any()}
-        return next(n.name for n in self.nodes if names & set(n.values))
+        makers = (node for node in self.nodes if node.operation is quantize)
+        return next(node.name for node in makers if node.values[0] in names)
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
@@ -240,10 +245,10 @@ def _to_slot(x: Any, in_rows: bool) -> Any:
 
 def from_slot(array: Any, spec: TensorSpec, in_rows: bool = False) -> Any:
     """Return the tensor of `spec` whose bytes a compiled part wrote."""
-    is_image = spec.qparams is not None and spec.ndim == 4 and not in_rows
     # Elementwise steps see the first two of four axes as one.
-    if not is_image and array.shape != spec.shape:
-        array = array.reshape(spec.shape)
+    array = array.reshape(slot_shape(spec, in_rows))
+    if spec.ndim == 4 and not in_rows:
+        array = channels_first(array)
     if spec.qparams is None:
         return _wrap(Float32Tensor, array)
-    return from_unsigned(channels_first(array) if is_image else array, spec.qparams)
+    return from_unsigned(array, spec.qparams)

@@ -1,8 +1,9 @@
-"""Order of the codes of four axes inside a compiled part: channels last, or rows.
+"""Order of values of four axes inside a compiled part: channels last, or rows.
 
 Convolutions and pools read images channels last. Products of matrices and softmax read
-rows, so codes of four axes in attention stay row-major. Every value has one order; a
-step that needs the other one reads a copy.
+rows, so values of four axes in attention stay row-major. Every value has one order; a
+step that needs the other one reads a copy. Floats come into a part, and leave it, in
+rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
+from mdtensor.kernels.cpu.program.floats import Elementwise, Transpose
 from mdtensor.kernels.cpu.program.steps import (
+    F32,
+    U8,
     Add,
     Dequantize,
     Lookup,
@@ -36,8 +40,8 @@ VIEWS = (
 )
 #: Views that leave the bytes of row-major codes as they are.
 RESHAPES = (md.reshape, md.squeeze, md.expand_dims)
-#: Steps that compute each code from the code at the same place.
-ELEMENTWISE = (Lookup, Add, Mul, Quantize, Dequantize)
+#: Steps that compute each element from the elements at the same place.
+ELEMENTWISE = (Lookup, Add, Mul, Quantize, Dequantize, Elementwise)
 
 
 def is_codes(spec: Any) -> bool:
@@ -45,8 +49,23 @@ def is_codes(spec: Any) -> bool:
     return isinstance(spec, TensorSpec) and issubclass(spec.type, NarrowTensor)
 
 
+def is_float(spec: Any) -> bool:
+    """Return whether `spec` describes floats that a compiled part can hold."""
+    return isinstance(spec, TensorSpec) and spec.type is md.Float32Tensor
+
+
+def storage(spec: TensorSpec) -> np.dtype[Any]:
+    """Return the type of the elements of a value in a compiled part."""
+    return U8 if is_codes(spec) else F32
+
+
+def has_two_orders(spec: Any) -> bool:
+    """Return whether a compiled part stores a value channels last, or in rows."""
+    return (is_codes(spec) or is_float(spec)) and spec.ndim == 4
+
+
 def slot_shape(spec: TensorSpec, in_rows: bool = False) -> tuple[int, ...]:
-    """Return the shape of codes in a compiled part, where images are channels last."""
+    """Return the shape of a value in a compiled part; images are channels last."""
     if spec.ndim != 4 or in_rows:
         return spec.shape
     n, c, h, w = spec.shape
@@ -61,12 +80,13 @@ def is_orderless(spec: TensorSpec) -> bool:
 # Values that elementwise operations connect share one order, so that no copy is needed
 # between them (decision 0052).
 def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
-    """Return the codes of four axes that are stored in rows.
+    """Return the values of four axes that are stored in rows.
 
     These are values that products of matrices, softmax or views read or write, unless
-    another operation, such as a convolution, reads or writes them as images.
+    another operation, such as a convolution, reads or writes them as images; and floats
+    that only elementwise operations read or write.
     """
-    group = {name: [name] for name, spec in specs.items() if _is_four(spec)}
+    group = {name: [name] for name, spec in specs.items() if has_two_orders(spec)}
     in_rows: set[str] = set()
     in_images: set[str] = set()
     for node in graph.nodes:
@@ -79,14 +99,12 @@ def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
         else:
             in_images.update(names)
     members = {id(each): each for each in group.values()}.values()
-    found = [
-        each for each in members if in_rows & set(each) and not in_images & set(each)
-    ]
-    return frozenset(name for each in found for name in each)
-
-
-def _is_four(spec: TensorSpec) -> bool:
-    return spec.ndim == 4 and is_codes(spec)
+    found: list[str] = []
+    for each in members:
+        has_codes = any(is_codes(specs[name]) for name in each)
+        if not in_images & set(each) and (in_rows & set(each) or not has_codes):
+            found += each
+    return frozenset(found)
 
 
 def _join(group: dict[str, list[str]], a: str, b: str) -> None:
@@ -129,14 +147,14 @@ def flat_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0] * shape[1], *shape[2:]) if len(shape) == 4 else shape
 
 
-def to_rows(shape: tuple[int, ...] | None = None) -> Move:
-    """Return the step from channels last to rows, in another shape if one is given."""
-    return Move(_channels_first, (lambda _: shape) if shape else None)
+def to_rows(dtype: np.dtype[Any]) -> Move | Transpose:
+    """Return the step from channels last to rows."""
+    return Transpose(False) if dtype == F32 else Move(_channels_first)
 
 
-def to_images() -> Move:
+def to_images(dtype: np.dtype[Any]) -> Move | Transpose:
     """Return the step from rows to channels last."""
-    return Move(_channels_last)
+    return Transpose(True) if dtype == F32 else Move(_channels_last)
 
 
 def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:
@@ -146,7 +164,7 @@ def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:
         view = step.look(_channels_last(codes) if from_rows else codes)
         return _channels_first(view) if into_rows else view
 
-    return Move(look)
+    return Move(look, dtype=step.output_type)
 
 
 def _channels_first(codes: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Lowering of nodes to compiled steps; neighbouring integer nodes become one call.
+"""Lowering of nodes to compiled steps; neighbouring nodes become one call.
 
 A node becomes a step if the method that dispatch selected for it can `prepare` one.
 Every other node runs as an ordinary call between the compiled parts, and its plan says
 why. If a product of floats has constant codes, the codes are packed once. Inside a
-compiled part, codes of images are stored channels last, see `layouts.py`.
+compiled part, images are stored channels last, see `layouts.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, OptionError
 from mdtensor.kernels.cpu.program.program import Program, Slot
 from mdtensor.kernels.cpu.program.steps import Concat
+from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
 from mdtensor.quant.model.run.bound import Called, Compiled, FloatLayer, Part
@@ -29,12 +28,15 @@ from mdtensor.quant.model.run.layouts import (
     VIEWS,
     flat_shape,
     flattened,
+    has_two_orders,
     is_codes,
     is_elementwise,
+    is_float,
     is_orderless,
     moved,
     row_values,
     slot_shape,
+    storage,
     to_images,
     to_rows,
 )
@@ -48,10 +50,11 @@ def lower(graph: Graph) -> tuple[Part, ...]:
     return _Lowering(graph).parts()
 
 
+# Floats and codes are steps of one call (decision 0053).
 class _Lowering:
     """A walk over a graph; `_slots` are the values of the part that is being built.
 
-    A slot is found by the name of its value and whether its codes are in rows.
+    A slot is found by the name of its value and whether its elements are in rows.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -92,6 +95,8 @@ class _Lowering:
         arguments = [self._argument(x) for x in node.inputs]
         if node.operation in RESHAPES and self._reshape(node, arguments[0]):
             return
+        if node.operation is quantize:
+            self._isolate(node)
         if node.operation in (md.add, md.mul) and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
@@ -112,12 +117,32 @@ class _Lowering:
             return
         self._append(node, step)
 
+    # A NaN is found among the inputs of a call, so codes are made of inputs only.
+    def _isolate(self, node: Node) -> None:
+        """Begin a new part if this one computes the floats that the node rounds."""
+        name = node.values[0]
+        is_known = any((name, order) in self._slots for order in (True, False))
+        if is_known and name not in self._reads:
+            self._flush(self._graph.nodes.index(node))
+
     def _compile_flat(
         self, node: Node, prepare: Any, arguments: list[Any], options: Any
     ) -> bool:
-        """Append an elementwise step on codes in rows; return whether it is one."""
+        """Append an elementwise step on values in one order; return whether it is one.
+
+        Images of codes take steps as they are, unless floats are rounded to them.
+        """
         values = self._moving(node)
-        if self._rows.isdisjoint((*values, node.output)):
+        in_rows = not self._rows.isdisjoint((*values, node.output))
+        is_rounded = node.operation in (quantize, dequantize)
+        if is_rounded and not in_rows:
+            # Of an input in rows, one step makes codes channels last.
+            name = node.values[0]
+            is_image = (name, False) in self._slots
+            in_rows = not (node.operation is dequantize or is_image)
+            if in_rows:
+                return False
+        elif not in_rows:
             return False
         if node.operation in (*ROW_OPERATIONS, *VIEWS):
             return False
@@ -126,11 +151,11 @@ class _Lowering:
         step = prepare(*map(flattened, arguments), **options)
         if not isinstance(step, ELEMENTWISE) or len(step.input_types) != len(values):
             return False
-        slots = [self._slot(x, True) for x in values]
+        slots = [self._slot(x, in_rows) for x in values]
         flat = [self._program.reshape(x, flat_shape(x.shape)) for x in slots]
         result = self._program.append(step, *flat)
-        spec = self._specs[node.output]
-        self._add(node, step, self._program.reshape(result, spec.shape), flat, True)
+        shape = slot_shape(self._specs[node.output], in_rows)
+        self._add(node, step, self._program.reshape(result, shape), flat, in_rows)
         return True
 
     def _append(self, node: Node, step: Any) -> None:
@@ -143,6 +168,8 @@ class _Lowering:
         if not _takes(step, len(values)):
             raise OptionError("a compiled step does not take constant codes here")
         from_rows = into_rows = node.operation in ROW_OPERATIONS
+        if node.operation is quantize:
+            from_rows = True
         if node.operation in VIEWS and node.operation not in RESHAPES:
             from_rows, into_rows = self._order(values[0]), node.output in self._rows
             step = moved(step, from_rows, into_rows)
@@ -169,25 +196,28 @@ class _Lowering:
         return self._graph.constants.get(given, self._specs[given])
 
     def _reshape(self, node: Node, before: Any) -> bool:
-        """Append a node that leaves row-major codes as they are; return whether it is.
+        """Append a node that leaves row-major bytes as they are; return whether it is.
 
         It is a view, or a copy if it reads an image channels last.
         """
         name, after = node.inputs[0], self._specs[node.output]
         into_rows = node.output in self._rows
-        if not is_codes(before) or name in self._graph.constants:
+        is_held = is_codes(before) or is_float(before)
+        if not is_held or name in self._graph.constants:
             return False
         from_rows = self._order(name)
         is_free = from_rows or is_orderless(before)
-        if not (into_rows or (is_free and is_orderless(after))):
+        in_order = into_rows or (after.ndim != 4 and is_float(after))
+        if not (in_order or (is_free and is_orderless(after))):
             return False
         slot = self._slot(name, from_rows)
         if is_free:
             shape = slot_shape(after, into_rows)
             self._add(node, None, self._program.reshape(slot, shape), [], into_rows)
             return True
-        step = to_rows(after.shape)
-        self._add(node, step, self._program.append(step, slot), [slot], into_rows)
+        step = to_rows(storage(after))
+        result = self._program.reshape(self._program.append(step, slot), after.shape)
+        self._add(node, step, result, [slot], into_rows)
         return True
 
     def _order(self, name: str) -> bool:
@@ -198,23 +228,24 @@ class _Lowering:
     def _slot(self, name: str, in_rows: bool) -> Slot:
         """Return the slot of a value; a value from outside becomes an input."""
         spec = self._specs[name]
-        # Only codes of four axes have two orders.
-        in_rows = in_rows and spec.ndim == 4 and is_codes(spec)
+        in_rows = in_rows and has_two_orders(spec)
         if not any((name, order) in self._slots for order in (True, False)):
             self._input(name)
         if (name, in_rows) not in self._slots:
-            step = to_rows() if in_rows else to_images()
+            dtype = storage(spec)
+            step = to_rows(dtype) if in_rows else to_images(dtype)
             other = self._slots[name, not in_rows]
             self._slots[name, in_rows] = self._program.append(step, other)
         return self._slots[name, in_rows]
 
     def _input(self, name: str) -> None:
         """Add an input of the part, in the order of its value."""
-        spec, in_rows = self._specs[name], name in self._rows
-        shape = slot_shape(spec, in_rows) if is_codes(spec) else spec.shape
-        dtype = np.uint8 if is_codes(spec) else np.float32
+        spec = self._specs[name]
+        # Callers pass floats in rows.
+        in_rows = has_two_orders(spec) and (is_float(spec) or name in self._rows)
+        shape = slot_shape(spec, in_rows)
         self._reads[name] = spec
-        self._slots[name, in_rows] = self._program.input(shape, dtype)
+        self._slots[name, in_rows] = self._program.input(shape, storage(spec))
         if in_rows:
             self._in_rows.add(name)
 
@@ -228,7 +259,7 @@ class _Lowering:
         shapes = [one.shape for one in given]
         self._macs.append(0 if step is None else int(step.macs(*shapes)))
         spec = self._specs[node.output]
-        in_rows = in_rows and spec.ndim == 4 and is_codes(spec)
+        in_rows = in_rows and has_two_orders(spec)
         self._slots[node.output, in_rows] = slot
         if in_rows:
             self._in_rows.add(node.output)
@@ -239,20 +270,32 @@ class _Lowering:
             written = [node.output for node in self._nodes]
             later = {v for node in self._graph.nodes[upto:] for v in node.values}
             kept = [n for n in written if n in later or n in self._graph.outputs]
-            slots = [self._slots[name, name in self._in_rows] for name in kept]
+            slots = [self._written(name) for name in kept]
             self._done.append(
                 Compiled(
                     tuple(self._nodes),
                     tuple(self._steps),
                     tuple(self._places),
                     tuple(self._macs),
-                    self._program.build(slots, refuses_nan=True),
+                    self._program.build(slots, self._rounded()),
                     self._reads,
                     {name: self._specs[name] for name in kept},
                     frozenset(self._in_rows),
                 )
             )
         self._begin()
+
+    def _written(self, name: str) -> Slot:
+        """Return the slot of a value that leaves the part; floats leave it in rows."""
+        in_rows = name in self._in_rows or is_float(self._specs[name])
+        return self._slot(name, in_rows)
+
+    def _rounded(self) -> list[Slot]:
+        """Return the inputs of the part that become codes."""
+        nodes = (node for node in self._nodes if node.operation is quantize)
+        names = dict.fromkeys(node.values[0] for node in nodes)
+        found = [(name, order) for name in names for order in (True, False)]
+        return [self._slots[key] for key in found if key in self._slots]
 
 
 def _takes(step: Any, count: int) -> bool:

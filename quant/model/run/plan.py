@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
+from mdtensor.kernels.cpu.program.floats import FloatStep
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
 from mdtensor.quant.model.quantize.weights import describe
@@ -240,13 +241,16 @@ class Plan:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
+        is_float = isinstance(step, FloatStep)
         planned = self._describe(
             node,
             selection,
             step.kernel,
             step.runway,
-            "integer",
-            "",
+            "float" if is_float else "integer",
+            self._graph.notes.get(node.name, "its values are floats")
+            if is_float
+            else "",
             macs,
             pieces,
         )

@@ -168,6 +168,7 @@ def test_kinds_that_stay_whole():
     assert set(range(len(interpret.INVOKE))) - set(split.CUTS) == {
         interpret.MEAN,
         interpret.QUANTIZE_NCHW,
+        interpret.TRANSPOSE_F32,
     }
 
 

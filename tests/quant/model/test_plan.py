@@ -48,7 +48,9 @@ def test_the_call_gives_what_the_graph_gives(small_classifier, crops):
     for crop in crops[1][:4]:
         expected = small_classifier.graph.run({"x": crop.pixels})
         got = small_classifier(crop.pixels)
-        assert np.array_equal(np.asarray(got), np.asarray(*expected.values()))
+        # The softmax behind the codes runs on NumPy in the graph (decision 0053).
+        wanted = np.asarray(*expected.values())
+        np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-6)
 
 
 def test_a_chain_of_tables_is_one_step_and_the_plan_says_whose():
@@ -218,7 +220,6 @@ QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
         [Node("n", md.mul, ("c", "a"), "b", {"out": WIDE})],
         [Node("n", md.concat, ("a", "k"), "b", {"axis": 1})],
         [Node("n", md.take, ("a", "i"), "b", {"axis": 1})],
-        [Node("n", dequantize, ("a",), "b")],
         [
             Node("n", md.relu, ("a",), "d", {"out": WIDE}),
             Node("m", md.pad, ("d",), "e", {"pad_width": [(0, 0)] * 3 + [(1, 1)]}),
@@ -307,8 +308,9 @@ def test_a_profile_times_every_node(classifier, small_classifier, crops, roundin
     seconds = plan.profile(crops[1][0].pixels, repeat=1)
     assert list(seconds) == [n.node for n in plan.nodes]
     floats = [n.node for n in plan.float_nodes]
-    assert floats and all(seconds[name] > 0 for name in floats)
-    views = {n.node for n in plan.nodes if n.arithmetic == "view"}
+    within = {n.node for n in plan.nodes if n.within}
+    assert floats and all(seconds[name] > 0 for name in {*floats} - within)
+    views = within | {n.node for n in plan.nodes if n.arithmetic == "view"}
     assert {name for name, time in seconds.items() if time == 0} <= views
 
 

@@ -123,7 +123,7 @@ def test_a_network_of_the_tool_gives_the_bytes_of_onnxruntime(
     assert found[0] == "quantize"
     assert found.count("quantize") == 1
     nodes = model.plan().nodes
-    assert {n.operation for n in nodes if n.arithmetic == "float"} == {"dequantize"}
+    assert not any(n.arithmetic == "float" for n in nodes)
     assert not any(n.why for n in nodes if n.operation in ("conv2d", "linear"))
     model.save(tmp_path / "saved.onnx")
     again, ruled = load(tmp_path / "saved.onnx"), model.rounded("ort_cpu")

@@ -96,7 +96,7 @@ def test_quantized_it_runs_by_integers(
     x = RNG.standard_normal(SHAPE, np.float32)
     small = model.quantize(model.calibrate([x]))
     plan = small.plan()
-    assert [n.operation for n in plan.float_nodes] == ["dequantize"]
+    assert not plan.float_nodes
     layer = next(n for n in plan.nodes if n.node == "T")
     assert (layer.kernel, layer.macs) == ("gemm_u8s8u8", 2 * 5 * 3 * 4 * 24)
     found, wanted = np.asarray(small(x)), np.asarray(model(x))

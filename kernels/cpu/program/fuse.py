@@ -1,0 +1,163 @@
+"""Fusion of neighbouring steps of a Program: the bytes stay, a pass over memory goes.
+
+A rule joins a step with the step that wrote one of its inputs, if nothing else reads
+that value. The joined step takes the place of the later one.
+
+    lookup table, lookup table             one table
+    float product, activation              the tile activates its sums
+    float product, sum with another value  the tile adds the value
+    elementwise, elementwise               one program of instructions
+"""
+
+from collections import Counter
+
+from mdtensor.kernels.cpu.generic import float_elementwise
+from mdtensor.kernels.cpu.generic.activation import HARDSWISH, KEEP
+from mdtensor.kernels.cpu.generic.float_elementwise import INPUTS
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.floats import Elementwise, Instruction
+from mdtensor.kernels.cpu.program.steps import Lookup
+
+CODES = 256
+PRODUCTS = (interpret.CONV_F32, interpret.DEPTHWISE_F32)
+#: The most instructions of a program, so that its registers stay in the first cache.
+MOST_INSTRUCTIONS = 6
+
+
+# Joining is exact, so that a chain costs one step (decision 0038). Products activate
+# their sums in the tile (decision 0053).
+def fuse(steps, outputs):
+    """Join steps by the rules above and return the remaining steps.
+
+    Args:
+        steps: (plan, row, input slots, output slot) in order.
+        outputs: slots that must be written.
+
+    Returns: (remaining, done_by): the remaining steps by number, in the order in which
+    they run, and for each step the number of the step that does its work, most often
+    its own number. A product keeps its number; otherwise the later step does.
+    """
+    readers = Counter(slot.storage for _, _, slots, _ in steps for slot in slots)
+    readers.update(slot.storage for slot in outputs)
+    # By the place where a step runs: its number, and the step.
+    left, writers = dict(enumerate(enumerate(steps))), {}
+    done_by = list(range(len(steps)))
+    for place in range(len(steps)):
+        # Of two values that could be joined, the later one was written last.
+        inputs = sorted(
+            {slot.storage for slot in steps[place][2] if readers[slot.storage] == 1},
+            key=lambda storage: -writers.get(storage, -1),
+        )
+        for storage in inputs:
+            before = writers.get(storage)
+            if before is None:
+                continue
+            (first, one), (second, other) = left[before], left[place]
+            joined = _join(one, other)
+            if joined is not None:
+                number = first if one[1][0].kind in PRODUCTS else second
+                done_by = [number if by in (first, second) else by for by in done_by]
+                del left[before]
+                left[place] = number, joined
+        writers[steps[place][3].storage] = place
+    return dict(left.values()), done_by
+
+
+def _join(first, second):
+    """Return one step for two, where `second` reads what `first` writes; else None."""
+    kinds = first[1][0].kind, second[1][0].kind
+    if kinds == (interpret.LOOKUP, interpret.LOOKUP):
+        return _join_tables(first, second)
+    if kinds[1] != interpret.ELEMENTWISE_F32:
+        return None
+    if kinds[0] in PRODUCTS:
+        return _finish_product(first, second)
+    if kinds[0] == interpret.ELEMENTWISE_F32:
+        return _join_programs(first, second)
+    return None
+
+
+def _join_tables(first, second):
+    """Return a lookup step that applies the table of `first`, then that of `second`."""
+    plan, _, slots, _ = first
+    later, _, _, result = second
+    table = later.constants[:CODES][plan.constants[:CODES]]
+    return (*Lookup(table).prepare(later.shape), slots, result)
+
+
+def _finish_product(first, second):
+    """Return a product that adds a value or activates its sums, or both."""
+    plan, row, slots, middle = first
+    later, _, given, result = second
+    fields = dict(plan.fields)
+    for one in instructions_of(later):
+        # An activation ends a product.
+        if fields.get("activation", KEEP) != KEEP:
+            return None
+        is_sum = one.operation == float_elementwise.ADD
+        if is_sum and row[0].kind == interpret.CONV_F32 and len(slots) == 1:
+            others = [slot for slot in given if slot.storage != middle.storage]
+            if len(others) != 1 or later.fields["has_factors"]:
+                return None
+            fields["has_residual"] = 1
+            slots = (*slots, others[0])
+        elif KEEP <= one.operation <= HARDSWISH:
+            fields |= {"activation": one.operation, "low": one.low, "high": one.high}
+        else:
+            return None
+    row = row.copy()
+    for name in ("has_residual", "activation", "low", "high"):
+        row[name] = fields.get(name, 0)
+    return plan._replace(fields=fields, shape=later.shape), row, slots, result
+
+
+def instructions_of(plan):
+    """Return the instructions of the plan of an Elementwise."""
+    count = plan.fields["instructions"]
+    program = plan.constants[: count * 32].view("int64").reshape(-1, 4)
+    place = plan.fields["numbers"]
+    numbers = plan.constants[place : place + count * 8].view("float32").reshape(-1, 2)
+    pairs = zip(program.tolist(), numbers.tolist(), strict=True)
+    return [Instruction(op, a, b, *limits) for (op, _, a, b), limits in pairs]
+
+
+def _join_programs(first, second):
+    """Return an Elementwise with the instructions of two; None if it cannot be."""
+    plan, _, slots, middle = first
+    later, _, given, result = second
+    before, after = instructions_of(plan), instructions_of(later)
+    if len(before) + len(after) > MOST_INSTRUCTIONS:
+        return None
+    inputs, others = list(slots), []
+    for slot in given:
+        if slot.storage != middle.storage and slot not in inputs:
+            others.append(slot)
+    inputs += others
+    is_viewed = plan.shape != later.shape
+    # Factors belong to the first input of a step.
+    if later.fields["has_factors"]:
+        is_first = given[0].storage == middle.storage
+        if is_viewed or len(slots) > 1 or not is_first:
+            return None
+    if plan.fields["has_factors"] and others:
+        return None
+    if len(inputs) > INPUTS or (is_viewed and len(inputs) > 1):
+        return None
+    last = INPUTS + len(before) - 1
+    places = [
+        last if slot.storage == middle.storage else inputs.index(slot) for slot in given
+    ]
+    if len(places) < INPUTS:
+        places.append(last)
+
+    def moved(value):
+        return places[value] if value < INPUTS else value + len(before)
+
+    joined = before + [
+        one._replace(first=moved(one.first), second=moved(one.second)) for one in after
+    ]
+    step = Elementwise(*joined)
+    if len(step.input_types) != len(inputs):
+        return None
+    shapes = [slot.shape for slot in inputs]
+    return (*step.prepare(*shapes), tuple(inputs), result)

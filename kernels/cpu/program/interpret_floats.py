@@ -1,0 +1,222 @@
+"""Functions that run one step of float32, as those of `interpret` do for codes.
+
+Buffers are bytes; images are channels last. Bytes move by the functions of codes.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.generic.copies import transpose_f32
+from mdtensor.kernels.cpu.generic.float_elementwise import elementwise_f32
+from mdtensor.kernels.cpu.generic.float_pool import (
+    avg_pool_f32,
+    max_pool_f32,
+    mean_f32,
+)
+from mdtensor.kernels.cpu.generic.float_softmax import softmax_f32
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.program import Window, window_of
+
+depthwise_f32 = kernel_set.HOST.depthwise_f32
+gemm_act_f32 = kernel_set.HOST.gemm_act_f32
+im2col_pitch = kernel_set.HOST.im2col_pitch
+im2col_u8 = kernel_set.HOST.im2col_u8
+
+ITEM = 4  # bytes of a float32
+
+
+@kernel
+def floats_at(buffer, start, size):
+    """Return float32 elements start .. start + size of a buffer of bytes."""
+    first = np.uintp(start * ITEM)
+    return buffer[first : first + np.uintp(size * ITEM)].view(np.float32)
+
+
+@kernel
+def part_of(w, line, lines, column, columns):
+    """Return the window of some lines and columns of the outputs, sizes in bytes."""
+    return Window(
+        *(w.height, w.width, w.channels * ITEM, w.kernel_h, w.kernel_w),
+        *(w.stride_h, w.stride_w, w.pad_top - line * w.stride_h),
+        *(w.pad_left - column * w.stride_w, w.dilation_h, w.dilation_w),
+        *(lines, columns),
+    )
+
+
+@kernel
+def residual_at(step, y, start, size):
+    """Return what a product adds to elements start .. start + size; empty for none."""
+    return floats_at(y, start, size if step.has_residual != 0 else 0)
+
+
+@kernel
+def multiply_pixels(step, group, a, lda, rows, start, y, out, constants):
+    """Multiply `rows` rows of `a` by the weights of a group.
+
+    The results lie at element `start` of `out`.
+    """
+    n, padded, ldc = step.columns, step.padded_columns, step.out_channels
+    place = step.weights + group * step.weight_bytes
+    packed = floats_at(constants[np.uintp(place) :], 0, step.weight_bytes // ITEM)
+    place = step.bias + group * padded * ITEM
+    bias = floats_at(constants[np.uintp(place) :], 0, padded)
+    size = max(0, rows - 1) * ldc + n
+    gemm_act_f32(
+        *(a, lda, rows, step.depth, packed, n, bias),
+        *(residual_at(step, y, start, size), step.activation),
+        *(np.float32(step.low), np.float32(step.high)),
+        *(floats_at(out, start, size), ldc),
+    )
+
+
+# Products activate their sums in the tile: a pass of its own costs a third more
+# (decision 0053).
+@kernel
+def convolve_floats(steps, i, x, y, out, scratch, constants):
+    """Run a convolution as a matrix product.
+
+    If strip is 0, the pixels of x are the rows. Otherwise im2col copies `strip` lines
+    of outputs at a time, or `rows` outputs of one line.
+    """
+    step = steps[i]
+    window = window_of(step)
+    c, ow = window.channels, window.out_w
+    channels, n, ldc = c // step.groups, step.columns, step.out_channels
+    outputs, size = window.out_h * ow, window.height * window.width * c
+    if step.strip == 0:
+        rows = step.images * outputs
+        for g in range(step.groups):
+            length = max(0, rows - 1) * c + channels
+            a = floats_at(x, g * channels, length)
+            multiply_pixels(step, g, a, c, rows, g * n, y, out, constants)
+        return
+    pitch = im2col_pitch(step.depth * ITEM)
+    for part in range(step.groups * step.images):
+        g, image = part // step.images, part % step.images
+        source = x[np.uintp(image * size * ITEM) :]
+        for line in range(0, window.out_h, step.strip):
+            lines = min(step.strip, window.out_h - line)
+            for column in range(0, ow, step.rows):
+                columns = min(step.rows, ow - column)
+                seen = part_of(window, line, lines, column, columns)
+                im2col_u8(
+                    *(source, seen, g * channels * ITEM, channels * ITEM, 0, pitch),
+                    scratch,
+                )
+                rows = lines * columns
+                a = floats_at(scratch, 0, rows * (pitch // ITEM))
+                start = (image * outputs + line * ow + column) * ldc + g * n
+                multiply_pixels(
+                    step, g, a, pitch // ITEM, rows, start, y, out, constants
+                )
+
+
+@kernel
+def convolve_depthwise_floats(steps, i, x, y, out, scratch, constants):
+    """Run a depthwise convolution."""
+    step = steps[i]
+    window = window_of(step)
+    c = window.channels
+    size, outputs = window.height * window.width * c, window.out_h * window.out_w * c
+    packed = floats_at(
+        constants[np.uintp(step.weights) :], 0, step.weight_bytes // ITEM
+    )
+    bias = floats_at(constants[np.uintp(step.bias) :], 0, c)
+    for image in range(step.images):
+        depthwise_f32(
+            *(floats_at(x, image * size, size), window, packed, bias),
+            *(step.activation, np.float32(step.low), np.float32(step.high)),
+            floats_at(out, image * outputs, outputs),
+        )
+
+
+@kernel
+def max_pool_floats(steps, i, x, y, out, scratch, constants):
+    """Run a MaxPool."""
+    step = steps[i]
+    window = window_of(step)
+    size = window.height * window.width * window.channels
+    outputs = window.out_h * window.out_w * window.channels
+    for image in range(step.images):
+        z = floats_at(out, image * outputs, outputs)
+        max_pool_f32(floats_at(x, image * size, size), window, z)
+
+
+@kernel
+def avg_pool_floats(steps, i, x, y, out, scratch, constants):
+    """Run an AvgPool."""
+    step = steps[i]
+    window = window_of(step)
+    size = window.height * window.width * window.channels
+    outputs = window.out_h * window.out_w * window.channels
+    for image in range(step.images):
+        a, z = (
+            floats_at(x, image * size, size),
+            floats_at(out, image * outputs, outputs),
+        )
+        avg_pool_f32(a, window, step.counts_padding != 0, z)
+
+
+@kernel
+def mean_floats(steps, i, x, y, out, scratch, constants):
+    """Run a Mean."""
+    step = steps[i]
+    pixels, c = step.pixels, step.channels
+    for image in range(step.images):
+        a = floats_at(x, image * pixels * c, pixels * c)
+        mean_f32(a, pixels, c, floats_at(out, image * c, c))
+
+
+@kernel
+def run_elementwise(steps, i, x, y, out, scratch, constants):
+    """Run an Elementwise.
+
+    The scratch holds the registers, and before them the factors of a block.
+    """
+    step = steps[i]
+    count, size = step.instructions, step.strip
+    program = constants[: np.uintp(count * 32)].view(np.int64).reshape((-1, 4))
+    numbers = floats_at(constants[np.uintp(step.numbers) :], 0, 2 * count)
+    pairs = numbers.reshape((-1, 2))
+    length, c = step.pixels * step.channels, step.channels
+    registers = floats_at(scratch, size, step.registers * size)
+    for image in range(step.images):
+        a = floats_at(x, image * length, length)
+        z = floats_at(out, image * length, length)
+        if step.has_factors == 0:
+            b = floats_at(y, image * length, length)
+            elementwise_f32(a, b, 0, program, pairs, registers, size, z)
+            continue
+        own = floats_at(y, image * c, c)
+        factors = floats_at(scratch, 0, size)
+        for p in range(0, size, c):
+            target = factors[np.uintp(p) :]
+            for n in range(np.uintp(c)):
+                target[n] = own[n]
+        elementwise_f32(a, factors, 1, program, pairs, registers, size, z)
+
+
+@kernel
+def transpose_floats(steps, i, x, y, out, scratch, constants):
+    """Run a Transpose."""
+    step = steps[i]
+    pixels, c = step.pixels, step.channels
+    for image in range(step.images):
+        a = floats_at(x, image * pixels * c, pixels * c)
+        z = floats_at(out, image * pixels * c, pixels * c)
+        transpose_f32(a, pixels, c, z)
+
+
+@kernel
+def softmax_floats(steps, i, x, y, out, scratch, constants):
+    """Run a Softmax."""
+    count = steps[i].out_bytes // ITEM
+    softmax_f32(floats_at(x, 0, count), steps[i].length, floats_at(out, 0, count))
+
+
+INVOKE = (
+    *(convolve_floats, convolve_depthwise_floats, max_pool_floats, avg_pool_floats),
+    *(mean_floats, run_elementwise, transpose_floats, softmax_floats),
+)
+#: Functions that call kernels for those of `INVOKE`.
+HELPERS = (multiply_pixels,)
