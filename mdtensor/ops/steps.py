@@ -100,11 +100,11 @@ def _pool_window(
     ceil_mode: bool,
 ) -> Window:
     window = pool_window(kernel_size, stride, padding)
-    if flag(ceil_mode, "ceil_mode"):
-        plain = window.slide(*shape[2:])
-        if window.slide(*shape[2:], ceil_mode=True) != plain:
-            raise OptionError("a compiled pool has no windows that ceil_mode adds")
-    window.slide(*shape[2:])
+    height, width = shape[2:]
+    plain = window.slide(height, width)
+    is_longer = flag(ceil_mode, "ceil_mode")
+    if is_longer and window.slide(height, width, ceil_mode=True) != plain:
+        raise OptionError("a compiled pool has no windows that ceil_mode adds")
     return window
 
 
@@ -182,12 +182,10 @@ def operation(name: str) -> int:
 def clip_step(x: TensorSpec, /, *, min: Any, max: Any) -> Any:
     """Return the step of limits that are numbers."""
     require_float32(x)
-    limits = [
-        _number(bound, otherwise) for bound, otherwise in ((min, -inf), (max, inf))
-    ]
-    if None in limits or limits[0] > limits[1]:
+    low, high = _number(min, -inf), _number(max, inf)
+    if low is None or high is None or low > high:
         raise OptionError("compiled limits are two ordered numbers")
-    return _unary("CLAMP", low=limits[0], high=limits[1])
+    return _unary("CLAMP", low=low, high=high)
 
 
 def hardtanh_step(x: TensorSpec, /, *, min_val: Any, max_val: Any) -> Any:
@@ -254,11 +252,10 @@ def binary_step(
 
 
 def _with_number(given: Any, x: TensorSpec, name: str | None) -> Any:
+    """Return the step of an instruction on x and a number."""
     number = _number(given)
-    shape = given.shape if isinstance(given, Tensor) else ()
-    if name is None or number is None or len(shape) > x.ndim:
-        raise OptionError("a compiled step takes no constant array here")
-    if name == "CLAMP":
+    axes = given.ndim if isinstance(given, Tensor) else 0
+    if name is None or number is None or axes > x.ndim:
         raise OptionError("a compiled step takes no constant array here")
     return _unary(name, low=number)
 
