@@ -18,6 +18,7 @@ from mdtensor.generics.indexing import (
     take_axis,
 )
 from mdtensor.kernels.numpy import indexing as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak
 from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
@@ -39,7 +40,7 @@ _PICKS = frozenset(
 _ALIKE = _BASIC | _PICKS
 
 
-@method(getitem)
+@method(getitem, prepare=steps.view_step(steps.index_view))
 def getitem(x: Dense, /, *, key: object) -> Tensor:
     part = _part(x, key, _ALIKE)
     # NumPy does not check the ranges of several indices whose result is empty.
@@ -116,7 +117,7 @@ def _fill(x: Tensor, key: object, value: object) -> bool:
     return True
 
 
-@method(take)
+@method(take, prepare=steps.take_step)
 def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)

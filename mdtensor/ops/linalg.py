@@ -4,6 +4,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.linalg import (
     det,
@@ -19,6 +21,7 @@ from mdtensor.generics.linalg import (
     vector_norm,
 )
 from mdtensor.kernels.numpy import linalg as kernel, reduction
+from mdtensor.ops import steps
 from mdtensor.ops.decomposition import convergence_errors, lapack_errors, wrap_all
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.ops.reduction import cast_first
@@ -33,7 +36,7 @@ from mdtensor.types import NumericTensor
 # Decompositions.
 
 
-@method(matrix_transpose)
+@method(matrix_transpose, prepare=steps.view_step(np.matrix_transpose))
 def matrix_transpose(x: Dense, /) -> Tensor:
     deduced(matrix_transpose, x)
     # A view is enough, because every kernel reads any strides.

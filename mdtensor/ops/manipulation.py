@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any, Union
 
+import numpy as np
+
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe, shown
 from mdtensor.generics.manipulation import (
@@ -22,6 +24,7 @@ from mdtensor.generics.manipulation import (
     unstack,
 )
 from mdtensor.kernels.numpy import manipulation as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
@@ -53,19 +56,19 @@ def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
     return x.wrap(buffer)
 
 
-@method(permute_dims)
+@method(permute_dims, prepare=steps.view_step(np.transpose))
 def permute_dims(x: Dense, /, *, axes: tuple[int, ...]) -> Tensor:
     deduced(permute_dims, x, axes=axes)
     return x.wrap(x.buffer.transpose(permutation(axes, x.ndim)))
 
 
-@method(moveaxis)
+@method(moveaxis, prepare=steps.view_step(np.moveaxis))
 def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
     deduced(moveaxis, x, source, destination)
     return x.wrap(x.buffer.transpose(moveaxis_order(source, destination, x.ndim)))
 
 
-@method(concat)
+@method(concat, prepare=steps.concat_step)
 def concat(*arrays: Dense, axis: int | None) -> Tensor:
     result: type[Tensor] = deduced(concat, *arrays, axis=axis).type
     buffers = [x.buffer for x in arrays]
@@ -103,13 +106,13 @@ def squeeze(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     return x.wrap(x.buffer.squeeze(normalize_axes(axis, x.ndim)))
 
 
-@method(expand_dims)
+@method(expand_dims, prepare=steps.view_step(np.expand_dims))
 def expand_dims(x: Dense, /, *, axis: object) -> Tensor:
     deduced(expand_dims, x, axis=axis)
     return x.wrap(kernel.expand_dims(x.buffer, axis))
 
 
-@method(broadcast_to)
+@method(broadcast_to, prepare=steps.view_step(np.broadcast_to))
 def broadcast_to(x: Dense, /, *, shape: object) -> Tensor:
     wanted = deduced(broadcast_to, x, shape=shape).shape
     # A view takes no memory, but NumPy limits its number of elements.
@@ -117,7 +120,7 @@ def broadcast_to(x: Dense, /, *, shape: object) -> Tensor:
     return x.wrap(allocate(view, "broadcast_to", x))
 
 
-@method(flip)
+@method(flip, prepare=steps.view_step(np.flip))
 def flip(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(flip, x, axis=axis)
     return x.wrap(kernel.flip(x.buffer, normalize_axes(axis, x.ndim)))

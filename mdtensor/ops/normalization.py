@@ -14,6 +14,7 @@ from mdtensor.generics.normalization import (
     rms_norm,
 )
 from mdtensor.kernels.numpy import normalization as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes
@@ -60,7 +61,7 @@ def fold_batch_norm(
     return w.wrap(filters), w.wrap(shift)
 
 
-@method(layer_norm)
+@method(layer_norm, prepare=steps.layer_norm_step)
 def layer_norm(
     x: FloatingTensor,
     weight: Weight,
@@ -77,7 +78,7 @@ def layer_norm(
     return x.wrap(kernel.layer_norm(x.buffer, count, *affine, least))
 
 
-@method(rms_norm)
+@method(rms_norm, prepare=steps.rms_norm_step)
 def rms_norm(
     x: FloatingTensor, weight: Weight, /, *, normalized_shape: object, eps: float | None
 ) -> Tensor:

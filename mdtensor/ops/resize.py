@@ -5,6 +5,7 @@ from fractions import Fraction
 from mdtensor.dispatch.operation import method
 from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle, scales
 from mdtensor.kernels.numpy import resize as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.spec.windows import single
 from mdtensor.tensor import Tensor
@@ -33,14 +34,14 @@ def interpolate(
     return x.wrap(kernel.interpolate(x.buffer, new, steps, mode, bool(align_corners)))
 
 
-@method(pixel_shuffle)
+@method(pixel_shuffle, prepare=steps.pixel_shuffle_step)
 def pixel_shuffle(x: Dense, /, *, upscale_factor: int) -> Tensor:
     shape = deduced(pixel_shuffle, x, upscale_factor=upscale_factor).shape
     r = single(upscale_factor, "upscale_factor", 1)
     return x.wrap(kernel.pixel_shuffle(x.buffer, r, shape))
 
 
-@method(pixel_unshuffle)
+@method(pixel_unshuffle, prepare=steps.pixel_unshuffle_step)
 def pixel_unshuffle(x: Dense, /, *, downscale_factor: int) -> Tensor:
     shape = deduced(pixel_unshuffle, x, downscale_factor=downscale_factor).shape
     r = single(downscale_factor, "downscale_factor", 1)

@@ -9,14 +9,16 @@ the operation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from mdtensor.dtypes import float32
 from mdtensor.errors import OptionError
-from mdtensor.spec.options import flag
+from mdtensor.generics.normalization import last_sizes
+from mdtensor.spec.options import flag, number
+from mdtensor.spec.shapes import normalize_axis
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import Window, conv_window, pool_window
 from mdtensor.tensor import Tensor
@@ -78,13 +80,48 @@ def linear_step(x: TensorSpec, w: Any, b: Any, /) -> Any:
 
 
 def matmul_step(x: TensorSpec, w: Any, /) -> Any:
-    """Return the step of a product with a constant matrix."""
-    require_float32(x)
-    require_constant(w)
-    if x.ndim < 2 or w.ndim != 2:
-        raise OptionError("a compiled product has a constant matrix")
+    """Return the step of a product of matrices, of which the second may be constant."""
+    require_float32(x, w)
+    if not isinstance(x, TensorSpec) or x.ndim < 2 or w.ndim < 2:
+        raise OptionError("a compiled product has a computed matrix on the left")
     _require_sizes(x, w)
+    if isinstance(w, TensorSpec):
+        return program().MatMul()
+    if w.ndim != 2:
+        raise OptionError("a compiled product has one constant matrix")
     return program().Linear(w.buffer.T)
+
+
+def layer_norm_step(
+    x: TensorSpec, weight: Any, bias: Any, /, *, normalized_shape: object, eps: object
+) -> Any:
+    """Return the step of a normalization with constant weights."""
+    return _normalize(x, weight, bias, normalized_shape, True, number(eps, "eps"))
+
+
+def rms_norm_step(
+    x: TensorSpec, weight: Any, /, *, normalized_shape: object, eps: object
+) -> Any:
+    """Return the step of a normalization with constant weights."""
+    least = float(np.finfo(np.float32).eps) if eps is None else number(eps, "eps")
+    return _normalize(x, weight, None, normalized_shape, False, least)
+
+
+def _normalize(
+    x: TensorSpec,
+    weight: Any,
+    bias: Any,
+    normalized_shape: object,
+    is_centered: bool,
+    eps: float,
+) -> Any:
+    given = [one for one in (weight, bias) if one is not None]
+    require_float32(x)
+    require_constant(*given)
+    _require_sizes(x)
+    length = prod(last_sizes(normalized_shape))
+    arrays = [None if one is None else one.buffer.reshape(-1) for one in (weight, bias)]
+    return program().Normalize(length, is_centered, eps, *arrays)
 
 
 def _require_sizes(*given: Any) -> None:
@@ -174,8 +211,8 @@ def operation(name: str) -> int:
 
     for module in (activation, float_elementwise):
         if hasattr(module, name):
-            number: int = getattr(module, name)
-            return number
+            found: int = getattr(module, name)
+            return found
     raise OptionError(f"no instruction is called {name}")
 
 
@@ -253,11 +290,11 @@ def binary_step(
 
 def _with_number(given: Any, x: TensorSpec, name: str | None) -> Any:
     """Return the step of an instruction on x and a number."""
-    number = _number(given)
+    found = _number(given)
     axes = given.ndim if isinstance(given, Tensor) else 0
-    if name is None or number is None or axes > x.ndim:
+    if name is None or found is None or axes > x.ndim:
         raise OptionError("a compiled step takes no constant array here")
-    return _unary(name, low=number)
+    return _unary(name, low=found)
 
 
 def _require_factors(x1: TensorSpec, x2: TensorSpec) -> None:
@@ -303,13 +340,49 @@ def view_step(look: Callable[..., Any]) -> Callable[..., Any]:
     return prepare
 
 
-def concat_step(*xs: TensorSpec, axis: int) -> Any:
+def take_step(x: TensorSpec, indices: Any, /, *, axis: int | None) -> Any:
+    """Return the step that takes elements at constant indices along one axis."""
+    require_float32(x)
+    _require_sizes(x)
+    if isinstance(indices, TensorSpec) or indices.ndim != 1 or not indices.size:
+        raise OptionError("a compiled take has constant indices along one axis")
+    at = 0 if axis is None else normalize_axis(axis, x.ndim)
+    places = np.asarray(indices.buffer)
+    if ((places < -x.shape[at]) | (places >= x.shape[at])).any():
+        raise OptionError("a compiled take has indices inside the axis")
+    return program().Take(places, _place(x, at), program().F32)
+
+
+def _place(x: TensorSpec, axis: int) -> int:
+    """Return the place of an axis as a plan stores x."""
+    return (0, 3, 1, 2)[axis] if x.ndim == 4 else axis
+
+
+def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Any:
+    """Return the step from channels to pixels."""
+    require_float32(x)
+    _require_sizes(x)
+    return program().pixel_shuffle(upscale_factor, program().F32)
+
+
+def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Any:
+    """Return the step from pixels to channels."""
+    require_float32(x)
+    _require_sizes(x)
+    return program().pixel_unshuffle(downscale_factor, program().F32)
+
+
+def index_view(x: Any, *, key: Any) -> Any:
+    """Return the elements at a key."""
+    return x[key]
+
+
+def concat_step(*xs: TensorSpec, axis: int | None) -> Any:
     """Return the step that concatenates two or more values along an axis."""
     require_float32(*xs)
     _require_sizes(*xs)
-    if len(xs) < 2 or any(not isinstance(x, TensorSpec) for x in xs):
-        raise OptionError("a compiled concat has two values or more")
-    at = axis % xs[0].ndim
-    # The axis of an image as a plan stores it.
-    place = (0, 3, 1, 2)[at] if xs[0].ndim == 4 else at
-    return program().Concat(place, program().F32)
+    is_moving = all(isinstance(x, TensorSpec) for x in xs)
+    if axis is None or len(xs) < 2 or not is_moving:
+        raise OptionError("a compiled concat joins two or more values along an axis")
+    at = normalize_axis(axis, xs[0].ndim)
+    return program().Concat(_place(xs[0], at), program().F32)

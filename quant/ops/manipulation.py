@@ -42,7 +42,12 @@ from mdtensor.extend import (
     roll_steps,
     shape_rule,
 )
-from mdtensor.kernels.cpu.program.steps import Concat, Move
+from mdtensor.kernels.cpu.program.steps import (
+    Concat,
+    Move,
+    pixel_shuffle as pixel_shuffle_move,
+    pixel_unshuffle as pixel_unshuffle_move,
+)
 from mdtensor.quant.codes import channels_first
 from mdtensor.quant.deduction import (
     RoundingAware,
@@ -104,35 +109,13 @@ def view_step(look: Callable[..., Codes]) -> Callable[..., Move]:
 def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
     """Return the step from [n, h, w, c · r²] to [n, h · r, w · r, c]."""
     _check_image(x)
-    r = upscale_factor
-
-    def pixels(codes: Codes) -> Codes:
-        n, h, w, c = codes.shape
-        parts = codes.reshape(n, h, w, c // r**2, r, r)
-        return parts.transpose(0, 1, 4, 2, 5, 3)
-
-    def join_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
-        n, h, _, w, _, c = shape
-        return n, h * r, w * r, c
-
-    return Move(pixels, join_axes)
+    return pixel_shuffle_move(upscale_factor)
 
 
 def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
     """Return the step from [n, h · r, w · r, c] to [n, h, w, c · r²]."""
     _check_image(x)
-    r = downscale_factor
-
-    def channels(codes: Codes) -> Codes:
-        n, h, w, c = codes.shape
-        parts = codes.reshape(n, h // r, r, w // r, r, c)
-        return parts.transpose(0, 1, 3, 5, 2, 4)
-
-    def join_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
-        n, h, w, c, *_ = shape
-        return n, h, w, c * r**2
-
-    return Move(channels, join_axes)
+    return pixel_unshuffle_move(downscale_factor)
 
 
 def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Concat:

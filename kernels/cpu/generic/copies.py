@@ -48,6 +48,29 @@ def move_u8(x, start, shape, strides, run, out):
 
 
 @kernel
+def move_f32(x, start, shape, strides, out):
+    """Set out[a, b, c, d, e] = x[start + (a, b, c, d, e) · strides].
+
+    Args:
+        x, out: float32 1-D; `out` is written.
+        start, strides: int64 [5], in bytes, multiples of 4.
+        shape: int64 [5], of out.
+    """
+    at, size = 0, np.uintp(shape[4])
+    step = strides[4] // 4
+    for a in range(shape[0]):
+        for b in range(shape[1]):
+            for c in range(shape[2]):
+                for d in range(shape[3]):
+                    place = start + a * strides[0] + b * strides[1]
+                    place = (place + c * strides[2] + d * strides[3]) // 4
+                    target = out[np.uintp(at) :]
+                    for e in range(size):
+                        target[e] = x[np.uintp(place + np.int64(e) * step)]
+                    at += shape[4]
+
+
+@kernel
 def transpose_f32(x, rows, columns, out):
     """Set out[j, i] = x[i, j].
 

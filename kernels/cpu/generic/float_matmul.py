@@ -52,6 +52,29 @@ def pack_f32(w):
     return packed
 
 
+@kernel
+def pack_matrix_f32(y, k, n, packed):
+    """Pack y[k, n] as panels [n / 16][k][16]; missing columns are 0.
+
+    Args: y: float32 1-D; packed: float32 1-D, written.
+    """
+    at = 0
+    for first in range(0, n, PANEL):
+        columns = min(PANEL, n - first)
+        for i in range(k):
+            source = y[np.uintp(i * n + first) :]
+            target = packed[np.uintp(at) : np.uintp(at + PANEL)]
+            if columns == PANEL:
+                for j in range(np.uintp(PANEL)):
+                    target[j] = source[j]
+            else:
+                for j in range(np.uintp(columns)):
+                    target[j] = source[j]
+                for j in range(np.uintp(columns), np.uintp(PANEL)):
+                    target[j] = np.float32(0)
+            at += PANEL
+
+
 # Each product is fused and added in order, so that every ISA gives the same bytes
 # (decision 0029).
 def multiply_add(x, y, z):

@@ -96,6 +96,7 @@ STEP = np.dtype((np.record, [
     ("lengths", np.int64, AXES),  # Move: elements along each axis
     ("jumps", np.int64, AXES),  # Move: bytes from one element to the next
     ("run", np.int64),  # Move: bytes that lie side by side
+    ("is_single", np.int64),  # Move; 1: of float32
     ("outer", np.int64),  # Take and Concat: elements before the axis
     ("length", np.int64),  # Take and Softmax: of the axis in x
     ("inner", np.int64),  # Take: bytes behind the axis
@@ -107,6 +108,7 @@ STEP = np.dtype((np.record, [
     ("quotients", np.int64),  # Softmax: place of int64 [256, 8]
     ("inverse_step", np.int64),  # Softmax: place of one float64
     # steps of floats
+    ("is_centered", np.int64),  # Normalize; 1: the mean is subtracted
     ("has_residual", np.int64),  # Conv2d; 1: y is added before the activation
     ("activation", np.int64),  # Conv2d, see `generic/activation.py`
     ("low", np.float64),

@@ -69,7 +69,7 @@ class MatMul(Step):
         padded = int(self.on.padded_columns(n))
         constants = Constants()
         # Each product reads its matrices at these places, which broadcasting repeats.
-        constants.add(np.stack([_places(a, shape) for a in (x, y)], axis=1))
+        constants.add(matrix_places(shape, x, y))
         multiplier, limbs = rescale([self._ratio])
         fields = {"multipliers": constants.add(np.repeat(multiplier, padded))[0]}
         fields["limbs"] = constants.add(np.repeat(limbs, padded, axis=0))[0]
@@ -87,10 +87,19 @@ class MatMul(Step):
         return prod(self.output_shape(x, y)) * x[-1]
 
 
-def _places(own, shape):
-    """Return where each matrix of the result reads its operand, in elements."""
-    matrices = np.arange(prod(own[:-2]), dtype=np.int64).reshape(own[:-2])
-    return np.broadcast_to(matrices, shape[:-2]).reshape(-1) * prod(own[-2:])
+def matrix_places(shape, *operands):
+    """Return where each matrix of the result reads its operands, in elements.
+
+    Args: shape, operands: shapes of the result and of the operands.
+
+    Returns: int64 [matrices, operands].
+    """
+    found = []
+    for own in operands:
+        matrices = np.arange(prod(own[:-2]), dtype=np.int64).reshape(own[:-2])
+        places = np.broadcast_to(matrices, shape[:-2]).reshape(-1)
+        found.append(places * prod(own[-2:]))
+    return np.stack(found, axis=1)
 
 
 class Softmax(Step):

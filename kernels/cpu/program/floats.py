@@ -14,6 +14,7 @@ from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.generic.float_elementwise import BINARY, INPUTS
 from mdtensor.kernels.cpu.generic.float_matmul import padded_columns
 from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.attention import matrix_places
 from mdtensor.kernels.cpu.program.interpret_floats import ITEM
 from mdtensor.kernels.cpu.program.products import pad_groups
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
@@ -21,6 +22,9 @@ from mdtensor.kernels.cpu.program.steps import (
     F32,
     Concat as Concat,
     Move as Move,
+    Take as Take,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
 )
 
 #: Bytes that im2col copies at once; they stay in the second cache.
@@ -211,6 +215,68 @@ class Softmax(FloatStep):
         # A step alone has no place in an arena, so the record says how many bytes.
         fields = {"length": shape[-1], "out_bytes": prod(shape) * ITEM}
         return Plan(fields, Constants().array(), shape, 0)
+
+
+class Normalize(FloatStep):
+    """Layer norm or RMS norm over the last `length` elements.
+
+        out = y / sqrt(mean of y * y + eps) * weight + bias
+
+    Args:
+        is_centered: y is x minus its mean, or else x.
+        weight, bias: float32 [length], or None.
+    """
+
+    kind = interpret.NORMALIZE_F32
+    kernels = ("normalize_f32",)
+
+    def __init__(self, length, is_centered, eps, weight=None, bias=None):
+        constants = Constants()
+        # The place 0 means that there is no bias.
+        size = constants.add(np.zeros(1) if weight is None else weight)[1]
+        self._fields = {"length": length, "is_centered": int(is_centered), "low": eps}
+        self._fields["weight_bytes"] = 0 if weight is None else size
+        self._fields["bias"] = 0 if bias is None else constants.add(bias)[0]
+        self.constants = constants.array()
+
+    def output_shape(self, shape):
+        """Return the shape of the result."""
+        return shape
+
+    def plan(self, shape):
+        """Return the `Plan` for this input shape."""
+        fields = self._fields | {"out_bytes": prod(shape) * ITEM}
+        return Plan(fields, self.constants, shape, 0)
+
+
+class MatMul(FloatStep):
+    """Products of stacked matrices, x [.., m, k] and y [.., k, n]; y is packed anew.
+
+    The axes before the last two are broadcast.
+    """
+
+    kind = interpret.MATMUL_F32
+    kernels = ("gemm_act_f32",)
+    input_types = (F32, F32)
+
+    def output_shape(self, x, y):
+        """Return the shape of the result."""
+        assert x[-1] == y[-2], f"MatMul: expected [.., m, k] and [.., k, n]: {x}, {y}"
+        return (*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1])
+
+    def plan(self, x, y):
+        """Return the `Plan` for these input shapes."""
+        shape, constants = self.output_shape(x, y), Constants()
+        constants.add(matrix_places(shape, x, y))
+        (m, k), n, padded = x[-2:], y[-1], padded_columns(y[-1])
+        fields = {"images": prod(shape[:-2]), "rows": m, "depth": k, "columns": n}
+        fields["padded_columns"] = padded
+        scratch = (k + 1) * padded * ITEM + interpret.SLACK
+        return Plan(fields, constants.array(), shape, scratch)
+
+    def macs(self, x, y):
+        """Return the multiply-accumulates of one call."""
+        return prod(self.output_shape(x, y)) * x[-1]
 
 
 class Transpose(FloatStep):

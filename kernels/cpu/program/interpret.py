@@ -13,7 +13,7 @@ from types import FunctionType
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.copies import concat_u8, move_u8, take_u8
+from mdtensor.kernels.cpu.generic.copies import concat_u8, move_f32, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import Window, interpret_floats, window_of
 from mdtensor.kernels.cpu.rounding import requantize_rows
@@ -47,6 +47,7 @@ MOVE, TAKE, CONCAT = range(11, 14)
 MATMUL, SOFTMAX = range(14, 16)
 CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(16, 20)
 MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(20, 24)
+NORMALIZE_F32, MATMUL_F32 = range(24, 26)
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
@@ -313,6 +314,12 @@ def dequantize(steps, i, x, y, out, scratch, constants):
 def move(steps, i, x, y, out, scratch, constants):
     """Run a Move."""
     step = steps[i]
+    # Floats one by one: a slice for each would take longer than the float.
+    if step.run == 4 and step.is_single != 0:
+        size = np.uintp(step.x_bytes // 4 * 4)
+        a, z = x[:size].view(np.float32), out[: np.uintp(step.out_bytes)]
+        move_f32(a, step.start, step.lengths, step.jumps, z.view(np.float32))
+        return
     move_u8(x, step.start, step.lengths, step.jumps, step.run, out)
 
 

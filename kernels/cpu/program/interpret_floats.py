@@ -8,12 +8,13 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import transpose_f32
 from mdtensor.kernels.cpu.generic.float_elementwise import elementwise_f32
+from mdtensor.kernels.cpu.generic.float_matmul import pack_matrix_f32
 from mdtensor.kernels.cpu.generic.float_pool import (
     avg_pool_f32,
     max_pool_f32,
     mean_f32,
 )
-from mdtensor.kernels.cpu.generic.float_softmax import softmax_f32
+from mdtensor.kernels.cpu.generic.float_rows import normalize_f32, softmax_f32
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import Window, window_of
 
@@ -214,9 +215,48 @@ def softmax_floats(steps, i, x, y, out, scratch, constants):
     softmax_f32(floats_at(x, 0, count), steps[i].length, floats_at(out, 0, count))
 
 
+@kernel
+def normalize_floats(steps, i, x, y, out, scratch, constants):
+    """Run a Normalize."""
+    step = steps[i]
+    count, length = step.out_bytes // ITEM, step.length
+    weight = floats_at(constants, 0, length if step.weight_bytes != 0 else 0)
+    has_bias = step.bias != 0
+    bias = floats_at(constants[np.uintp(step.bias) :], 0, length if has_bias else 0)
+    normalize_f32(
+        *(floats_at(x, 0, count), length, step.is_centered != 0),
+        *(np.float32(step.low), weight, bias, floats_at(out, 0, count)),
+    )
+
+
+@kernel
+def multiply_matrices_floats(steps, i, x, y, out, scratch, constants):
+    """Run a MatMul.
+
+    The scratch holds the packed y, then zeros for the bias.
+    """
+    step = steps[i]
+    m, k, n, padded = step.rows, step.depth, step.columns, step.padded_columns
+    places = constants[: np.uintp(step.images * 16)].view(np.int64).reshape((-1, 2))
+    packed = floats_at(scratch, 0, k * padded)
+    bias = floats_at(scratch, k * padded, padded)
+    bias[:] = np.float32(0)
+    before = np.int64(-1)
+    for image in range(step.images):
+        if places[image, 1] != before:
+            pack_matrix_f32(floats_at(y, places[image, 1], k * n), k, n, packed)
+            before = places[image, 1]
+        gemm_act_f32(
+            *(floats_at(x, places[image, 0], m * k), k, m, k, packed, n, bias),
+            *(bias[:0], step.activation, np.float32(step.low), np.float32(step.high)),
+            *(floats_at(out, image * m * n, m * n), n),
+        )
+
+
 INVOKE = (
     *(convolve_floats, convolve_depthwise_floats, max_pool_floats, avg_pool_floats),
     *(mean_floats, run_elementwise, transpose_floats, softmax_floats),
+    *(normalize_floats, multiply_matrices_floats),
 )
 #: Functions that call kernels for those of `INVOKE`.
 HELPERS = (multiply_pixels,)

@@ -326,7 +326,42 @@ class Move(Step):
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)
         fields = {"start": start, "lengths": sizes, "jumps": strides, "run": run}
+        fields["is_single"] = int(self.output_type == F32)
+        # A step alone has no place in an arena, so the record says how many bytes.
+        itemsize = self.output_type.itemsize
+        fields["x_bytes"] = prod(shape) * itemsize
+        fields["out_bytes"] = prod(view.shape) * itemsize
         return Plan(fields, Constants().array(), self.shape(view.shape), 0)
+
+
+def pixel_shuffle(factor, dtype=U8):
+    """Return the step from [n, h, w, c * r * r] to [n, h * r, w * r, c]."""
+
+    def pixels(image):
+        n, h, w, c = image.shape
+        parts = image.reshape(n, h, w, c // factor**2, factor, factor)
+        return parts.transpose(0, 1, 4, 2, 5, 3)
+
+    def join_axes(shape):
+        n, h, _, w, _, c = shape
+        return n, h * factor, w * factor, c
+
+    return Move(pixels, join_axes, dtype)
+
+
+def pixel_unshuffle(factor, dtype=U8):
+    """Return the step from [n, h * r, w * r, c] to [n, h, w, c * r * r]."""
+
+    def channels(image):
+        n, h, w, c = image.shape
+        parts = image.reshape(n, h // factor, factor, w // factor, factor, c)
+        return parts.transpose(0, 1, 3, 5, 2, 4)
+
+    def join_axes(shape):
+        n, h, w, c, *_ = shape
+        return n, h, w, c * factor**2
+
+    return Move(channels, join_axes, dtype)
 
 
 def _merge_axes(shape, strides):
@@ -350,13 +385,15 @@ class Take(Step):
 
     Args:
         indices: int64 1-D; negative indices count from the end.
+        dtype: element type of x, uint8 or float32.
     """
 
     kind = interpret.TAKE
     kernels = ("take_u8",)
 
-    def __init__(self, indices, axis):
+    def __init__(self, indices, axis, dtype=U8):
         self.indices, self.axis = np.asarray(indices, np.int64), axis
+        self.input_types, self.output_type = (dtype,), dtype
 
     def output_shape(self, shape):
         at = self.axis % len(shape)
@@ -372,7 +409,8 @@ class Take(Step):
         # Consecutive indices are copied at once.
         constants.add(np.stack([indices, _runs(indices)], axis=1))
         fields = {"outer": prod(shape[:at]), "length": size}
-        fields |= {"inner": prod(shape[at + 1 :]), "indices": len(indices)}
+        inner = prod(shape[at + 1 :]) * self.output_type.itemsize
+        fields |= {"inner": inner, "indices": len(indices)}
         return Plan(fields, constants.array(), self.output_shape(shape), 0)
 
 

@@ -302,9 +302,28 @@ def _matmul_parts(row, count):
     return parts
 
 
+def _float_matmul_parts(row, count):
+    """Cut MatMul of floats by matrices, or a single product by rows of x."""
+    matrix, parts = row.rows * row.columns * ITEM, []
+    if row.images > 1:
+        for a, b in _ranges(row.images, count, 1):
+            part = _move(row, 0, 0, a * matrix, (b - a) * matrix)
+            part.images = b - a
+            part.constants += 16 * a
+            part.constants_bytes -= 16 * a
+            parts.append(part)
+        return parts
+    for a, b in _ranges(row.rows, count, PIXELS):
+        size = row.columns * ITEM
+        part = _move(row, a * row.depth * ITEM, 0, a * size, (b - a) * size)
+        part.rows = b - a
+        parts.append(part)
+    return parts
+
+
 def _softmax_parts(row, count):
-    """Cut Softmax by rows."""
-    length, parts = row.length * (ITEM if row.kind == interpret.SOFTMAX_F32 else 1), []
+    """Cut Softmax or Normalize by rows."""
+    length, parts = row.length * (1 if row.kind == interpret.SOFTMAX else ITEM), []
     for a, b in _ranges(row.out_bytes // length, count, 1):
         parts.append(_move(row, a * length, 0, a * length, (b - a) * length))
     return parts
@@ -332,6 +351,8 @@ CUTS = {
     interpret.MEAN_F32: _mean_parts,
     interpret.ELEMENTWISE_F32: _elementwise_parts,
     interpret.SOFTMAX_F32: _softmax_parts,
+    interpret.NORMALIZE_F32: _softmax_parts,
+    interpret.MATMUL_F32: _float_matmul_parts,
 }
 
 
@@ -407,6 +428,8 @@ def nanoseconds(row):
     if row.kind == interpret.ELEMENTWISE_F32:
         elements = row.images * row.pixels * row.channels
         return elements * row.instructions * INSTRUCTION_NANOSECONDS
+    if row.kind == interpret.MATMUL_F32:
+        return row.images * row.rows * row.columns * row.depth / of_products
     if row.kind == interpret.MATMUL:
         return row.images * row.rows * row.columns * row.depth / products
     if row.kind == interpret.SOFTMAX:

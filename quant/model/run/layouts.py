@@ -31,7 +31,7 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.tensor import NarrowTensor
 
 #: Operations that read and write rows.
-ROW_OPERATIONS = (md.matmul, md.softmax, md.linear)
+ROW_OPERATIONS = (md.matmul, md.softmax, md.linear, md.layer_norm, md.rms_norm)
 #: Operations that only look at codes in another way; input and output may differ in
 #: their order.
 VIEWS = (

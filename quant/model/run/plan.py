@@ -14,7 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
-from mdtensor.kernels.cpu.program.floats import FloatStep
+from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
 from mdtensor.quant.model.quantize.weights import describe
@@ -241,7 +241,9 @@ class Plan:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
-        is_float = isinstance(step, FloatStep)
+        is_float = (*step.input_types, step.output_type) == (F32,) * (
+            1 + len(step.input_types)
+        )
         planned = self._describe(
             node,
             selection,

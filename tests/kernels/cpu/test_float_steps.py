@@ -252,6 +252,56 @@ def test_orders_of_an_image(shape: tuple[int, ...]) -> None:
     assert same(floats.Transpose(False)(images), x)
 
 
+def test_products_of_two_activations() -> None:
+    for a, b in [((2, 3, 5, 7), (3, 7, 18)), ((4, 9), (9, 5)), ((1, 3), (6, 3, 16))]:
+        x, y = normal(*a), normal(*b, seed=1)
+        found = [on(isa, floats.MatMul)(x, y) for isa in ISAS]
+        wide = x.astype(np.float64) @ y
+        bound = abs(x).astype(np.float64) @ abs(y)
+        assert (abs(found[0] - wide) <= a[-1] * 2.0**-24 * bound).all()
+        assert all(same(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 70])
+def test_normalizations(length: int) -> None:
+    x, w, b = normal(5, length) * 3 + 1, normal(length, seed=1), normal(length, seed=2)
+    wide = x.astype(np.float64)
+    for is_centered in (True, False):
+        y = wide - wide.mean(axis=1, keepdims=True) if is_centered else wide
+        y = y / np.sqrt((y * y).mean(axis=1, keepdims=True) + 1e-5)
+        for weight, bias in ((None, None), (w, None), (w, b)):
+            found = floats.Normalize(length, is_centered, 1e-5, weight, bias)(x)
+            wanted = y * (1 if weight is None else w) + (0 if bias is None else b)
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+VIEWS: dict[str, Any] = {
+    "transposed": lambda x: x.transpose(3, 1, 0, 2),
+    "reversed": lambda x: x[:, ::-1, :, ::-2],
+    "repeated": lambda x: np.broadcast_to(x[:, :1], (2, 5, 3, 4)),
+    "rows": lambda x: x[1:, 2:4],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_floats_move_as_views(name: str) -> None:
+    x = normal(2, 5, 3, 4)
+    found = floats.Move(VIEWS[name], dtype=floats.F32)(x)
+    assert same(found, np.ascontiguousarray(VIEWS[name](x)))
+
+
+def test_floats_are_taken_joined_and_shuffled() -> None:
+    x, places = normal(2, 5, 8), np.array([3, 4, 0, -1, 3])
+    assert same(floats.Take(places, 1, floats.F32)(x), x[:, places])
+    joined = floats.Concat(1, floats.F32)(x, normal(2, 1, 8))
+    assert same(joined, np.concatenate([x, normal(2, 1, 8)], axis=1))
+    image = normal(1, 3, 2, 8)
+    parts = image.reshape(1, 3, 2, 2, 2, 2).transpose(0, 1, 4, 2, 5, 3)
+    shuffled = floats.pixel_shuffle(2, floats.F32)(image)
+    assert same(shuffled, parts.reshape(1, 6, 4, 2))
+    assert same(floats.pixel_unshuffle(2, floats.F32)(shuffled), image)
+
+
 STEPS: dict[str, Any] = {
     "pointwise": (lambda: floats.Conv2d(normal(24, 8, 1, 1)), (1, 30, 9, 8)),
     "images": (lambda: floats.Conv2d(normal(9, 8, 3, 3)), (4, 9, 9, 8)),
@@ -268,6 +318,8 @@ STEPS: dict[str, Any] = {
     "avg_pool": (lambda: floats.AvgPool((2, 2), (2, 2)), (3, 8, 8, 9)),
     "mean": (lambda: floats.Mean(), (4, 9, 9, 8)),
     "softmax": (lambda: floats.Softmax(), (90, 17)),
+    "normalize": (lambda: floats.Normalize(17, True, 1e-5), (90, 17)),
+    "moves": (lambda: floats.Move(np.transpose, dtype=floats.F32), (30, 9, 40)),
     "elementwise": (lambda: floats.Elementwise(Instruction(ops.EXP)), (90, 300)),
 }
 
