@@ -109,13 +109,15 @@ def view_step(look: Callable[..., Codes]) -> Callable[..., Move]:
 def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
     """Return the step from [n, h, w, c · r²] to [n, h · r, w · r, c]."""
     _check_image(x)
-    return pixel_shuffle_move(upscale_factor)
+    made: Move = pixel_shuffle_move(upscale_factor)
+    return made
 
 
 def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
     """Return the step from [n, h · r, w · r, c] to [n, h, w, c · r²]."""
     _check_image(x)
-    return pixel_unshuffle_move(downscale_factor)
+    made: Move = pixel_unshuffle_move(downscale_factor)
+    return made
 
 
 def concat_step(*xs: TensorSpec, axis: int, out: QParams | None = None) -> Concat:

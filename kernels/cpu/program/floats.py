@@ -36,7 +36,7 @@ LEAST_ROWS = 24
 class FloatStep(Step):
     """A step from float32 to float32."""
 
-    input_types = (F32,)
+    input_types: tuple = (F32,)
     output_type = F32
 
 
