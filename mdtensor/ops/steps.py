@@ -93,7 +93,13 @@ def matmul_step(x: TensorSpec, w: Any, /) -> Any:
 
 
 def layer_norm_step(
-    x: TensorSpec, weight: Any, bias: Any, /, *, normalized_shape: object, eps: object
+    x: TensorSpec,
+    weight: Any,
+    bias: Any,
+    /,
+    *,
+    normalized_shape: object,
+    eps: object,
 ) -> Any:
     """Return the step of a normalization with constant weights."""
     return _normalize(x, weight, bias, normalized_shape, True, number(eps, "eps"))

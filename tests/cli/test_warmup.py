@@ -73,7 +73,8 @@ def test_a_line_for_each_and_one_for_all(call: Call, tmp_path: Path) -> None:
     ended = call("warmup", model, model)
     lines = ended.out.splitlines()
     assert (ended.code, ended.err, len(lines)) == (0, "", 3)
-    assert lines[0].startswith(f"{model}  0 compiled, ")
+    assert lines[0].startswith(f"{model}  ") and " compiled, " in lines[0]
+    assert lines[1].startswith(f"{model}  0 compiled, ")
     assert lines[2].startswith("all ")
 
 

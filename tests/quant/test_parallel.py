@@ -86,6 +86,7 @@ def test_a_model_gives_its_bytes_on_two_threads(monkeypatch):
     plan = Plan(network())
     pieces = {node.node: node.pieces for node in plan.nodes}
     assert pieces["c"] > 1 and pieces["y"] > 1
+    monkeypatch.setenv("COLUMNS", "400")
     assert "  pieces  " in str(plan).splitlines()[0]
     x = np.random.default_rng(1).normal(0, 3, (1, 3, 20, 24)).astype(np.float32)
     want = np.asarray(plan({"x": md.asarray(x)})["y"].codes)

@@ -67,7 +67,8 @@ class Program:
 
     Example:
         >>> import numpy as np
-        >>>         >>> program = Program()
+        >>> from mdtensor.kernels.cpu.program.steps import Lookup
+        >>> program = Program()
         >>> x = program.input((4,), np.uint8)
         >>> y = program.append(Lookup(np.arange(256, dtype=np.uint8)[::-1].copy()), x)
         >>> program.build([y])(np.array([0, 1, 2, 255], np.uint8))[0]

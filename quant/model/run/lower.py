@@ -107,7 +107,11 @@ class _Lowering:
             is_float = self._specs[node.output].qparams is None
             known = STAY_FLOAT if is_float else {}
             raise OptionError(known.get(node.operation, problem))
-        options = selection.operation.fill(dict(node.options))
+        declared = selection.operation
+        options = declared.fill(dict(node.options))
+        parameters = declared.signature.parameters
+        omitted = declared.dispatched[len(arguments) :]
+        arguments += [parameters[name].default for name in omitted]
         if self._compile_flat(node, prepare, arguments, options):
             return
         step = prepare(*arguments, **options)
