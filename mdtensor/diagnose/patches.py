@@ -56,7 +56,7 @@ class Module:
     def of(cls, name: str) -> Module | None:
         """Return the source of a module, or None if it cannot be patched."""
         path = getattr(sys.modules.get(name), "__file__", None)
-        # A compiled module has no source lines, and a diff is written in UTF-8.
+        # Only Python sources can be patched, and the diff is UTF-8.
         if path is None or not path.endswith(".py"):
             return None
         try:

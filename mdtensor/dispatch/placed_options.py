@@ -32,7 +32,7 @@ def option_error(
 
     Args:
         name: the function.
-        parameters: those of its signature that the error may name.
+        parameters: the parameters of its signature that the error may name.
         types: annotations by parameter.
         arguments: by position.
         options: by name; defaults count as absent.

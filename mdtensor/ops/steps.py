@@ -23,9 +23,6 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import Window, conv_window, pool_window
 from mdtensor.tensor import Tensor
 
-#: Numbers of a factor's axes that may differ from those of the other operand.
-ONE = {1}
-
 
 def program() -> Any:
     """Return the module of the steps; it loads numba, so it loads on use."""
@@ -312,7 +309,7 @@ def _require_factors(x1: TensorSpec, x2: TensorSpec) -> None:
     at = 1 if len(a) == 4 else -1
     is_factor = len(a) == len(b) > 1 and a[0] == b[0] and a[at] == b[at]
     rest = {*b} if not is_factor else {*b[2:]} if len(a) == 4 else {*b[1:-1]}
-    if a != b and not (is_factor and rest <= ONE):
+    if a != b and not (is_factor and rest <= {1}):
         raise OptionError("compiled operands have one shape, or factors of channels")
 
 

@@ -90,48 +90,42 @@ def _line(b, shape, columns, row, channel, weights, sums):
     return sums
 
 
+def make_runner(name, taps, stride):
+    """Return a kernel `name` that runs `tiles_depthwise` for the tiles of a line."""
+
+    def run(pixels, job, low, high):
+        if pixels == 8:
+            return tiles_depthwise(8, taps, stride, job, low, high)
+        if pixels == 7:
+            return tiles_depthwise(7, taps, stride, job, low, high)
+        if pixels == 4:
+            return tiles_depthwise(4, taps, stride, job, low, high)
+        return tiles_depthwise(1, taps, stride, job, low, high)
+
+    # Callers in other processes find the kernel by this name.
+    run.__name__ = run.__qualname__ = name
+    return kernel(run)
+
+
+run_tiles = make_runner("run_tiles", 0, 1)
+run_3_tiles = make_runner("run_3_tiles", 3, 1)
+run_3_tiles_by_2 = make_runner("run_3_tiles_by_2", 3, 2)
+run_5_tiles = make_runner("run_5_tiles", 5, 1)
+run_5_tiles_by_2 = make_runner("run_5_tiles_by_2", 5, 2)
+
+
 @kernel
-def run_tiles(pixels, taps, stride, job, low, high):
-    """Run `tiles_depthwise`."""
-    if taps == 3 and stride == 1:
-        if pixels == 8:
-            return tiles_depthwise(8, 3, 1, job, low, high)
-        if pixels == 7:
-            return tiles_depthwise(7, 3, 1, job, low, high)
-        if pixels == 4:
-            return tiles_depthwise(4, 3, 1, job, low, high)
-        return tiles_depthwise(1, 3, 1, job, low, high)
-    if taps == 3 and stride == 2:
-        if pixels == 8:
-            return tiles_depthwise(8, 3, 2, job, low, high)
-        if pixels == 7:
-            return tiles_depthwise(7, 3, 2, job, low, high)
-        if pixels == 4:
-            return tiles_depthwise(4, 3, 2, job, low, high)
-        return tiles_depthwise(1, 3, 2, job, low, high)
-    if taps == 5 and stride == 1:
-        if pixels == 8:
-            return tiles_depthwise(8, 5, 1, job, low, high)
-        if pixels == 7:
-            return tiles_depthwise(7, 5, 1, job, low, high)
-        if pixels == 4:
-            return tiles_depthwise(4, 5, 1, job, low, high)
-        return tiles_depthwise(1, 5, 1, job, low, high)
-    if taps == 5 and stride == 2:
-        if pixels == 8:
-            return tiles_depthwise(8, 5, 2, job, low, high)
-        if pixels == 7:
-            return tiles_depthwise(7, 5, 2, job, low, high)
-        if pixels == 4:
-            return tiles_depthwise(4, 5, 2, job, low, high)
-        return tiles_depthwise(1, 5, 2, job, low, high)
-    if pixels == 8:
-        return tiles_depthwise(8, 0, 1, job, low, high)
-    if pixels == 7:
-        return tiles_depthwise(7, 0, 1, job, low, high)
-    if pixels == 4:
-        return tiles_depthwise(4, 0, 1, job, low, high)
-    return tiles_depthwise(1, 0, 1, job, low, high)
+def run_any_tiles(pixels, taps, stride, job, low, high):
+    """Run tiles of `taps` shared taps, `stride` columns apart; 0 taps: none shared."""
+    if taps == 3:
+        if stride == 1:
+            return run_3_tiles(pixels, job, low, high)
+        return run_3_tiles_by_2(pixels, job, low, high)
+    if taps == 5:
+        if stride == 1:
+            return run_5_tiles(pixels, job, low, high)
+        return run_5_tiles_by_2(pixels, job, low, high)
+    return run_tiles(pixels, job, low, high)
 
 
 @kernel
@@ -211,12 +205,12 @@ def depthwise_f32(x, window, packed, bias, activation, low, high, out):
             j = min(j, ow - pixels)
             lines = fill_table(places[0], window, y, j, pixels, taps, places[1], table)
             at = target + 4 * (y * ow + j) * c
-            run_tiles(pixels, taps, window.stride_w,
+            run_any_tiles(pixels, taps, window.stride_w,
                       (whole, lines, entries, 0, weights, start, at, 4 * c, activation),
                       low, high)  # fmt: skip
             if c % BLOCK != 0:
                 first = 4 * (c - BLOCK)
-                run_tiles(pixels, taps, window.stride_w,
+                run_any_tiles(pixels, taps, window.stride_w,
                           (1, lines, entries, first, weights + whole * size,
                            start + first, at + first, 4 * c, activation),
                           low, high)  # fmt: skip

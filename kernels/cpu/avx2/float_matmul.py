@@ -136,8 +136,8 @@ def tiles_f32(typingctx, rows, width, job, low, high):
         job: count, packed, start, out, a, residual, pitch, k, panel, start_pitch, ldc,
             activation; arrays by address, pitches in bytes. `panel` is the distance to
             the next panel; `start` is the bias, with a pitch of 0, or `out`; `residual`
-            has the pitch of `out`, or is 0. Tiles that end inside a panel have no next
-            tile.
+            has the pitch of `out`, or is 0. A tile that ends inside a panel is the
+            only one.
     """
     shape = vectors.literals(rows, width)
     if shape is None:

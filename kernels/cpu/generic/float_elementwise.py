@@ -18,8 +18,8 @@ BLOCK = 1024
 #: Values of an instruction: its inputs, then registers.
 INPUTS = 2
 
-# Operations of one value and the numbers `low` and `high` have the numbers of
-# activations; those of two values follow.
+# 0 to 5 are the activations of `activation.py`. Next come operations on two values,
+# then operations on one value, some of them with the number `low`.
 ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
 EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
 ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
@@ -62,7 +62,8 @@ def exp(x):
     p = multiply_add(p, r, P5)
     # The 1 comes last, so that little is lost before it.
     p = np.float32(multiply_add(np.float32(p * r), r, r) + ONE)
-    # A NaN has no integer. Two factors reach subnormal results.
+    # NaN cannot become an integer. The power of 2 is applied in two factors, because a
+    # single one could not reach subnormal results.
     whole = np.int32(n) if n == n else np.int32(0)
     half = whole >> np.int32(1)
     found = np.float32(p * power_of_two(half))

@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.generic import float_elementwise
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.generic.float_elementwise import BINARY, INPUTS
 from mdtensor.kernels.cpu.generic.float_matmul import padded_columns
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program import interpret, steps
 from mdtensor.kernels.cpu.program.attention import matrix_places
 from mdtensor.kernels.cpu.program.interpret_floats import ITEM
 from mdtensor.kernels.cpu.program.products import pad_groups
@@ -137,23 +137,11 @@ class Linear(Conv2d):
         return plan._replace(shape=self.output_shape(shape))
 
 
-class MaxPool(FloatStep):
+class MaxPool(FloatStep, steps.MaxPool):
     """Max pooling: the largest element of each window; padding never wins."""
 
     kind = interpret.MAX_POOL_F32
     kernels = ("max_pool_f32",)
-
-    def __init__(self, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
-        self.window = (kernel, stride, padding, dilation)
-
-    def output_shape(self, shape):
-        """Return the shape of the result."""
-        return (shape[0], *window(shape, *self.window)[-2:], shape[3])
-
-    def plan(self, shape):
-        """Return the `Plan` for this input shape."""
-        fields = {"images": shape[0], "window": window(shape, *self.window)}
-        return Plan(fields, Constants().array(), self.output_shape(shape), 0)
 
 
 class AvgPool(MaxPool):
@@ -179,7 +167,7 @@ class AvgPool(MaxPool):
         )
 
 
-class Mean(FloatStep):
+class Mean(FloatStep, steps.Mean):
     """A mean over all axes but the first and the last, which keep length 1."""
 
     kind = interpret.MEAN_F32
@@ -187,11 +175,6 @@ class Mean(FloatStep):
 
     def __init__(self, keepdims=True):
         self.keepdims = keepdims
-
-    def output_shape(self, shape):
-        """Return the shape of the result."""
-        middle = (1,) * (len(shape) - 2) if self.keepdims else ()
-        return (shape[0], *middle, shape[-1])
 
     def plan(self, shape):
         """Return the `Plan` for this input shape."""
@@ -212,7 +195,7 @@ class Softmax(FloatStep):
 
     def plan(self, shape):
         """Return the `Plan` for this input shape."""
-        # A step alone has no place in an arena, so the record says how many bytes.
+        # Outside of a program nothing else sets the bytes of the result.
         fields = {"length": shape[-1], "out_bytes": prod(shape) * ITEM}
         return Plan(fields, Constants().array(), shape, 0)
 
@@ -232,7 +215,7 @@ class Normalize(FloatStep):
 
     def __init__(self, length, is_centered, eps, weight=None, bias=None):
         constants = Constants()
-        # The place 0 means that there is no bias.
+        # Something is always at place 0, so a bias at 0 is none.
         size = constants.add(np.zeros(1) if weight is None else weight)[1]
         self._fields = {"length": length, "is_centered": int(is_centered), "low": eps}
         self._fields["weight_bytes"] = 0 if weight is None else size

@@ -78,7 +78,7 @@ def _join(first, second):
 
 
 def _join_tables(first, second):
-    """Return a lookup step that applies the table of `first`, then that of `second`."""
+    """Return one lookup step with the table of `first` followed by that of `second`."""
     plan, _, slots, _ = first
     later, _, _, result = second
     table = later.constants[:CODES][plan.constants[:CODES]]
@@ -90,21 +90,27 @@ def _finish_product(first, second):
     plan, row, slots, middle = first
     later, _, given, result = second
     fields = dict(plan.fields)
-    for one in instructions_of(later):
+    # The value that the instructions so far computed from the product.
+    value = [slot.storage for slot in given].index(middle.storage)
+    for number, one in enumerate(instructions_of(later), start=INPUTS):
         # An activation ends a product.
         if fields.get("activation", KEEP) != KEEP:
             return None
-        is_sum = one.operation == float_elementwise.ADD
-        if is_sum and row[0].kind == interpret.CONV_F32 and len(slots) == 1:
-            others = [slot for slot in given if slot.storage != middle.storage]
-            if len(others) != 1 or later.fields["has_factors"]:
+        operands = {one.first, one.second}
+        if one.operation == float_elementwise.ADD and value in operands:
+            others = [given[x] for x in operands - {value} if x < len(given)]
+            is_convolution = row[0].kind == interpret.CONV_F32
+            if not is_convolution or len(slots) > 1 or len(others) != 1:
+                return None
+            if later.fields["has_factors"]:
                 return None
             fields["has_residual"] = 1
             slots = (*slots, others[0])
-        elif KEEP <= one.operation <= HARDSWISH:
+        elif KEEP <= one.operation <= HARDSWISH and one.first == value:
             fields |= {"activation": one.operation, "low": one.low, "high": one.high}
         else:
             return None
+        value = number
     row = row.copy()
     for name in ("has_residual", "activation", "low", "high"):
         row[name] = fields.get(name, 0)

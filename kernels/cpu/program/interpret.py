@@ -438,7 +438,7 @@ INVOKE = (
     *(multiply_matrices, softmax),
     *interpret_floats.INVOKE,
 )
-#: Functions that call kernels for those of `INVOKE`, callees first.
+#: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (_operand, _multiply_rows, *interpret_floats.HELPERS)
 
 

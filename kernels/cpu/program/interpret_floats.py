@@ -1,4 +1,4 @@
-"""Functions that run one step of float32, as those of `interpret` do for codes.
+"""Functions that run one step on float32; `interpret` has the functions for codes.
 
 Buffers are bytes; images are channels last. Bytes move by the functions of codes.
 """
@@ -258,5 +258,5 @@ INVOKE = (
     *(mean_floats, run_elementwise, transpose_floats, softmax_floats),
     *(normalize_floats, multiply_matrices_floats),
 )
-#: Functions that call kernels for those of `INVOKE`.
+#: Functions that `INVOKE` calls and that call kernels.
 HELPERS = (multiply_pixels,)

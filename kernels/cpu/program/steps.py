@@ -327,7 +327,7 @@ class Move(Step):
         sizes, strides = zip(*axes, strict=True)
         fields = {"start": start, "lengths": sizes, "jumps": strides, "run": run}
         fields["is_single"] = int(self.output_type == F32)
-        # A step alone has no place in an arena, so the record says how many bytes.
+        # Outside of a program nothing else sets the bytes of x and the result.
         itemsize = self.output_type.itemsize
         fields["x_bytes"] = prod(shape) * itemsize
         fields["out_bytes"] = prod(view.shape) * itemsize

@@ -47,10 +47,20 @@ def _move(row, x, y, out, out_bytes):
     return row
 
 
-def _image_parts(row, count, pixel_bytes, item=1):
-    """Cut a row by images, or one image by output rows; `item`: bytes of an element."""
+def _item(row):
+    """Return the bytes of an element of x."""
+    return ITEM if row.kind >= interpret.CONV_F32 else 1
+
+
+def _result_item(row):
+    """Return the bytes of an element of the result of a convolution or a pool."""
+    return ITEM if row.is_exact else _item(row)
+
+
+def _image_parts(row, count, pixel_bytes):
+    """Cut a row by images, or one image by output rows."""
     images, window = row.images, row.window
-    h, w, c = window.height, window.width, window.channels * item
+    h, w, c = window.height, window.width, window.channels * _item(row)
     # What a product adds lies as its result does.
     adds = int(row.has_residual)
     oh, ow = window.out_h, window.out_w
@@ -77,29 +87,28 @@ def _image_parts(row, count, pixel_bytes, item=1):
 
 
 def _windows(row, count):
-    """Cut a depthwise convolution."""
-    return _image_parts(row, count, row.window.channels * (4 if row.is_exact else 1))
-
-
-def _pools(row, count):
-    """Cut a pooling step."""
-    return _image_parts(row, count, row.window.channels)
+    """Cut a depthwise convolution or a pool."""
+    return _image_parts(row, count, row.window.channels * _result_item(row))
 
 
 def _products(row, count):
     """Cut a convolution by image rows, pixels or columns of the weights."""
-    pixel_bytes = row.out_channels * (4 if row.is_exact else 1)
+    pixel_bytes = row.out_channels * _result_item(row)
     if row.strip != 0:
         return _image_parts(row, count, pixel_bytes)
-    c = row.window.channels
+    c, adds = row.window.channels * _item(row), int(row.has_residual)
     pixels = row.images * row.window.out_h * row.window.out_w
-    if pixels < PIXELS * count and row.groups == 1 and kernel_set.HOST.PANEL_COLUMNS:
-        return _columns(row, count)
+    if pixels < PIXELS * count and row.groups == 1:
+        if row.kind == interpret.CONV_F32:
+            return _float_columns(row, count)
+        if kernel_set.HOST.PANEL_COLUMNS:
+            return _columns(row, count)
     parts = []
     # The incomplete tile goes to the caller, because workers begin later.
     for begin, end in reversed(_ranges(pixels, count, PIXELS)):
         a, b = pixels - end, pixels - begin
-        part = _move(row, a * c, 0, a * pixel_bytes, (b - a) * pixel_bytes)
+        place, length = a * pixel_bytes, (b - a) * pixel_bytes
+        part = _move(row, a * c, adds * place, place, length)
         part.x_bytes = (b - a) * c
         part.images, part.window.out_h, part.window.out_w = 1, 1, b - a
         parts.append(part)
@@ -147,9 +156,9 @@ def _quantize_parts(row, count):
     return parts
 
 
-def _multiply_parts(row, count):
-    """Cut Mul by images if each image has its factors, else by pixels."""
-    images, pixels, c = row.images, row.pixels, row.channels
+def _pair_parts(row, count):
+    """Cut Mul or Elementwise by images if each has its factors, else by pixels."""
+    images, pixels, c = row.images, row.pixels, row.channels * _item(row)
     parts = []
     if images > 1:
         size = pixels * c
@@ -158,7 +167,7 @@ def _multiply_parts(row, count):
             part.images = b - a
             parts.append(part)
         return parts
-    for a, b in _ranges(pixels, count, -(-ELEMENTS // c)):
+    for a, b in _ranges(pixels, count, -(-ELEMENTS * _item(row) // c)):
         y = 0 if row.has_factors else a * c
         part = _move(row, a * c, y, a * c, (b - a) * c)
         part.pixels = b - a
@@ -198,32 +207,6 @@ def _take_parts(row, count):
     return parts
 
 
-def _float_windows(row, count):
-    """Cut a depthwise convolution or a pool of floats."""
-    return _image_parts(row, count, row.window.channels * ITEM, ITEM)
-
-
-def _float_products(row, count):
-    """Cut a convolution of floats by image rows, pixels or columns of the weights."""
-    pixel_bytes = row.out_channels * ITEM
-    if row.strip != 0:
-        return _image_parts(row, count, pixel_bytes, ITEM)
-    c, adds = row.window.channels * ITEM, int(row.has_residual)
-    pixels = row.images * row.window.out_h * row.window.out_w
-    if pixels < PIXELS * count and row.groups == 1:
-        return _float_columns(row, count)
-    parts = []
-    # The incomplete tile goes to the caller, because workers begin later.
-    for begin, end in reversed(_ranges(pixels, count, PIXELS)):
-        a, b = pixels - end, pixels - begin
-        place, length = a * pixel_bytes, (b - a) * pixel_bytes
-        part = _move(row, a * c, adds * place, place, length)
-        part.x_bytes = (b - a) * c
-        part.images, part.window.out_h, part.window.out_w = 1, 1, b - a
-        parts.append(part)
-    return parts
-
-
 def _float_columns(row, count):
     """Cut a product of floats by columns of the weights."""
     parts, adds = [], int(row.has_residual)
@@ -235,25 +218,6 @@ def _float_columns(row, count):
         part.weights += a * row.depth * ITEM
         part.weight_bytes -= a * row.depth * ITEM
         part.bias += place
-        parts.append(part)
-    return parts
-
-
-def _elementwise_parts(row, count):
-    """Cut an Elementwise by images, pixels or elements."""
-    pixels, c, images = row.pixels, row.channels * ITEM, row.images
-    parts = []
-    if images > 1:
-        size = pixels * c
-        for a, b in _ranges(images, count, 1):
-            part = _move(row, a * size, a * c, a * size, (b - a) * size)
-            part.images = b - a
-            parts.append(part)
-        return parts
-    for a, b in _ranges(pixels, count, -(-ELEMENTS * ITEM // c)):
-        y = 0 if row.has_factors else a * c
-        part = _move(row, a * c, y, a * c, (b - a) * c)
-        part.pixels = b - a
         parts.append(part)
     return parts
 
@@ -282,8 +246,9 @@ def _concat_parts(row, count):
 
 def _matmul_parts(row, count):
     """Cut MatMul by matrices, or a single product by rows of x."""
-    matrix, parts = row.rows * row.columns, []
+    item, parts = _item(row), []
     if row.images > 1:
+        matrix = row.rows * row.columns * item
         for a, b in _ranges(row.images, count, 1):
             part = _move(row, 0, 0, a * matrix, (b - a) * matrix)
             part.images = b - a
@@ -294,28 +259,9 @@ def _matmul_parts(row, count):
             part.limbs -= 16 * a
             parts.append(part)
         return parts
+    line = row.columns * item
     for a, b in _ranges(row.rows, count, PIXELS):
-        shift, size = a * row.columns, (b - a) * row.columns
-        part = _move(row, a * row.depth, 0, shift, size)
-        part.rows = b - a
-        parts.append(part)
-    return parts
-
-
-def _float_matmul_parts(row, count):
-    """Cut MatMul of floats by matrices, or a single product by rows of x."""
-    matrix, parts = row.rows * row.columns * ITEM, []
-    if row.images > 1:
-        for a, b in _ranges(row.images, count, 1):
-            part = _move(row, 0, 0, a * matrix, (b - a) * matrix)
-            part.images = b - a
-            part.constants += 16 * a
-            part.constants_bytes -= 16 * a
-            parts.append(part)
-        return parts
-    for a, b in _ranges(row.rows, count, PIXELS):
-        size = row.columns * ITEM
-        part = _move(row, a * row.depth * ITEM, 0, a * size, (b - a) * size)
+        part = _move(row, a * row.depth * item, 0, a * line, (b - a) * line)
         part.rows = b - a
         parts.append(part)
     return parts
@@ -323,7 +269,7 @@ def _float_matmul_parts(row, count):
 
 def _softmax_parts(row, count):
     """Cut Softmax or Normalize by rows."""
-    length, parts = row.length * (1 if row.kind == interpret.SOFTMAX else ITEM), []
+    length, parts = row.length * _item(row), []
     for a, b in _ranges(row.out_bytes // length, count, 1):
         parts.append(_move(row, a * length, 0, a * length, (b - a) * length))
     return parts
@@ -332,27 +278,27 @@ def _softmax_parts(row, count):
 CUTS = {
     interpret.CONV: _products,
     interpret.DEPTHWISE: _windows,
-    interpret.MAX_POOL: _pools,
-    interpret.AVG_POOL: _pools,
+    interpret.MAX_POOL: _windows,
+    interpret.AVG_POOL: _windows,
     interpret.LOOKUP: _elements,
     interpret.ADD: _elements,
     interpret.DEQUANTIZE: _elements,
     interpret.QUANTIZE: _quantize_parts,
-    interpret.MUL: _multiply_parts,
+    interpret.MUL: _pair_parts,
     interpret.MOVE: _views,
     interpret.TAKE: _take_parts,
     interpret.CONCAT: _concat_parts,
     interpret.MATMUL: _matmul_parts,
     interpret.SOFTMAX: _softmax_parts,
-    interpret.CONV_F32: _float_products,
-    interpret.DEPTHWISE_F32: _float_windows,
-    interpret.MAX_POOL_F32: _float_windows,
-    interpret.AVG_POOL_F32: _float_windows,
+    interpret.CONV_F32: _products,
+    interpret.DEPTHWISE_F32: _windows,
+    interpret.MAX_POOL_F32: _windows,
+    interpret.AVG_POOL_F32: _windows,
     interpret.MEAN_F32: _mean_parts,
-    interpret.ELEMENTWISE_F32: _elementwise_parts,
+    interpret.ELEMENTWISE_F32: _pair_parts,
     interpret.SOFTMAX_F32: _softmax_parts,
     interpret.NORMALIZE_F32: _softmax_parts,
-    interpret.MATMUL_F32: _float_matmul_parts,
+    interpret.MATMUL_F32: _matmul_parts,
 }
 
 
