@@ -138,15 +138,11 @@ class _Lowering:
         """
         values = self._moving(node)
         in_rows = not self._rows.isdisjoint((*values, node.output))
-        is_rounded = node.operation in (quantize, dequantize)
-        if is_rounded and not in_rows:
-            # Of an input in rows, one step makes codes channels last.
-            name = node.values[0]
-            is_image = (name, False) in self._slots
-            in_rows = not (node.operation is dequantize or is_image)
-            if in_rows:
-                return False
-        elif not in_rows:
+        # Other steps round floats in rows, such as the inputs of a call, to images.
+        is_image = node.operation is dequantize or (
+            node.operation is quantize and (node.values[0], False) in self._slots
+        )
+        if not (in_rows or is_image):
             return False
         if node.operation in (*ROW_OPERATIONS, *VIEWS):
             return False
@@ -171,9 +167,8 @@ class _Lowering:
         values = self._moving(node)
         if not _takes(step, len(values)):
             raise OptionError("a compiled step does not take constant codes here")
-        from_rows = into_rows = node.operation in ROW_OPERATIONS
-        if node.operation is quantize:
-            from_rows = True
+        into_rows = node.operation in ROW_OPERATIONS
+        from_rows = into_rows or node.operation is quantize
         if node.operation in VIEWS and node.operation not in RESHAPES:
             from_rows, into_rows = self._order(values[0]), node.output in self._rows
             step = moved(step, from_rows, into_rows)

@@ -241,18 +241,15 @@ class Plan:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
-        is_float = (*step.input_types, step.output_type) == (F32,) * (
-            1 + len(step.input_types)
-        )
+        is_float = {*step.input_types, step.output_type} == {F32}
+        why = self._graph.notes.get(node.name, "its values are floats")
         planned = self._describe(
             node,
             selection,
             step.kernel,
             step.runway,
             "float" if is_float else "integer",
-            self._graph.notes.get(node.name, "its values are floats")
-            if is_float
-            else "",
+            why if is_float else "",
             macs,
             pieces,
         )
