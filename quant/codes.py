@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor import TensorSpec
+from mdtensor.graph.storage import Storage, add_storage
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import PackedTensor, QuantizedTensor, quantized
+from mdtensor.quant.tensor import (
+    NarrowTensor,
+    PackedTensor,
+    QuantizedTensor,
+    quantized,
+)
 
 #: The number to add to a code, and to its zero point, to get a uint8 code.
 OFFSETS = {qint4: 128, qint8: 128, quint4: 0}
@@ -87,11 +94,9 @@ def contiguous(codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(codes, order="C")
 
 
-def channels_last(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return [n, c, h, w] as contiguous [n, h, w, c]; a copy only if necessary."""
-    return np.ascontiguousarray(np.moveaxis(image, 1, -1))
+def _wrap(array: Codes, spec: TensorSpec) -> Any:
+    assert spec.qparams is not None
+    return from_unsigned(array, spec.qparams)
 
 
-def channels_first(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return [n, h, w, c] as a view [n, c, h, w]."""
-    return np.moveaxis(image, -1, 1)
+add_storage(NarrowTensor, Storage(np.dtype(np.uint8), unsigned, _wrap, True))

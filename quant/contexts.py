@@ -3,13 +3,10 @@
 Neither changes a result by a bit.
 """
 
-import os
-from contextvars import ContextVar
-
 from mdtensor import OptionError
 from mdtensor.errors import describe, shown
 from mdtensor.kernels.cpu import isa, kernel_set as kernels_of
-from mdtensor.kernels.numpy.threads import MOST_THREADS
+from mdtensor.kernels.numpy.threads import MOST_THREADS, THREADS
 from mdtensor.quant.rules import Scope
 
 # The variable is the one that `kernels` reads, and is a part of the key of bound calls.
@@ -77,28 +74,7 @@ def _problem_and_fix(name: object) -> tuple[str, str]:
     return f"this process has {isa.DOT_ISA}", other
 
 
-# A context variable, so that no thread or task changes the number of another one. A
-# steady call of a model reads it itself.
-THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
-#: The environment variable that counts outside of blocks.
-VARIABLE = "MDTENSOR_NUM_THREADS"
 _THREAD_BLOCKS = Scope(THREADS)
-
-
-def current() -> int:
-    """Return the number of threads that compiled steps of a model use in this context.
-
-    The innermost `threads` block sets it, else MDTENSOR_NUM_THREADS; else it is 1.
-    """
-    chosen = THREADS.get()
-    if chosen is not None:
-        return chosen
-    # Read at each call, so a program can set the variable after the import. A value
-    # that is not a positive number counts as not set.
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted.isdecimal() and int(wanted):
-        return min(int(wanted), MOST_THREADS)
-    return 1
 
 
 class threads:
@@ -112,8 +88,8 @@ class threads:
     has the thread pool, and on systems other than Linux. The context applies to this
     thread, or asynchronous task, and to the code that it calls.
 
-    Float nodes are not compiled. NumPy runs them, and its BLAS has threads of its own;
-    OPENBLAS_NUM_THREADS sets their number.
+    Nodes that run as calls of NumPy use the threads of its BLAS; OPENBLAS_NUM_THREADS
+    sets their number.
 
     Args:
         n: the number of threads, which includes the calling thread.

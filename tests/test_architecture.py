@@ -83,6 +83,7 @@ CALLS_KERNELS = {
     "ops",
     "extend",
     "checking",
+    "graph",
     "wide",
     "cuda",
     "emucuda",
@@ -91,7 +92,7 @@ CALLS_KERNELS = {
 }
 CALLS_KERNELS |= {"dispatch.introspect", "trial"}  # they observe what runs
 #: The public modules that quant imports; all else comes from `mdtensor` itself.
-QUANT_MAY_NAME = {"errors", "extend", "dtypes"}
+QUANT_MAY_NAME = {"errors", "extend", "dtypes", "graph"}
 
 # Who may name what is not ours; numpy and the standard library are for everybody.
 THIRD_PARTY = {

@@ -19,9 +19,9 @@ from bench.harness.reading import timed
 from bench.harness.turns import Effort
 from bench.rivals import NAMES, enums
 from mdtensor.cli import demo
+from mdtensor.graph import Graph, Node
+from mdtensor.graph.plan import Plan
 from mdtensor.quant import QUInt8Tensor
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.run.plan import Plan
 
 SHORT, LONG = 20, 1020
 NODES = LONG - SHORT

@@ -16,7 +16,7 @@ import numpy as np
 import tflite
 
 from bench.rivals.tflite_file import Options, Step, Value, model, options_of
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
 #: Of codes that move from uint8 to int8.

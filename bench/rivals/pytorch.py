@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 
 ENGINE = "x86"
 Call = Callable[..., Any]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 Work = Callable[[int, int], None]
@@ -23,13 +24,35 @@ PIECE = 1 << 18
 #: Fewer elements than this are done before another thread has woken up.
 LARGE = 1 << 20
 MOST_THREADS = 64
+#: The environment variable that counts outside of blocks.
+VARIABLE = "MDTENSOR_NUM_THREADS"
+#: The number that a block chose for the compiled steps of a plan. It is a context
+#: variable, so that no thread or task changes the number of another one. A steady call
+#: of a plan reads it itself.
+THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+def chosen() -> int:
+    """Return the number of threads that compiled steps use in this context.
+
+    The innermost `threads` block sets it, else MDTENSOR_NUM_THREADS; else it is 1.
+    """
+    return THREADS.get() or _of_variable() or 1
+
+
+def _of_variable() -> int:
+    """Return the number in MDTENSOR_NUM_THREADS; 0 if it does not have a number.
+
+    The variable is read at each call, so a program can set it after the import.
+    """
+    wanted = os.environ.get(VARIABLE, "")
+    return min(int(wanted), MOST_THREADS) if wanted.isdecimal() else 0
 
 
 def available() -> int:
     """Return MDTENSOR_NUM_THREADS, or the number of cores that this process may use."""
-    wanted = os.environ.get("MDTENSOR_NUM_THREADS", "")
-    if wanted.isdecimal() and int(wanted):
-        return min(int(wanted), MOST_THREADS)
+    if wanted := _of_variable():
+        return wanted
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), MOST_THREADS)
     return min(os.cpu_count() or 1, MOST_THREADS)

@@ -31,16 +31,16 @@ from mdtensor.cli.samples import (
 )
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
+from mdtensor.graph import Graph
+from mdtensor.graph.inputs import shapes_example
+from mdtensor.graph.plan import describe_weights
 from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.quant import QuantizedTensor, dequantize
-from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
-from mdtensor.quant.model.quantize.weights import describe
-from mdtensor.quant.model.run.inputs import shapes_example
 from mdtensor.quant.observers import OBSERVERS
 from mdtensor.quant.rules import check_rule
 from mdtensor.spec.spec import TensorSpec
@@ -269,7 +269,7 @@ def _kinds(graph: Graph) -> list[Facts]:
     for node in graph.nodes:
         if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
             weights = graph.constants[node.inputs[1]]
-            found.setdefault(describe(weights)[0], []).append(weights)
+            found.setdefault(describe_weights(weights)[0], []).append(weights)
     return [
         {"weights": kind, "layers": len(group), "bits": _bits(group)}
         for kind, group in found.items()

@@ -217,7 +217,7 @@ def _class(found: Facts) -> str:
 def show_plan(console: Console, nodes: list[Facts]) -> None:
     """Print a line for each node, the totals, and why nodes run in float."""
     # Imported here, because the other commands print without the quantized part.
-    from mdtensor.quant.model.run.plan import COLUMNS, cells
+    from mdtensor.graph.plan import COLUMNS, cells
 
     count, room = len(COLUMNS), UNBOUNDED
     # A pipe does not have a width, so it gets all columns.

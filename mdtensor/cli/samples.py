@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, OptionError
+from mdtensor.graph.inputs import split_samples, split_together
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.calibrate import sample_feeds
-from mdtensor.quant.model.run.inputs import split_samples, split_together
 
 SUFFIXES = (".npy", ".npz")
 

@@ -1,12 +1,31 @@
-"""Graphs of calls: recorded from lazy tensors, or traced from a function.
+"""Graphs of calls: recorded by lazy tensors, traced from a function, or from a file.
 
 calls       calls that have not run, and their results
 lazy        lazy tensors, and the `lazy` block
 trace       `trace` and `compile`
 guards      which trace a call of a compiled function runs
+graph       graphs with named values, such as models
+storage     how compiled parts store the tensors of a type
+layouts     the order of images in compiled parts
+lower       nodes to compiled steps
+bound       plans that are called
+plan        plans that say what runs
 """
 
+from mdtensor.graph.calls import spec_of as spec_of
+from mdtensor.graph.graph import (
+    Graph as Graph,
+    Node as Node,
+    Observe as Observe,
+    fresh_name as fresh_name,
+    infer_spec as infer_spec,
+    name_node as name_node,
+    prune as prune,
+)
 from mdtensor.graph.lazy import lazy as lazy, realize as realize
 from mdtensor.graph.trace import Trace as Trace, compile as compile, trace as trace
 
 __all__ = ["Trace", "compile", "lazy", "realize", "trace"]
+#: Graphs of models.
+__all__ += ["Graph", "Node", "Observe", "fresh_name", "infer_spec", "name_node"]
+__all__ += ["prune", "spec_of"]

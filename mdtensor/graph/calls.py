@@ -184,8 +184,10 @@ def spec_of(x: Any) -> TensorSpec:
     return TensorSpec(type(x), x.shape, x.qparams if is_quantized else None)
 
 
-def visit(value: Any, kind: type, look: Callable[[Any], Any]) -> None:
-    """Call `look` with each object of class `kind` in nested arguments."""
+def visit(
+    value: Any, kind: type | tuple[type, ...], look: Callable[[Any], Any]
+) -> None:
+    """Call `look` with each object of the classes `kind` in nested arguments."""
 
     def change(found: Any) -> Any:
         look(found)
@@ -194,8 +196,10 @@ def visit(value: Any, kind: type, look: Callable[[Any], Any]) -> None:
     replace(value, kind, change)
 
 
-def replace(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """Return nested arguments with `change(x)` for each `x` of class `kind`."""
+def replace(
+    value: Any, kind: type | tuple[type, ...], change: Callable[[Any], Any]
+) -> Any:
+    """Return nested arguments with `change(x)` for each `x` of the classes `kind`."""
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -3,20 +3,34 @@
     def run(v0):
         v1 = f1(v0, c1)
         v2 = f2(v1, v0); del v1
-        return v2
+        v5, = p5(v2, v0)
+        return v5
 
-`f1` is the method that the types select, and `c1` an argument that is no result.
+`f1` is the method that the types select, `c1` an argument that is no result, and `p5` a
+compiled call that stands for several calls, see `join.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from mdtensor.dispatch.settings import using
+from mdtensor.dispatch.settings import run_under
 from mdtensor.errors import MdtensorError
 from mdtensor.graph.calls import Call, Output
+
+
+class Several(Protocol):
+    """A function that stands for several calls, see `join.Joined`."""
+
+    calls: tuple[Call, ...]
+    reads: tuple[Output, ...]
+
+    @property
+    def writes(self) -> tuple[int, ...]: ...
+
+    def __call__(self, *tensors: Any) -> tuple[Any, ...]: ...
 
 
 class Source:
@@ -61,7 +75,7 @@ class Source:
 # Looking up each node and its arguments takes longer than most calls (decision 0051).
 def replay(
     inputs: Sequence[Call],
-    steps: Sequence[tuple[Call, Sequence[int]]],
+    steps: Sequence[tuple[Call | Several, Sequence[int]]],
     result: Any,
     held: tuple[Any, ...],
 ) -> Callable[..., Any]:
@@ -69,14 +83,18 @@ def replay(
 
     Args:
         inputs: the calls that stand for the inputs.
-        steps: each call, with the numbers of the calls whose results no later one
-            reads.
+        steps: each call, or function for several calls, with the numbers of the calls
+            whose results no later one reads.
         result: what the function returns, with an `Output` for each tensor.
         held: the settings under which the function will be called.
     """
     source = Source()
     for call, dead in steps:
-        line = _line(source, call, held)
+        line = (
+            _line(source, call, held)
+            if isinstance(call, Call)
+            else _several(source, call)
+        )
         freed = f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
         source.lines.append(line + freed)
     source.lines.append(f"return {source.expression(result)}")
@@ -91,8 +109,9 @@ def replay(
         except MdtensorError as error:
             # The frame below this one is the generated function: a line is a call.
             frame = error.__traceback__ and error.__traceback__.tb_next
-            if frame is not None:
-                call = steps[frame.tb_lineno - 2][0]
+            call = steps[frame.tb_lineno - 2][0] if frame else None
+            # The error of several calls names the one that raised it.
+            if isinstance(call, Call):
                 error.add_note(f"recorded at {call.place}")
             raise
 
@@ -113,13 +132,13 @@ def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
         function = call.select().function
         options = operation.fill(options)
     if call.settings != held:
-        function = partial(_run_under, call.settings, function)
+        function = partial(run_under, call.settings, function)
     given += [f"{name}={source.expression(v)}" for name, v in options.items()]
     return f"v{call.number} = {source.name('f', function)}({', '.join(given)})"
 
 
-def _run_under(
-    values: tuple[Any, ...], function: Callable[..., Any], *given: Any, **options: Any
-) -> Any:
-    with using(values):
-        return function(*given, **options)
+def _several(source: Source, item: Several) -> str:
+    """Return the line of a function that stands for several calls."""
+    given = ", ".join(map(source.expression, item.reads))
+    results = "".join(f"v{number}, " for number in item.writes)
+    return f"{results}= {source.name('p', item)}({given})"

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from mdtensor.checking.checked import LOGS
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
-from mdtensor.dispatch.settings import settings, using
+from mdtensor.dispatch.settings import default_settings, settings, using
 from mdtensor.errors import OptionError, TraceError, describe, shown
 from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
 from mdtensor.graph.guards import ARRAYS, guard, is_dead, is_object, parts_of
@@ -71,6 +72,7 @@ class Trace:
     _inputs: tuple[Call, ...] = field(default=(), repr=False)
     _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
     _replayed: Callable[..., Any] | None = field(default=None, repr=False)
+    _is_joined: bool = field(default=False, repr=False)
     _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
     _reads: Reads = field(default_factory=dict, repr=False)
 
@@ -99,9 +101,53 @@ class Trace:
             if x.device is LAZY:
                 return self._run_calls(tensors)
         if self._replayed is None:
-            steps = [(step.call, step.dead) for step in self.steps]
-            self._replayed = replay(self._inputs, steps, self.result, self._settings)
+            self._replayed = self._replay([step.call for step in self.steps])
+        elif not self._is_joined:
+            # A trace that runs only once does not pay for compiled calls.
+            self._is_joined = True
+            self._replayed = self._replay(self._items())
         return self._replayed(tensors)
+
+    def _items(self) -> list[Any]:
+        """Return the calls, with neighbours joined into compiled calls."""
+        calls = [step.call for step in self.steps]
+        # Steps round as the default settings say, and an audit counts single calls.
+        if self._settings != default_settings() or LOGS.get():
+            return [*calls]
+        # It loads numba.
+        from mdtensor.graph.join import join
+
+        outputs: list[Output] = []
+        visit(self.result, Output, outputs.append)
+        return [*join(calls, outputs, self._settings)]
+
+    def _replay(self, items: list[Any]) -> Callable[..., Any]:
+        """Return the generated function of calls and joined calls."""
+        dead = {step.call.number: step.dead for step in self.steps}
+        held = {call.number for call in self._inputs}
+        pairs = []
+        for item in items:
+            calls = (item,) if isinstance(item, Call) else item.calls
+            held.update((item.number,) if isinstance(item, Call) else item.writes)
+            unused = {number for call in calls for number in dead[call.number]}
+            pairs.append((item, sorted(unused & held)))
+        return replay(self._inputs, pairs, self.result, self._settings)
+
+    def explain(self) -> str:
+        """Return what a repeated call runs: a line for each call of a function.
+
+        Neighbouring calls are one compiled call where that does not change a byte.
+
+        Example:
+            >>> import mdtensor as md
+            >>> x = md.TensorSpec(md.Float32Tensor, (1000,))
+            >>> text = md.trace(lambda x: md.hardswish(x * 2 + 1), x).explain()
+            >>> text.split("  ")[:2]
+            ['mul, add, hardswish', 'one compiled call']
+        """
+        from mdtensor.graph.join import explain
+
+        return explain(self._items())
 
     @property
     def is_current(self) -> bool:
@@ -126,7 +172,7 @@ class Trace:
 
     def before_write(self, owner: Any) -> None:
         """Mark the trace: it holds a tensor that will be written."""
-        self.is_stale, self._replayed = True, None
+        self.is_stale, self._replayed, self._is_joined = True, None, False
 
     def __str__(self) -> str:
         names = {call.number: f"%{i}" for i, call in enumerate(self._inputs)}

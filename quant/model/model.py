@@ -20,10 +20,18 @@ from typing import Any
 from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError
 from mdtensor.extend import LOGS
+from mdtensor.graph import Graph
+from mdtensor.graph.bound import BoundPlan, key_of
+from mdtensor.graph.inputs import (
+    Shapes,
+    checked_feeds,
+    chosen,
+    shapes_example,
+)
+from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.budget import Budget, Spending
-from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import read
 from mdtensor.quant.model.passes import scaling, simplify
 from mdtensor.quant.model.passes.rounding import (
@@ -40,15 +48,7 @@ from mdtensor.quant.model.quantize import (
     weights,
 )
 from mdtensor.quant.model.quantize.calibrate import Calibration
-from mdtensor.quant.model.quantize.float_nodes import is_quantized
-from mdtensor.quant.model.run.bound import BoundPlan, key_of
-from mdtensor.quant.model.run.inputs import (
-    Shapes,
-    checked_feeds,
-    chosen,
-    shapes_example,
-)
-from mdtensor.quant.model.run.plan import Plan
+from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT, is_quantized
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
@@ -188,7 +188,7 @@ class Model:
             if plan is None:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
-                plan = kernel_set.make_on(self._on, Plan, graph)
+                plan = kernel_set.make_on(self._on, Plan, graph, STAY_FLOAT)
             # A dict keeps the order of insertion: the least recently used is the first.
             while len(self._plans) >= MOST:
                 del self._plans[next(iter(self._plans))]

@@ -42,13 +42,13 @@ from mdtensor.extend import (
     roll_steps,
     shape_rule,
 )
+from mdtensor.graph.storage import channels_first
 from mdtensor.kernels.cpu.program.steps import (
     Concat,
     Move,
     pixel_shuffle as pixel_shuffle_move,
     pixel_unshuffle as pixel_unshuffle_move,
 )
-from mdtensor.quant.codes import channels_first
 from mdtensor.quant.deduction import (
     RoundingAware,
     check_integers,

@@ -6,8 +6,8 @@ import pytest
 import mdtensor as md
 import mdtensor.safetensors as safetensors
 from mdtensor import quant
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import QInt8Tensor, QParams
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
 

@@ -9,19 +9,19 @@ import mdtensor as md
 from mdtensor import OptionError, quant
 from mdtensor.kernels.cpu.program import program
 from mdtensor.kernels.cpu.threads import split
-from mdtensor.quant import contexts
+from mdtensor.kernels.numpy import threads
 
 
 def test_a_context_chooses_and_ends(monkeypatch):
     monkeypatch.delenv("MDTENSOR_NUM_THREADS", raising=False)
-    assert contexts.current() == 1
+    assert threads.chosen() == 1
     two = quant.threads(2)
     with two as n, quant.threads(5):
-        assert (n, contexts.current()) == (2, 5)
+        assert (n, threads.chosen()) == (2, 5)
         with two:
-            assert contexts.current() == 2
-        assert contexts.current() == 5
-    assert contexts.current() == 1
+            assert threads.chosen() == 2
+        assert threads.chosen() == 5
+    assert threads.chosen() == 1
     assert repr(two) == "threads(2)"
 
 
@@ -29,7 +29,7 @@ def test_a_context_is_of_its_thread(monkeypatch):
     monkeypatch.delenv("MDTENSOR_NUM_THREADS", raising=False)
     seen = []
     with quant.threads(3):
-        other = threading.Thread(target=lambda: seen.append(contexts.current()))
+        other = threading.Thread(target=lambda: seen.append(threads.chosen()))
         other.start()
         other.join()
     assert seen == [1]
@@ -40,9 +40,9 @@ def test_a_context_is_of_its_thread(monkeypatch):
 )
 def test_the_environment_chooses_the_default(monkeypatch, value, n):
     monkeypatch.setenv("MDTENSOR_NUM_THREADS", value)
-    assert contexts.current() == n
+    assert threads.chosen() == n
     with quant.threads(1):
-        assert contexts.current() == 1
+        assert threads.chosen() == 1
 
 
 @pytest.mark.parametrize("n", [0, -1, 65, 2.0, True, "2", None])
@@ -53,8 +53,8 @@ def test_other_numbers_are_refused(n):
 
 def network():
     """Convolutions, a sum and a mean of a random image, quantized."""
+    from mdtensor.graph import Graph, Node
     from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams, quint8
-    from mdtensor.quant.model.graph import Graph, Node
 
     rng = np.random.default_rng(0)
     grid = QParams(0.05, 100, dtype=quint8)
@@ -77,7 +77,7 @@ def network():
 
 
 def test_a_model_gives_its_bytes_on_two_threads(monkeypatch):
-    from mdtensor.quant.model.run.plan import Plan
+    from mdtensor.graph.plan import Plan
 
     monkeypatch.setattr(split, "PIECE_NANOSECONDS", 100)
     counts = []

@@ -8,11 +8,12 @@ import pytest
 
 from mdtensor import quant
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.quant import contexts, rules
+from mdtensor.kernels.numpy.threads import THREADS
+from mdtensor.quant import rules
 
 BLOCKS = {
     "rounding": (lambda: quant.rounding("onnx"), rules.CURRENT.get),
-    "threads": (lambda: quant.threads(3), contexts.THREADS.get),
+    "threads": (lambda: quant.threads(3), THREADS.get),
     "runway": (lambda: quant.runway("generic"), lambda: kernel_set.CHOSEN.get().name),
 }
 VALUES = {"rounding": "onnx", "threads": 3, "runway": "generic"}

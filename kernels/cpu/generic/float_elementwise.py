@@ -23,6 +23,8 @@ INPUTS = 2
 ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
 EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
 ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
+#: Operations that NumPy computes by other polynomials.
+OWN_FUNCTIONS = (EXP, SIGMOID)
 BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
 
 # The constants of exp, from Cephes: ln(2) in two parts, and a polynomial.

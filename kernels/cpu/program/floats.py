@@ -38,6 +38,7 @@ class FloatStep(Step):
 
     input_types: tuple = (F32,)
     output_type = F32
+    has_bytes_of_call = False
 
 
 class Conv2d(FloatStep):
@@ -142,6 +143,7 @@ class MaxPool(FloatStep, steps.MaxPool):
 
     kind = interpret.MAX_POOL_F32
     kernels = ("max_pool_f32",)
+    has_bytes_of_call = True
 
 
 class AvgPool(MaxPool):
@@ -152,6 +154,7 @@ class AvgPool(MaxPool):
 
     kind = interpret.AVG_POOL_F32
     kernels = ("avg_pool_f32",)
+    has_bytes_of_call = False
 
     def __init__(
         self, kernel, stride, padding=(0, 0, 0, 0), *, count_include_pad=False
@@ -270,6 +273,7 @@ class Transpose(FloatStep):
 
     kind = interpret.TRANSPOSE_F32
     kernels = ("transpose_f32",)
+    has_bytes_of_call = True
 
     def __init__(self, to_images):
         self._to_images = to_images
@@ -319,6 +323,12 @@ class Elementwise(FloatStep):
         self.instructions = instructions
         is_binary = any(self._reads(one, 1) for one in instructions)
         self.input_types = (F32, F32) if is_binary else (F32,)
+
+    @property
+    def has_bytes_of_call(self):
+        """Return whether NumPy computes every instruction in the same way."""
+        operations = {one.operation for one in self.instructions}
+        return operations.isdisjoint(float_elementwise.OWN_FUNCTIONS)
 
     @staticmethod
     def _reads(instruction, value):

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, written
+from mdtensor.graph import Graph, Node, fresh_name, infer_spec, spec_of
+from mdtensor.graph.inputs import shapes_example
 from mdtensor.quant.model.budget import Spending
-from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
-from mdtensor.quant.model.run.inputs import shapes_example
 
 Array = npt.NDArray[Any]
 #: Element types by their number in the file format, TensorProto.DataType.

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import DataError, MdtensorError, ModelError, type_and_shape
+from mdtensor.graph import Node
 from mdtensor.quant.dtypes import SYMMETRIC, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.grids import combine
-from mdtensor.quant.model.graph import Node
 from mdtensor.quant.model.onnx import packed
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import (

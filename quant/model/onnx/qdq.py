@@ -16,10 +16,10 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError
+from mdtensor.graph import Graph, Node, infer_spec
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.exact import steps_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.model.graph import Graph, Node, infer_spec
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED

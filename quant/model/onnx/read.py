@@ -12,8 +12,9 @@ from typing import Any
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, ModelError, shown
+from mdtensor.graph import Graph
+from mdtensor.graph.inputs import Shapes, chosen, shapes_example
 from mdtensor.quant.model.budget import Spending
-from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx import packed, qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
     Array,
@@ -40,7 +41,6 @@ from mdtensor.quant.model.onnx.schemas import (
     definition,
     is_defined,
 )
-from mdtensor.quant.model.run.inputs import Shapes, chosen, shapes_example
 
 #: Older sets differ too much in attributes and broadcasting; newer ones are unknown.
 OPSETS = range(7, 29)

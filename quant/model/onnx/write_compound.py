@@ -13,7 +13,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.errors import ModelError, written
 from mdtensor.extend import normalize_axes
-from mdtensor.quant.model.graph import Node
+from mdtensor.graph import Node
 from mdtensor.quant.model.onnx.write_operators import (
     FAR,
     Sink,

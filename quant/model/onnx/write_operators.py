@@ -11,7 +11,7 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError, written
 from mdtensor.extend import normalize_axes, padding4, pair
-from mdtensor.quant.model.graph import Node
+from mdtensor.graph import Node
 from mdtensor.quant.model.onnx.build import ELEMENT_TYPES
 from mdtensor.quant.model.onnx.operators import elementwise
 from mdtensor.quant.model.onnx.operators.elementwise import CHAINS, WITH_ATTRIBUTE

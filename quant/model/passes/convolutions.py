@@ -15,7 +15,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.extend import padding4, pair
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
+from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS
 
 #: Options of a convolution that reads each pixel by itself.

@@ -15,7 +15,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import WEIGHTED, dequantize_behind
 
 #: Layers with weights and a bias, into which constants can be folded.

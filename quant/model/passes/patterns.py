@@ -14,7 +14,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.extend import normalize_axes
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 
 
 # A layer norm runs in floats as one operation, because its squares would need a grid of

@@ -11,7 +11,7 @@ from typing import Any
 
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, OptionError, written
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT, check_rule

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.weights import LARGEST, SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
+from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.calibrate import watch
 from mdtensor.quant.model.quantize.float_nodes import check_float

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Tensor
-from mdtensor.quant.model.graph import Graph, spec_of
+from mdtensor.graph import Graph, spec_of
 
 #: Smaller constants are not worth the comparison, in bytes.
 SMALL = 64

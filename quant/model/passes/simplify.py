@@ -18,9 +18,9 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import GridError, MdtensorError
+from mdtensor.graph import Graph, Node, infer_spec, spec_of
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.budget import Spending
-from mdtensor.quant.model.graph import Graph, Node, infer_spec, spec_of
 from mdtensor.quant.model.onnx.build import as_model_error
 from mdtensor.quant.model.onnx.qdq import (
     dequantize_behind,

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from mdtensor import DType
 from mdtensor.errors import OptionError, shown, written
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import qint4, qint8
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.calibrate import input_moments
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.algorithms import compensate, least_squares

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
+from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.passes.scaling import FloatArray, Weights, columns, links
 from mdtensor.quant.weights.algorithms import scales
 from mdtensor.quant.weights.layer import real_weights

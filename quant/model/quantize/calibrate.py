@@ -15,7 +15,8 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError, OptionError, shown
 from mdtensor.extend import file_path
-from mdtensor.quant.model.graph import Graph, Node, Observe
+from mdtensor.graph import Graph, Node, Observe
+from mdtensor.graph.inputs import each, fed
 from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.masks import (
@@ -24,7 +25,6 @@ from mdtensor.quant.model.quantize.masks import (
     softmax_axes,
     without_masks,
 )
-from mdtensor.quant.model.run.inputs import each, fed
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.observers.relative import RelativeHistogramObserver

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import CUTS, PRODUCTS
 from mdtensor.quant.model.quantize.calibrate import Calibration
 

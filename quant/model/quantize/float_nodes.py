@@ -10,8 +10,8 @@ from typing import Any
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown, written
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import quint8
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import WEIGHTED, rounds
 from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph
+from mdtensor.graph import Graph
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
 
 #: Numbers this far below the maximum do not change a float32 sum of their powers.

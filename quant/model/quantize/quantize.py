@@ -24,9 +24,9 @@ import numpy as np
 import mdtensor as md
 from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError, OptionError
+from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, choose_algorithm

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node, spec_of
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
 from mdtensor.quant.weights.format import FloatArray
 
@@ -90,19 +90,6 @@ def _weights(graph: Graph) -> set[str]:
     return {n.inputs[1] for n in graph.nodes if n.operation in PRODUCTS} & {
         *graph.constants
     }
-
-
-def describe(weights: Any) -> tuple[str, float]:
-    """Return a description of weights, and the bits of each weight, scales included.
-
-    Descriptions are `qint4, blocks of 32 on axis 1`, `qint8, axis 0` or `float32`.
-    """
-    bits = 8 * weights.nbytes / max(weights.size, 1)
-    grid = spec_of(weights).qparams
-    if grid is None or grid.axis is None:
-        return str(weights.dtype), bits
-    blocks = f"blocks of {grid.block_size} on " if grid.block_size else ""
-    return f"{weights.dtype}, {blocks}axis {grid.axis}", bits
 
 
 def precision(graph: Graph) -> str:

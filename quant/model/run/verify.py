@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph, Node, spec_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.onnx.write import serialize
 from mdtensor.quant.tensor import QuantizedTensor
 

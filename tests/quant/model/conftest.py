@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mdtensor.cli import demo_data
-from mdtensor.quant.model.graph import Graph
+from mdtensor.graph import Graph
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.onnx.read import read_graph
 

@@ -7,6 +7,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import DataError, OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import (
     MinMaxObserver,
     QInt8Tensor,
@@ -14,7 +15,6 @@ from mdtensor.quant import (
     quantize,
     quantize_weights,
 )
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, choose_algorithm
 from mdtensor.quant.model.quantize.calibrate import calibrate, input_moments

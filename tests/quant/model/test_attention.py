@@ -5,10 +5,10 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
+from mdtensor.graph import Graph, Node
 from mdtensor.kernels.cpu.program.attention import MOST_DEPTH
 from mdtensor.quant import QParams, qint4, qint8, quint8
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.ops.activation import _softmax
 from mdtensor.quant.ops.matmul import _matmul_by_integers, matmul_step
 from mdtensor.quant.tensor import quantized

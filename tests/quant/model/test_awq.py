@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor import OptionError
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.awq import Search, scale_channels

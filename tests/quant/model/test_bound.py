@@ -16,12 +16,13 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
+from mdtensor.graph import Graph, Node
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.program.program import Executable
-from mdtensor.quant import QParams, contexts, qint8, quint8, rules
+from mdtensor.kernels.numpy import threads
+from mdtensor.quant import QParams, qint8, quint8, rules
 from mdtensor.quant.model import model as models
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
 GRID = QParams(0.25, 3, dtype=quint8)
@@ -219,20 +220,20 @@ def test_each_call_reads_how_many_threads_run_it(
         seen.append(threads)
         return run(self, *arrays, threads=threads)
 
-    monkeypatch.delenv(contexts.VARIABLE, raising=False)
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
     steady(small, pixels())
     monkeypatch.setattr(Executable, "__call__", record)
     small(pixels())
     with quant.threads(3):
         small(pixels())
-    monkeypatch.setenv(contexts.VARIABLE, "2")
+    monkeypatch.setenv(threads.VARIABLE, "2")
     small(pixels())
     with quant.threads(1):
         small(pixels())
-    monkeypatch.delenv(contexts.VARIABLE)
+    monkeypatch.delenv(threads.VARIABLE)
     small(pixels())
     assert seen == [1, 3, 2, 1, 1]
-    assert contexts.VARIABLE not in os.environ
+    assert threads.VARIABLE not in os.environ
 
 
 @pytest.mark.skipif(isa.ISA == "generic", reason="there is no other runway")
@@ -347,7 +348,7 @@ def frames(call: Callable[[], Any]) -> Iterator[str]:
 def test_a_steady_call_enters_few_files(
     small: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(contexts.VARIABLE, raising=False)
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
     for x in (pixels(), md.asarray(pixels())):
         steady(small, x)
         found = list(frames(lambda x=x: small(x)))

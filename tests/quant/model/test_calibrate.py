@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError, OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import (
     EntropyObserver,
     MinMaxObserver,
@@ -17,7 +18,6 @@ from mdtensor.quant import (
     MSEObserver,
     PercentileObserver,
 )
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate
 
 SPEC = md.TensorSpec(md.Float32Tensor, (-1, 3))

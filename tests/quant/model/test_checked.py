@@ -6,7 +6,7 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.checking import is_checked
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)

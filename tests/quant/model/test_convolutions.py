@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes import convolutions
 from mdtensor.quant.model.passes.simplify import simplify

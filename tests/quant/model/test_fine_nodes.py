@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
-from mdtensor.quant.model.graph import Graph, Node
 
 EPS = 1e-6
 #: What is between two layers: nodes as (operation, inputs, options), the last one `z`.

@@ -9,8 +9,8 @@ from onnx import helper
 
 import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph
 from mdtensor.quant import QInt8Tensor, QInt32Tensor, QUInt8Tensor
-from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.onnx.qdq import fold_grids
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.passes.simplify import simplify

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.dispatch.method import Selection
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
 #: Inferences per node of the graph that a file becomes, at most.

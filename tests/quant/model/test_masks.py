@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.masks import DEPTH, without_masks
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import MinMaxObserver
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes.patterns import name_layer_norms
 

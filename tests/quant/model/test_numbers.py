@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
+from mdtensor.graph.plan import Plan
 from mdtensor.quant import QParams, qint16, quantize, quint8
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.simplify import simplify
-from mdtensor.quant.model.run.plan import Plan
 
 GRID, RESULT = QParams(0.05, 100, dtype=quint8), QParams(0.03, 90, dtype=quint8)
 NUMBERS = (6.0, 0.1, -3.0, 1e-30, 2.0**100)

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 from support.onnx_model import MICROSOFT
 
 from mdtensor.errors import ModelError
+from mdtensor.graph.plan import describe_weights
 from mdtensor.quant import load, onnx_backend
-from mdtensor.quant.model.quantize.weights import describe
 
 RNG = np.random.default_rng(36)
 ROWS, COLUMNS, SIZE = 6, 40, 16
@@ -106,7 +106,7 @@ def test_is_the_formula(case: Case, kind: str, tmp_path: Path) -> None:
     model = load(case.model())
     (layer,) = model.graph.nodes
     weights = model.graph.constants[layer.inputs[1]]
-    assert describe(weights)[0].split(",")[0] == kind
+    assert describe_weights(weights)[0].split(",")[0] == kind
     np.testing.assert_allclose(model(X), case.wanted(), rtol=1e-4, atol=1e-4)
     model.save(tmp_path / "again.onnx")
     again = load(tmp_path / "again.onnx")

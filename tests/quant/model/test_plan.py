@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node, spec_of
+from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import isa
 from mdtensor.quant import QParams, QUInt8Tensor, qint8, quantize, quint8
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.model import Model, load
-from mdtensor.quant.model.run.plan import Plan
 
 GRID = QParams(0.05, 100, dtype=quint8)
 WIDE = QParams(0.1, 128, dtype=quint8)
@@ -176,7 +176,7 @@ def test_eight_threads_get_the_same_bytes(small_classifier, crops):
 SCRIPT = """
 import hashlib, pickle, sys
 import mdtensor as md, mdtensor.quant
-from mdtensor.quant.model.run.plan import Plan
+from mdtensor.graph.plan import Plan
 graph, pixels = pickle.load(sys.stdin.buffer)
 values = Plan(graph).values({"x": md.asarray(pixels)})
 digest = hashlib.sha256()

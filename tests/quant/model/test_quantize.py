@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import DataError, OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import MinMaxObserver, QInt8Tensor, QInt32Tensor, QUInt8Tensor
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.calibrate import calibrate
 from mdtensor.quant.model.quantize.float_nodes import is_quantized

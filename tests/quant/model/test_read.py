@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from mdtensor.cli import demo_data
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.graph import Graph
+from mdtensor.graph import Graph
 from mdtensor.quant.model.model import load
 from mdtensor.quant.model.onnx.read import read_graph
 

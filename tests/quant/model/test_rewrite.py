@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from support.each import each
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import QUInt8Tensor
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.passes import simplify
 
 RNG = np.random.default_rng(5)

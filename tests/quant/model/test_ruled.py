@@ -6,8 +6,8 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import ModelError, OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
-from mdtensor.quant.model.graph import Graph, Node
 
 
 @pytest.fixture

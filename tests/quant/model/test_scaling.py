@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor import DataError, OptionError
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes.scaling import links
 

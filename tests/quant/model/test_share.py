@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import MinMaxObserver
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.passes.share import share_constants
 

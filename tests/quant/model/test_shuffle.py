@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.passes.simplify import simplify
 

@@ -8,8 +8,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import QParams, quantize, quint8
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.run.verify import NEAR_TIE, NodeCheck, ties, verify
 
 SPEC = md.TensorSpec(md.Float32Tensor, (2, 3))

@@ -8,6 +8,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import (
     MinMaxObserver,
     QInt4Tensor,
@@ -15,7 +16,6 @@ from mdtensor.quant import (
     patches,
     quantize_weights,
 )
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS
 from mdtensor.quant.model.quantize.calibrate import input_moments

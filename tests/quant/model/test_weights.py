@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given, strategies as st
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import MinMaxObserver
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.onnx.write import write_graph
 from mdtensor.quant.model.passes.simplify import simplify

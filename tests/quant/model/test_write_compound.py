@@ -8,8 +8,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import load
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 
 RNG = np.random.default_rng(5)

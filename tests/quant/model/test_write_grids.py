@@ -11,8 +11,8 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import QParams, dequantize, quantize
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import load
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.onnx.write import write_graph

@@ -9,7 +9,7 @@ from support.each import each
 
 import mdtensor as md
 from mdtensor import DataError, LinAlgError, OptionError, ShapeError, quant
-from mdtensor.quant.model.graph import Node
+from mdtensor.graph import Node
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.weights import METHODS
 

@@ -1,8 +1,8 @@
-"""Calls of a model whose plan exists: the parts of the plan, ready to run.
+"""Calls of a graph whose plan exists: the parts of the plan, ready to run.
 
     key     the type and shape of each input, as the caller passes it
     hit     the `BoundPlan` for the key runs its parts on a dict of values
-    miss    the model converts and validates the inputs, and makes or finds a plan
+    miss    the caller converts and validates the inputs, and makes or finds a plan
 
 A plan has three kinds of parts: compiled steps, calls of a function that dispatch
 selected when the plan was made, and layers whose constants are packed.
@@ -14,27 +14,21 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
-from mdtensor import Float32Tensor, Tensor, TensorSpec
+from mdtensor.dispatch.settings import run_under
 from mdtensor.errors import CastError, MdtensorError
+from mdtensor.graph.graph import Graph, Node, name_node
+from mdtensor.graph.layouts import slot_shape, storage
+from mdtensor.graph.storage import channels_first, channels_last
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
-from mdtensor.quant import contexts
-from mdtensor.quant.codes import (
-    channels_first,
-    channels_last,
-    from_unsigned,
-    unsigned,
-)
-from mdtensor.quant.contexts import THREADS, VARIABLE
-from mdtensor.quant.generics import quantize
-from mdtensor.quant.model.graph import Graph, Node, name_node
-from mdtensor.quant.model.run.layouts import slot_shape
-from mdtensor.quant.ops.weight_only import PackedLayer
-from mdtensor.quant.rules import CURRENT, EXACT
-from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.kernels.cpu.program.steps import Quantize
+from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
 
 Values = dict[str, Any]
 _new = object.__new__
@@ -128,18 +122,35 @@ class Compiled:
     writes: Mapping[str, TensorSpec]
     in_rows: frozenset[str]
 
-    def run(self, values: Values) -> None:
-        """Run the nodes, and add their results to `values`."""
+    def run(self, values: Values, threads: int = 0) -> None:
+        """Run the nodes, and add their results to `values`.
+
+        Args:
+            values: tensors by name.
+            threads: how many threads run the nodes; 0 for the number that is chosen.
+        """
         # Without a choice and without the variable, there is nothing to look up.
-        threads = THREADS.get() or (contexts.current() if VARIABLE in os.environ else 1)
+        threads = (
+            threads or THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
+        )
         results = self._call(self.executable, values, threads=threads)
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
             # Floats leave a part in rows.
-            in_rows = name in self.in_rows or spec.qparams is None
+            in_rows = name in self.in_rows or not storage(spec).has_images
             values[name] = from_slot(array, spec, in_rows)
 
+    @cached_property
+    def _readers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+        """Return for each input its name, and the function that reads its elements."""
+        return tuple(
+            (name, _reader(spec, name in self.in_rows))
+            for name, spec in self.reads.items()
+        )
+
     def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
-        arrays = [_to_slot(values[name], name in self.in_rows) for name in self.reads]
+        arrays = [
+            np.asarray(read(values[name]), order="C") for name, read in self._readers
+        ]
         try:
             return act(*arrays, **options)
         except HasNaN:
@@ -148,15 +159,16 @@ class Compiled:
 
     def _quantizes_nan(self, values: Values) -> str:
         """Return the name of the first node that rounds NaN from outside."""
-        numbers = (name for name, spec in self.reads.items() if spec.qparams is None)
+        specs = self.reads
+        numbers = (name for name, spec in specs.items() if spec.qparams is None)
         names = {x for x in numbers if np.isnan(np.asarray(values[x])).any()}
-        makers = (node for node in self.nodes if node.operation is quantize)
+        pairs = zip(self.nodes, self.steps, strict=True)
+        makers = (node for node, step in pairs if isinstance(step, Quantize))
         return next(node.name for node in makers if node.values[0] in names)
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
-        threads = contexts.current()
-        found = self._call(self.executable.values, values, threads=threads)
+        found = self._call(self.executable.values, values, threads=chosen())
         return [found[place[-1]] if place else None for place in self.places]
 
     @property
@@ -173,6 +185,13 @@ class Compiled:
         pairs = zip(self.nodes, self.places, strict=True)
         return [owners[by[place[-1]]] if place else node for node, place in pairs]
 
+    @property
+    def kernels(self) -> list[str]:
+        """Return the kernel and ISA of each node that does its own work, in order."""
+        rows = zip(self.nodes, self.steps, self.done_by, strict=True)
+        own = [step for node, step, by in rows if step is not None and node is by]
+        return [f"{step.kernel} on {step.runway}" for step in own]
+
     def profile(self, values: Values, repeat: int) -> list[float]:
         """Return the shortest time of each node in `repeat` runs, in seconds."""
         found = self._call(self.executable.profile, values, repeat=repeat)
@@ -187,6 +206,7 @@ class Called:
     selection: Any
     options: Mapping[str, Any]
     reason: str
+    settings: tuple[Any, ...]
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -196,15 +216,24 @@ class Called:
     def run(self, values: Values) -> None:
         """Add what the node writes to `values`."""
         arguments = [values[x] if isinstance(x, str) else x for x in self.node.inputs]
-        # The rule of a grid that names none, whatever the caller's context says.
-        outer = CURRENT.set(EXACT)
+        # The blocks around the caller must not change the results of a plan.
+        act = self.selection.function
         try:
-            found = self.selection.function(*arguments, **self.options)
+            found = run_under(self.settings, act, *arguments, **self.options)
         except MdtensorError as error:
             raise name_node(error, self.node) from None
-        finally:
-            CURRENT.reset(outer)
         values[self.node.output] = found
+
+
+class Layer(Protocol):
+    """A function of one tensor, with constants that are packed for its kernel.
+
+    `layer` has the name of the kernel, its ISA, and the multiply-accumulates.
+    """
+
+    layer: Any
+
+    def __call__(self, x: Tensor, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -217,7 +246,7 @@ class FloatLayer:
 
     node: Node
     selection: Any
-    layer: PackedLayer
+    layer: Layer
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -235,12 +264,12 @@ class FloatLayer:
 Part = Compiled | Called | FloatLayer
 
 
-def _to_slot(x: Any, in_rows: bool) -> Any:
-    if not isinstance(x, NarrowTensor):
-        return np.asarray(x.buffer, order="C")
-    codes = unsigned(x)
-    is_image = x.ndim == 4 and not in_rows
-    return channels_last(codes) if is_image else np.asarray(codes, order="C")
+def _reader(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
+    """Return the function that reads a tensor in the order of a compiled part."""
+    found = storage(spec)
+    if spec.ndim != 4 or in_rows or not found.has_images:
+        return found.read
+    return lambda x: channels_last(found.read(x))
 
 
 def from_slot(array: Any, spec: TensorSpec, in_rows: bool = False) -> Any:
@@ -249,6 +278,4 @@ def from_slot(array: Any, spec: TensorSpec, in_rows: bool = False) -> Any:
     array = array.reshape(slot_shape(spec, in_rows))
     if spec.ndim == 4 and not in_rows:
         array = channels_first(array)
-    if spec.qparams is None:
-        return _wrap(Float32Tensor, array)
-    return from_unsigned(array, spec.qparams)
+    return storage(spec).wrap(array, spec)

@@ -7,7 +7,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import DataError, ModelError
-from mdtensor.quant.model.graph import Graph, Node, fresh_name
+from mdtensor.graph import Graph, Node, fresh_name
 
 X = md.TensorSpec(md.Float32Tensor, (2, 3))
 ONE = md.asarray([1.0])

@@ -14,8 +14,32 @@ from typing import Any
 
 import numpy as np
 
-import mdtensor as md
-from mdtensor import TensorSpec
+from mdtensor.generics.activation import softmax
+from mdtensor.generics.conv import conv2d, conv_transpose2d
+from mdtensor.generics.indexing import getitem, take
+from mdtensor.generics.linalg import matrix_transpose
+from mdtensor.generics.manipulation import (
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    moveaxis,
+    pad,
+    permute_dims,
+    reshape,
+    roll,
+    squeeze,
+)
+from mdtensor.generics.matmul import linear, matmul
+from mdtensor.generics.normalization import layer_norm, rms_norm
+from mdtensor.generics.pool import avg_pool2d, max_pool2d
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.storage import (
+    Storage,
+    channels_first,
+    channels_last,
+    storage_of,
+)
 from mdtensor.kernels.cpu.program.floats import Elementwise, Transpose
 from mdtensor.kernels.cpu.program.steps import (
     F32,
@@ -27,41 +51,48 @@ from mdtensor.kernels.cpu.program.steps import (
     Mul,
     Quantize,
 )
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
 
 #: Operations that read and write rows.
-ROW_OPERATIONS = (md.matmul, md.softmax, md.linear, md.layer_norm, md.rms_norm)
+ROW_OPERATIONS = (matmul, softmax, linear, layer_norm, rms_norm)
 #: Operations that only look at codes in another way; input and output may differ in
 #: their order.
 VIEWS = (
-    *(md.reshape, md.squeeze, md.expand_dims, md.permute_dims, md.matrix_transpose),
-    *(md.moveaxis, md.broadcast_to, md.flip, md.getitem),
+    *(reshape, squeeze, expand_dims, permute_dims, matrix_transpose),
+    *(moveaxis, broadcast_to, flip, getitem),
 )
 #: Views that leave the bytes of row-major codes as they are.
-RESHAPES = (md.reshape, md.squeeze, md.expand_dims)
+RESHAPES = (reshape, squeeze, expand_dims)
 #: Steps that compute each element from the elements at the same place.
 ELEMENTWISE = (Lookup, Add, Mul, Quantize, Dequantize, Elementwise)
 
 
 def is_codes(spec: Any) -> bool:
     """Return whether `spec` describes codes that a compiled part can hold."""
-    return isinstance(spec, TensorSpec) and issubclass(spec.type, NarrowTensor)
+    return bool(_dtype(spec) == U8)
 
 
 def is_float(spec: Any) -> bool:
     """Return whether `spec` describes floats that a compiled part can hold."""
-    return isinstance(spec, TensorSpec) and spec.type is md.Float32Tensor
+    return bool(_dtype(spec) == F32)
 
 
-def storage(spec: TensorSpec) -> np.dtype[Any]:
-    """Return the type of the elements of a value in a compiled part."""
-    return U8 if is_codes(spec) else F32
+def _dtype(spec: Any) -> Any:
+    found = storage_of(spec.type) if isinstance(spec, TensorSpec) else None
+    return found and found.dtype
+
+
+def storage(spec: TensorSpec) -> Storage:
+    """Return how compiled parts store a value that they can hold."""
+    found = storage_of(spec.type)
+    assert found is not None, spec
+    return found
 
 
 def has_two_orders(spec: Any) -> bool:
     """Return whether a compiled part stores a value channels last, or in rows."""
-    return (is_codes(spec) or is_float(spec)) and spec.ndim == 4
+    return _dtype(spec) is not None and spec.ndim == 4
 
 
 def slot_shape(spec: TensorSpec, in_rows: bool = False) -> tuple[int, ...]:
@@ -116,8 +147,8 @@ def _join(group: dict[str, list[str]], a: str, b: str) -> None:
 
 #: Operations on images whose result may have the shape of their argument.
 IMAGES = (
-    *(md.conv2d, md.conv_transpose2d, md.max_pool2d, md.avg_pool2d, md.concat),
-    *(md.take, md.roll, md.pad),
+    *(conv2d, conv_transpose2d, max_pool2d, avg_pool2d, concat),
+    *(take, roll, pad),
 )
 
 
@@ -138,8 +169,8 @@ def flattened(given: Any) -> Any:
     """
     if isinstance(given, TensorSpec):
         return given.with_shape(flat_shape(given.shape))
-    is_number = isinstance(given, md.Tensor) and given.ndim == 4 and given.size == 1
-    return md.reshape(given, ()) if is_number else given
+    is_number = isinstance(given, Tensor) and given.ndim == 4 and given.size == 1
+    return reshape(given, ()) if is_number else given
 
 
 def flat_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -149,27 +180,19 @@ def flat_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def to_rows(dtype: np.dtype[Any]) -> Move | Transpose:
     """Return the step from channels last to rows."""
-    return Transpose(False) if dtype == F32 else Move(_channels_first)
+    return Transpose(False) if dtype == F32 else Move(channels_first)
 
 
 def to_images(dtype: np.dtype[Any]) -> Move | Transpose:
     """Return the step from rows to channels last."""
-    return Transpose(True) if dtype == F32 else Move(_channels_last)
+    return Transpose(True) if dtype == F32 else Move(channels_last)
 
 
 def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:
     """Return a move of images, channels last, as one that reads or writes rows."""
 
     def look(codes: Any) -> Any:
-        view = step.look(_channels_last(codes) if from_rows else codes)
-        return _channels_first(view) if into_rows else view
+        view = step.look(channels_last(codes) if from_rows else codes)
+        return channels_first(view) if into_rows else view
 
     return Move(look, dtype=step.output_type)
-
-
-def _channels_first(codes: Any) -> Any:
-    return np.moveaxis(codes, -1, 1)
-
-
-def _channels_last(codes: Any) -> Any:
-    return np.moveaxis(codes, 1, -1)

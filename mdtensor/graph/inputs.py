@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-import mdtensor as md
-from mdtensor import DYNAMIC, TensorSpec
 from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, written
+from mdtensor.ops.conversion import asarray
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
 
 
 def each(samples: Any, inputs: Mapping[str, TensorSpec]) -> Iterator[Any]:
@@ -26,7 +28,7 @@ def each(samples: Any, inputs: Mapping[str, TensorSpec]) -> Iterator[Any]:
             or for an input with a single axis; or a dict has other names, or different
             numbers of samples.
     """
-    if isinstance(samples, (md.Tensor, np.ndarray)):
+    if isinstance(samples, (Tensor, np.ndarray)):
         if len(inputs) != 1:
             raise DataError(
                 f"the samples are one {type_and_shape(samples)}, and the model has "
@@ -128,7 +130,7 @@ def checked_feeds(
 
 def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
     try:
-        tensor = md.asarray(value)
+        tensor = asarray(value)
     except (MdtensorError, TypeError, ValueError):
         raise DataError(
             f"input {name!r} must be {spec}, but is {type_and_shape(value)}",
@@ -200,7 +202,7 @@ def shapes_example(inputs: Mapping[str, TensorSpec]) -> str:
     """Return the argument that fixes all dynamic sizes, as a caller may write it.
 
     Example:
-        >>> shapes_example({"x": md.TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))})
+        >>> shapes_example({"x": TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))})
         "input_shapes={'x': (1, 3, 8, 8)}"
     """
     found = {}

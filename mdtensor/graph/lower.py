@@ -9,19 +9,16 @@ compiled part, images are stored channels last, see `layouts.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import mdtensor as md
-from mdtensor import TensorSpec
+from mdtensor.dispatch.settings import settings
 from mdtensor.errors import MdtensorError, OptionError
-from mdtensor.kernels.cpu.program.program import Program, Slot
-from mdtensor.kernels.cpu.program.steps import Concat
-from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
-from mdtensor.quant.model.run.bound import Called, Compiled, FloatLayer, Part
-from mdtensor.quant.model.run.layouts import (
+from mdtensor.generics.arithmetic import add, mul
+from mdtensor.graph.bound import Called, Compiled, FloatLayer, Part
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.layouts import (
     ELEMENTWISE,
     RESHAPES,
     ROW_OPERATIONS,
@@ -40,14 +37,31 @@ from mdtensor.quant.model.run.layouts import (
     to_images,
     to_rows,
 )
-from mdtensor.quant.ops.weight_only import PackedLayer
+from mdtensor.kernels.cpu.program.program import Program, Slot
+from mdtensor.kernels.cpu.program.step import Step
+from mdtensor.kernels.cpu.program.steps import Concat, Quantize
+from mdtensor.spec.spec import TensorSpec
 
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
-# that dispatch selects (decision 0004).
-def lower(graph: Graph) -> tuple[Part, ...]:
-    """Return the parts of `graph` in the order in which they run; shapes are known."""
-    return _Lowering(graph).parts()
+# that dispatch selects (decision 0004). Models and traces are lowered alike
+# (decision 0054).
+def lower(
+    graph: Graph,
+    reasons: Mapping[Any, str] | None = None,
+    accept: Callable[[Any], None] | None = None,
+) -> tuple[Part, ...]:
+    """Return the parts of `graph` in the order in which they run; shapes are known.
+
+    The parts keep the present settings.
+
+    Args:
+        graph: its shapes are known.
+        reasons: why operations without a step stay calls, if there is more to say.
+        accept: raises an MdtensorError for a step that must not be used; the node stays
+            a call then.
+    """
+    return _Lowering(graph, reasons or {}, accept).parts()
 
 
 # Floats and codes are steps of one call (decision 0053).
@@ -57,8 +71,13 @@ class _Lowering:
     A slot is found by the name of its value and whether its elements are in rows.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(
+        self,
+        graph: Graph,
+        reasons: Mapping[Any, str],
+        accept: Callable[[Any], None] | None,
+    ) -> None:
+        self._graph, self._reasons, self._accept = graph, reasons, accept
         self._specs = graph.specs()
         self._rows = row_values(graph, self._specs)
         self._done: list[Part] = []
@@ -87,25 +106,24 @@ class _Lowering:
     def _called(self, node: Node, reason: str) -> Called:
         selection = node.select(*node.arguments(self._specs))
         options = selection.operation.fill(dict(node.options))
-        return Called(
-            node, selection, options, self._graph.notes.get(node.name, reason)
-        )
+        reason = self._graph.notes.get(node.name, reason)
+        return Called(node, selection, options, reason, settings())
 
     def _compile(self, node: Node) -> None:
         arguments = [self._argument(x) for x in node.inputs]
         if node.operation in RESHAPES and self._reshape(node, arguments[0]):
             return
-        if node.operation is quantize:
+        if self._encodes(node):
             self._isolate(node)
-        if node.operation in (md.add, md.mul) and _smaller(*arguments):
+        if node.operation in (add, mul) and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
         selection = node.select(*node.arguments(self._specs))
-        prepare = selection.method.prepare
+        prepare = self._accepting(selection.method.prepare)
         if prepare is None:
             problem = f"{selection.method} does not have a compiled step"
             is_float = self._specs[node.output].qparams is None
-            known = STAY_FLOAT if is_float else {}
+            known = self._reasons if is_float else {}
             raise OptionError(known.get(node.operation, problem))
         declared = selection.operation
         options = declared.fill(dict(node.options))
@@ -115,11 +133,24 @@ class _Lowering:
         if self._compile_flat(node, prepare, arguments, options):
             return
         step = prepare(*arguments, **options)
-        if isinstance(step, PackedLayer):
+        if not isinstance(step, Step):
             self._flush(self._graph.nodes.index(node))
             self._done.append(FloatLayer(node, selection, step))
             return
         self._append(node, step)
+
+    def _accepting(self, prepare: Any) -> Any:
+        """Return `prepare`, followed by the check of its step if there is one."""
+        accept = self._accept
+        if prepare is None or accept is None:
+            return prepare
+
+        def prepare_accepted(*arguments: Any, **options: Any) -> Any:
+            step = prepare(*arguments, **options)
+            accept(step)
+            return step
+
+        return prepare_accepted
 
     # A NaN is found among the inputs of a call, so codes are made of inputs only.
     def _isolate(self, node: Node) -> None:
@@ -139,8 +170,8 @@ class _Lowering:
         values = self._moving(node)
         in_rows = not self._rows.isdisjoint((*values, node.output))
         # Other steps round floats in rows, such as the inputs of a call, to images.
-        is_image = node.operation is dequantize or (
-            node.operation is quantize and (node.values[0], False) in self._slots
+        is_image = self._decodes(node) or (
+            self._encodes(node) and (node.values[0], False) in self._slots
         )
         if not (in_rows or is_image):
             return False
@@ -168,12 +199,22 @@ class _Lowering:
         if not _takes(step, len(values)):
             raise OptionError("a compiled step does not take constant codes here")
         into_rows = node.operation in ROW_OPERATIONS
-        from_rows = into_rows or node.operation is quantize
+        from_rows = into_rows or self._encodes(node)
         if node.operation in VIEWS and node.operation not in RESHAPES:
             from_rows, into_rows = self._order(values[0]), node.output in self._rows
             step = moved(step, from_rows, into_rows)
         slots = [self._slot(name, from_rows) for name in values]
         self._add(node, step, self._joined(step, *slots), slots, into_rows)
+
+    def _encodes(self, node: Node) -> bool:
+        """Return whether a node rounds one value of floats to codes."""
+        given = [self._specs[name] for name in node.values]
+        return [*map(is_float, given)] == [True] and is_codes(self._specs[node.output])
+
+    def _decodes(self, node: Node) -> bool:
+        """Return whether a node converts one value of codes to floats."""
+        given = [self._specs[name] for name in node.values]
+        return [*map(is_codes, given)] == [True] and is_float(self._specs[node.output])
 
     def _moving(self, node: Node) -> list[str]:
         """Return the values of a node that are not constants."""
@@ -214,7 +255,7 @@ class _Lowering:
             shape = slot_shape(after, into_rows)
             self._add(node, None, self._program.reshape(slot, shape), [], into_rows)
             return True
-        step = to_rows(storage(after))
+        step = to_rows(storage(after).dtype)
         result = self._program.reshape(self._program.append(step, slot), after.shape)
         self._add(node, step, result, [slot], into_rows)
         return True
@@ -231,7 +272,7 @@ class _Lowering:
         if not any((name, order) in self._slots for order in (True, False)):
             self._input(name)
         if (name, in_rows) not in self._slots:
-            dtype = storage(spec)
+            dtype = storage(spec).dtype
             step = to_rows(dtype) if in_rows else to_images(dtype)
             other = self._slots[name, not in_rows]
             self._slots[name, in_rows] = self._program.append(step, other)
@@ -241,10 +282,12 @@ class _Lowering:
         """Add an input of the part, in the order of its value."""
         spec = self._specs[name]
         # Callers pass floats in rows.
-        in_rows = has_two_orders(spec) and (is_float(spec) or name in self._rows)
+        in_rows = has_two_orders(spec) and (
+            not storage(spec).has_images or name in self._rows
+        )
         shape = slot_shape(spec, in_rows)
         self._reads[name] = spec
-        self._slots[name, in_rows] = self._program.input(shape, storage(spec))
+        self._slots[name, in_rows] = self._program.input(shape, storage(spec).dtype)
         if in_rows:
             self._in_rows.add(name)
 
@@ -286,13 +329,15 @@ class _Lowering:
 
     def _written(self, name: str) -> Slot:
         """Return the slot of a value that leaves the part; floats leave it in rows."""
-        in_rows = name in self._in_rows or is_float(self._specs[name])
+        has_images = storage(self._specs[name]).has_images
+        in_rows = name in self._in_rows or not has_images
         return self._slot(name, in_rows)
 
     def _rounded(self) -> list[Slot]:
         """Return the inputs of the part that become codes."""
-        nodes = (node for node in self._nodes if node.operation is quantize)
-        names = dict.fromkeys(node.values[0] for node in nodes)
+        pairs = zip(self._nodes, self._steps, strict=True)
+        makers = (node for node, step in pairs if isinstance(step, Quantize))
+        names = dict.fromkeys(node.values[0] for node in makers)
         found = [(name, order) for name in names for order in (True, False)]
         return [self._slots[key] for key in found if key in self._slots]
 

@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
 from typing import Any
 
+from mdtensor.dispatch.settings import default_settings, run_under
 from mdtensor.errors import OptionError, shown
-from mdtensor.kernels.cpu.program.steps import F32
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.onnx.qdq import PRODUCTS
-from mdtensor.quant.model.quantize.weights import describe
-from mdtensor.quant.model.run.bound import (
+from mdtensor.generics.conv import conv2d
+from mdtensor.generics.matmul import linear, matmul
+from mdtensor.graph.bound import (
     BoundPlan,
     Called,
     Compiled,
@@ -26,9 +25,11 @@ from mdtensor.quant.model.run.bound import (
     Part,
     from_slot,
 )
-from mdtensor.quant.model.run.inputs import fed
-from mdtensor.quant.model.run.lower import lower
-from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.graph.calls import spec_of
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.inputs import fed
+from mdtensor.graph.lower import lower
+from mdtensor.kernels.cpu.program.steps import F32
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class PlannedNode:
         return self.isa
 
 
+#: Operations with weights, whose types and bits a plan shows.
+PRODUCTS = (conv2d, linear, matmul)
 #: The longest text of a cell in a plan that prints itself, and the number of nodes that
 #: it lists for a reason. `UNBOUND` is the width without a terminal.
 MOST, FEW, UNBOUND = {"node": 24, "kernel": 32, "types": 24, "weights": 24}, 3, 160
@@ -103,15 +106,21 @@ def cells(node: Mapping[str, Any]) -> dict[str, str]:
 class Plan:
     """A graph with known shapes, ready to run.
 
+    Args:
+        graph: what the plan computes.
+        reasons: why operations without a compiled step run as calls, if there is more
+            to say about them.
+
     Raises:
         ModelError: a node cannot take its arguments.
         DispatchError: a node has no method for its types.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, reasons: Mapping[Any, str] | None = None) -> None:
         self._graph = graph
         self._specs = graph.specs()
-        self._parts = lower(graph)
+        # The blocks around the caller must not change a plan, which is kept.
+        self._parts = run_under(default_settings(), lower, graph, reasons)
         self.bound = BoundPlan(graph, self._parts)
         self.nodes = tuple(self._planned())
 
@@ -233,7 +242,7 @@ class Plan:
 
     def _is_integer(self, node: Any) -> bool:
         values = [self._specs[name] for name in (*node.values, node.output)]
-        return all(issubclass(spec.type, QuantizedTensor) for spec in values)
+        return all(spec.qparams is not None for spec in values)
 
     def _compiled(
         self, node: Node, step: Any, macs: int, pieces: int, by: Node
@@ -287,7 +296,7 @@ class Plan:
         """Return the type of a node's weights and their bits; empty without weights."""
         is_product = node.operation in PRODUCTS
         found = self._graph.constants.get(node.inputs[1]) if is_product else None
-        return ("", 0.0) if found is None else describe(found)
+        return ("", 0.0) if found is None else describe_weights(found)
 
     @property
     def float_nodes(self) -> tuple[PlannedNode, ...]:
@@ -313,6 +322,19 @@ class Plan:
         return "\n".join(
             [*_table(self.as_dicts(), width), *_reasons(self.nodes, width)]
         )
+
+
+def describe_weights(weights: Any) -> tuple[str, float]:
+    """Return a description of weights, and the bits of each weight, scales included.
+
+    Descriptions are `qint4, blocks of 32 on axis 1`, `qint8, axis 0` or `float32`.
+    """
+    bits = 8 * weights.nbytes / max(weights.size, 1)
+    grid = spec_of(weights).qparams
+    if grid is None or grid.axis is None:
+        return str(weights.dtype), bits
+    blocks = f"blocks of {grid.block_size} on " if grid.block_size else ""
+    return f"{weights.dtype}, {blocks}axis {grid.axis}", bits
 
 
 def _table(nodes: list[dict[str, Any]], width: int) -> list[str]:

@@ -13,11 +13,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from mdtensor import TensorSpec
+from mdtensor.dispatch.settings import default_settings, run_under
 from mdtensor.errors import MdtensorError, ModelError
-from mdtensor.quant.model.run.inputs import checked_feeds
-from mdtensor.quant.rules import EXACT, rounding
-from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.graph.calls import spec_of
+from mdtensor.graph.inputs import checked_feeds
+from mdtensor.spec.spec import TensorSpec
 
 #: A function of the name and the tensor of a value, called while a graph runs.
 Observe = Callable[[str, Any], None]
@@ -70,6 +70,12 @@ class Node:
         object.__setattr__(made, "_inferred", self._inferred)
         return made
 
+    def with_spec(self, spec: TensorSpec, *specs: Any) -> Node:
+        """Return the node with the known spec of its result, for arguments `specs`."""
+        made = replace(self)
+        object.__setattr__(made, "_inferred", (specs, spec))
+        return made
+
     def __call__(self, *arguments: Any) -> Any:
         if self.operation.operation.sequence:
             return self.operation(arguments, **self.options)
@@ -88,10 +94,11 @@ class Node:
         """
         if self._inferred is not None and self._inferred[0] == specs:
             return self._inferred[1]
-        # The rule of a model is in the grids of its nodes. Without EXACT here, a
-        # `rounding(...)` context of the caller would apply to all other nodes.
-        with rounding(EXACT):
-            found: TensorSpec = self.select(*specs).deduce(*specs, **self.options)
+        # The blocks around a caller, such as `rounding(...)`, must not change a model.
+        deduce = self.select(*specs).deduce
+        found: TensorSpec = run_under(
+            default_settings(), deduce, *specs, **self.options
+        )
         object.__setattr__(self, "_inferred", (specs, found))
         return found
 
@@ -112,8 +119,7 @@ class Graph:
         outputs: names of the results.
         notes: the reasons why nodes stay float, by the name of the node. `fold_grids`
             leaves such a node between dequantize and quantize.
-        rounding: the rounding rule that the grids of all nodes carry; see
-            `passes.rounding.apply_rule`.
+        rounding: the rounding rule that the grids of all quantized nodes carry.
 
     Raises:
         ModelError: a value is written twice, or is read but never written; two nodes
@@ -125,7 +131,7 @@ class Graph:
     constants: Mapping[str, Any]
     outputs: tuple[str, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
-    rounding: str = EXACT
+    rounding: str = "exact"
 
     def __post_init__(self) -> None:
         known = {**self.inputs, **self.constants}
@@ -203,16 +209,15 @@ class Graph:
             MdtensorError: an operation raises it; it names the node.
         """
         given = checked_feeds(self.inputs, feeds)
-        known = {**self.constants, **given}
+        known, alone = {**self.constants, **given}, default_settings()
         if observe:
             for name in given:
                 observe(name, known[name])
         for node, dead in zip(self.nodes, self._dead_after, strict=True):
-            # EXACT applies to nodes whose grid does not name a rule; the context of
-            # the caller must not change the results of a model.
+            # The blocks around a caller must not change the results of a model.
             try:
-                with rounding(EXACT):
-                    known[node.output] = node(*node.arguments(known))
+                arguments = node.arguments(known)
+                known[node.output] = run_under(alone, node, *arguments)
             except MdtensorError as error:
                 raise name_node(error, node) from None
             if observe:
@@ -304,12 +309,6 @@ def name_node(error: MdtensorError, node: Node) -> MdtensorError:
     """Return the error of a call with the name of the node that made the call."""
     problem = f"{error.problem}, in node {node.name!r}"
     return type(error)(problem, *error.args[1:])
-
-
-def spec_of(tensor: Any) -> TensorSpec:
-    """Return the type, the shape and the grid of a tensor as a spec."""
-    grid = tensor.qparams if isinstance(tensor, QuantizedTensor) else None
-    return TensorSpec(type(tensor), tensor.shape, grid)
 
 
 def infer_spec(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:

@@ -1,0 +1,203 @@
+"""Neighbouring calls of a trace, joined into compiled calls where no byte changes.
+
+    calls       mul(x, w), add(%1, b), hardswish(%2), matmul(%3, v)
+    joined      [mul, add, hardswish] in one compiled call, then matmul
+
+A step is used only if it gives the bytes of the call that it stands for: all steps of
+codes do, and so do steps of floats that add in no order of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from mdtensor.errors import OptionError
+from mdtensor.graph.bound import Compiled
+from mdtensor.graph.calls import Call, Output, spec_of, visit
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.layouts import VIEWS
+from mdtensor.graph.lower import lower
+from mdtensor.graph.storage import storage_of
+from mdtensor.kernels.numpy.threads import THREADS, available
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
+
+#: A compiled call of fewer steps would not save the time of its own call.
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Calls of a trace that run as one compiled call.
+
+    Args:
+        part: the compiled call.
+        calls: the calls that it stands for.
+        reads: the tensors that it takes, in order.
+    """
+
+    part: Compiled
+    calls: tuple[Call, ...]
+    reads: tuple[Output, ...]
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Return the numbers of the calls whose results leave the compiled call."""
+        return tuple(int(name) for name in self.part.writes)
+
+    def __call__(self, *tensors: Any) -> tuple[Any, ...]:
+        """Return the results, in the order of `writes`."""
+        values = dict(zip(self.part.reads, tensors, strict=True))
+        # As many threads as eager calls of large arrays use.
+        self.part.run(values, THREADS.get() or available())
+        return tuple(values[name] for name in self.part.writes)
+
+
+Item = Call | Joined
+
+
+def explain(items: Iterable[Item]) -> str:
+    """Return a line for each item: what it computes, and the code that runs it."""
+    rows = []
+    for item in items:
+        if isinstance(item, Call):
+            rows.append((item.name, "call", item.select().method.location))
+            continue
+        names = ", ".join(call.name for call in item.calls)
+        rows.append((names, "one compiled call", ", ".join(item.part.kernels)))
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
+    return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
+
+
+# A step of floats may add in another order than a call (decision 0054).
+def join(
+    calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
+) -> list[Item]:
+    """Return the calls in order, with neighbours joined where that is possible.
+
+    Args:
+        calls: the calls of a trace.
+        outputs: the results that leave the trace.
+        held: the settings under which the trace runs.
+    """
+    found: list[Item] = []
+    run: list[Call] = []
+    needed = {output.call.number for output in outputs}
+    for index, call in enumerate(calls):
+        if _fits(call, held):
+            run.append(call)
+            continue
+        found += _joined(run, needed | _read_by(calls[index:]))
+        found.append(call)
+        run = []
+    return [*found, *_joined(run, needed)]
+
+
+def _fits(call: Call, held: tuple[Any, ...]) -> bool:
+    """Return whether a call can be a node: tensors in, one tensor out."""
+    inner: list[Any] = []
+    visit(call.options, (Output, Tensor), inner.append)
+    for argument in call.arguments:
+        if not isinstance(argument, (Output, Tensor)):
+            visit(argument, (Output, Tensor, str), inner.append)
+    is_held = len(call.specs) == 1 and storage_of(call.specs[0].type) is not None
+    return is_held and not inner and call.settings == held
+
+
+def _read_by(calls: Sequence[Call]) -> set[int]:
+    return {source.call.number for call in calls for source in call.sources}
+
+
+def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
+    """Return the items for calls that are nodes."""
+    if len(calls) < FEWEST:
+        return [*calls]
+    numbers = {call.number: call for call in calls}
+    graph, reads = _graph(calls, [n for n in numbers if n in needed])
+    items: list[Item] = []
+    for part in lower(graph, accept=_require_bytes_of_call):
+        nodes = part.nodes if isinstance(part, Compiled) else (part.node,)
+        own = [numbers[int(node.output)] for node in nodes]
+        if not isinstance(part, Compiled) or not _pays(part):
+            items += own
+            continue
+        inputs = tuple(reads.get(n) or Output(numbers[int(n)]) for n in part.reads)
+        items.append(Joined(part, tuple(own), inputs))
+    return items
+
+
+def _graph(calls: list[Call], needed: list[int]) -> tuple[Graph, dict[str, Output]]:
+    """Return the calls as a graph, and the tensors that it takes by their names.
+
+    A value has the number of its call as its name.
+    """
+    inputs: dict[str, TensorSpec] = {}
+    reads: dict[str, Output] = {}
+    constants: dict[str, Any] = {}
+    nodes: list[Node] = []
+    inside = {call.number for call in calls}
+
+    def name(x: Any) -> Any:
+        if isinstance(x, Output) and x.result is not None:
+            x = x.result
+        if isinstance(x, Tensor):
+            key = f"constant {len(constants)}"
+            constants[key] = x
+            return key
+        if not isinstance(x, Output):
+            return x
+        key = f"{x.call.number}" if not x.index else f"{x.call.number}.{x.index}"
+        if x.call.number not in inside:
+            inputs[key], reads[key] = x.spec, x
+        return key
+
+    for call in calls:
+        given = tuple(map(name, call.arguments))
+        nodes.append(_node(call, given))
+    return Graph(inputs, tuple(nodes), constants, tuple(map(str, needed))), reads
+
+
+def _node(call: Call, inputs: tuple[Any, ...]) -> Node:
+    path, _, line = call.place.rpartition(":")
+    place = f"{call.name} at {PurePath(path).name}:{line}"
+    node = Node(
+        f"{place} ({call.number})",
+        call.operation,
+        inputs,
+        str(call.number),
+        call.options,
+    )
+    # A trace has inferred its specs under its own settings.
+    # A trace has inferred its specs under its own settings.
+    return node.with_spec(call.specs[0], *map(_spec, call.arguments))
+
+
+def _spec(argument: Any) -> Any:
+    """Return the spec of a tensor; any other argument as it is."""
+    if isinstance(argument, Output):
+        return argument.spec
+    return spec_of(argument) if isinstance(argument, Tensor) else argument
+
+
+def _require_bytes_of_call(step: Any) -> None:
+    """Raise if a step rounds otherwise than the call that it stands for.
+
+    Raises:
+        OptionError: it does.
+    """
+    if not getattr(step, "has_bytes_of_call", False):
+        raise OptionError("a call of the operation rounds in another order")
+
+
+def _pays(part: Compiled) -> bool:
+    """Return whether a compiled call saves time, and no result is a view.
+
+    A view that a call returns shares the memory of its argument; a compiled result does
+    not.
+    """
+    views = {node.output for node in part.nodes if node.operation in VIEWS}
+    steps = sum(step is not None for step in part.steps)
+    return steps >= FEWEST and views.isdisjoint(part.writes)

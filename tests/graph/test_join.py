@@ -1,0 +1,173 @@
+"""Calls of compiled functions that run as one compiled call, with equal bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra import numpy as hnp
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.errors import CastError
+from mdtensor.graph.join import Joined
+from mdtensor.kernels.cpu.program.program import Executable
+
+GRID = quant.QParams(0.05, 3, dtype=quant.quint8)
+FINE = quant.QParams(0.02, -7, dtype=quant.qint8)
+WEIGHTS = np.random.default_rng(1).normal(0, 1, (4, 3, 3, 3)).astype(np.float32)
+KERNEL = quant.quantize(md.asarray(WEIGHTS), quant.QParams(0.02, dtype=quant.qint8))
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of steps of each compiled call, in order."""
+    found: list[int] = []
+    run = Executable.__call__
+
+    def record(self: Any, *arrays: Any, threads: int = 1) -> Any:
+        found.append(len({*self.done_by}))
+        return run(self, *arrays, threads=threads)
+
+    monkeypatch.setattr(Executable, "__call__", record)
+    return found
+
+
+def raw(x: Any) -> Any:
+    if isinstance(x, (tuple, list)):
+        return [*map(raw, x)]
+    bits = x.to_parts()[0][""]
+    # IEEE 754 leaves the bits of a NaN open, and NumPy's depend on the place in a vector.
+    if bits.dtype.kind == "f":
+        bits = np.where(np.isnan(bits), np.float32(np.nan), bits)
+    return type(x), x.shape, bits.tobytes(), getattr(x, "qparams", None)
+
+
+def repeat(function: Callable[..., Any], *given: Any) -> md.graph.Trace:
+    """Call a compiled function three times; its bytes are those of eager calls."""
+    compiled = md.compile(function)
+    wanted = raw(function(*given))
+    for _ in range(3):
+        assert raw(compiled(*given)) == wanted
+    (trace,) = compiled.traces
+    return trace
+
+
+def joined(trace: md.graph.Trace) -> list[list[str]]:
+    items = [x for x in trace._items() if isinstance(x, Joined)]
+    return [[call.name for call in item.calls] for item in items]
+
+
+def test_a_chain_is_one_call_of_one_step(runs: list[int]) -> None:
+    x, w, b = (
+        md.asarray(np.linspace(-4, i, 1000, dtype=np.float32)) for i in (1, 2, 5)
+    )
+    trace = repeat(lambda x, w, b: md.hardswish(x * w + b), x, w, b)
+    assert joined(trace) == [["mul", "add", "hardswish"]]
+    # The first call of a trace runs its calls one by one.
+    assert len(runs) == 2
+    assert trace.explain().startswith("mul, add, hardswish  one compiled call  elem")
+
+
+def test_a_chain_on_one_value_is_one_step(runs: list[int]) -> None:
+    def chain(x: Any) -> Any:
+        return md.relu(md.abs(md.abs(x * 3) + 1.5) * 0.5)
+
+    repeat(chain, md.asarray(np.linspace(-4, 4, 500, dtype=np.float32)))
+    assert runs == [1, 1]
+
+
+def test_quantized_calls_are_joined(runs: list[int]) -> None:
+    def network(x: Any) -> Any:
+        y = md.relu(md.conv2d(quant.quantize(x, GRID), KERNEL, out=FINE))
+        return quant.dequantize(md.max_pool2d(y, 2))
+
+    x = np.random.default_rng(2).normal(0, 2, (2, 3, 9, 9)).astype(np.float32)
+    trace = repeat(network, md.asarray(x))
+    assert joined(trace) == [["quantize", "conv2d", "relu", "max_pool2d", "dequantize"]]
+    assert len(runs) == 2
+
+
+def test_calls_with_other_rounding_stay_calls(runs: list[int]) -> None:
+    x = md.asarray(np.linspace(-4, 4, 12, dtype=np.float32).reshape(3, 4))
+    w = md.asarray(np.ones((4, 4), np.float32))
+    trace = repeat(lambda x: md.softmax(md.exp(x * 2 + 1) @ w, axis=-1) * 2 + 1, x)
+    assert joined(trace) == [["mul", "add"], ["mul", "add"]]
+    kinds = [line.split("  ")[0] for line in trace.explain().splitlines()]
+    assert kinds == ["mul, add", "exp", "matmul", "softmax", "mul, add"]
+
+
+def test_a_view_that_leaves_shares_memory_as_in_an_eager_call() -> None:
+    x = md.asarray(np.arange(6, dtype=np.float32))
+    function = md.compile(lambda x: (md.reshape(x, (2, 3)), x * 2 + 1))
+    for _ in range(3):
+        view, _ = function(x)
+        x[0] = float(x[0]) + 1
+        assert view[0, 0] == x[0]
+
+
+def test_other_rules_and_audits_run_the_calls(runs: list[int]) -> None:
+    x = quant.quantize(md.asarray(np.linspace(-3, 3, 40, dtype=np.float32)), FINE)
+    function = md.compile(lambda x: md.relu(md.add(x, x, out=FINE)))
+    wanted = raw(function(x)), raw(function(x))
+    assert wanted[0] == wanted[1] and len(runs) == 1
+    with quant.rounding("tflite_ref"):
+        eager = raw(md.relu(md.add(x, x, out=FINE)))
+        assert [raw(function(x)) for _ in range(3)] == [eager] * 3
+    with md.checked() as log:
+        assert [raw(function(x)) for _ in range(3)] == [wanted[0]] * 3
+    assert len(runs) == 1
+    assert sum(entry.calls for entry in log) == 6
+
+
+def test_a_write_into_a_constant_is_seen() -> None:
+    w = md.asarray(np.linspace(1, 2, 64, dtype=np.float32))
+    function = md.compile(lambda x: md.relu(x * w + w))
+    x = md.asarray(np.linspace(-2, 2, 64, dtype=np.float32))
+    for number in (3.0, 5.0):
+        for _ in range(3):
+            assert raw(function(x)) == raw(md.relu(x * w + w))
+        w[:] = number
+
+
+def test_nan_that_is_rounded_names_the_line() -> None:
+    function = md.compile(lambda x: md.relu(quant.quantize(x, GRID)))
+    for _ in range(2):
+        function(md.asarray([1.0, 2.0]))
+    with pytest.raises(CastError, match=r"NaN.*quantize at test_join.py:\d+"):
+        function(md.asarray([1.0, float("nan")]))
+
+
+NUMBERS: list[Callable[..., Any]] = [
+    *(lambda x: x + 1.5, lambda x: x * -0.1, lambda x: 2 - x, lambda x: x / 3),
+    *(md.neg, md.abs, md.relu, md.relu6, md.hardswish, md.square, md.hardsigmoid),
+    *(lambda x: md.clip(x, -1, 1), lambda x: md.leaky_relu(x, negative_slope=0.25)),
+]
+PAIRS: list[Callable[..., Any]] = [md.add, md.sub, md.mul, md.maximum, md.minimum]
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3.4e38, 1.0, -3.0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    x=hnp.arrays(
+        np.float32,
+        hnp.array_shapes(max_dims=4, max_side=4),
+        elements=st.sampled_from(SPECIAL) | st.floats(-9, 9, width=32),
+    ),
+    steps=st.lists(
+        st.tuples(st.sampled_from(NUMBERS), st.sampled_from(PAIRS), st.integers(0, 9)),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_joined_floats_have_the_bytes_of_calls(x: Any, steps: Any) -> None:
+    def program(x: Any) -> Any:
+        values = [x]
+        for unary, binary, place in steps:
+            other = values[place % len(values)]
+            values.append(binary(unary(values[-1]), other))
+        return values[-1]
+
+    trace = repeat(program, md.asarray(x))
+    assert joined(trace)
