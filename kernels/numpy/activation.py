@@ -261,9 +261,9 @@ def gelu_tanh(x: Array, out: Array) -> None:
 
 
 def _apply_vanishing(ufunc: np.ufunc, x: Array, out: Array) -> None:
-    """Compute out = ufunc(x, out), and 0 where x is -inf: the limit of x · exp(x)."""
+    """Compute out = ufunc(x, out), and -0 where x is -inf: the limit of x · exp(x)."""
     if _is_invalid(ufunc, x, out):
-        out[x == -np.inf] = 0
+        out[x == -np.inf] = -0.0
 
 
 def _is_invalid(ufunc: np.ufunc, x: Array, out: Array) -> bool:

@@ -23,7 +23,6 @@ from mdtensor.dispatch.settings import run_under
 from mdtensor.errors import CastError, MdtensorError
 from mdtensor.graph.graph import Graph, Node, name_node
 from mdtensor.graph.layouts import slot_shape, storage
-from mdtensor.graph.storage import channels_first, channels_last
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
 from mdtensor.kernels.cpu.program.steps import Quantize
 from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
@@ -134,10 +133,8 @@ class Compiled:
             threads or THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
         )
         results = self._call(self.executable, values, threads=threads)
-        for (name, spec), array in zip(self.writes.items(), results, strict=True):
-            # Floats leave a part in rows.
-            in_rows = name in self.in_rows or not storage(spec).has_images
-            values[name] = from_slot(array, spec, in_rows)
+        for (name, write), array in zip(self._writers, results, strict=True):
+            values[name] = write(array)
 
     @cached_property
     def _readers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
@@ -145,6 +142,15 @@ class Compiled:
         return tuple(
             (name, _reader(spec, name in self.in_rows))
             for name, spec in self.reads.items()
+        )
+
+    @cached_property
+    def _writers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+        """Return for each result its name, and the function that makes its tensor."""
+        # Floats leave a part in rows.
+        return tuple(
+            (name, _writer(spec, name in self.in_rows or not storage(spec).has_images))
+            for name, spec in self.writes.items()
         )
 
     def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
@@ -269,13 +275,24 @@ def _reader(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
     found = storage(spec)
     if spec.ndim != 4 or in_rows or not found.has_images:
         return found.read
-    return lambda x: channels_last(found.read(x))
+    return lambda x: found.read(x).transpose(0, 2, 3, 1)
+
+
+def _writer(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
+    """Return the function from the bytes of a compiled part to a tensor of `spec`."""
+    # Elementwise steps see the first two of four axes as one.
+    kind, shape, wrap = spec.type, slot_shape(spec, in_rows), storage(spec).wrap
+    is_image = spec.ndim == 4 and not in_rows
+
+    def write(array: Any) -> Any:
+        array = array.reshape(shape)
+        if is_image:
+            array = array.transpose(0, 3, 1, 2)
+        return _wrap(kind, array) if wrap is None else wrap(array, spec)
+
+    return write
 
 
 def from_slot(array: Any, spec: TensorSpec, in_rows: bool = False) -> Any:
     """Return the tensor of `spec` whose bytes a compiled part wrote."""
-    # Elementwise steps see the first two of four axes as one.
-    array = array.reshape(slot_shape(spec, in_rows))
-    if spec.ndim == 4 and not in_rows:
-        array = channels_first(array)
-    return storage(spec).wrap(array, spec)
+    return _writer(spec, in_rows)(array)

@@ -38,7 +38,7 @@ def raw(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         return [*map(raw, x)]
     bits = x.to_parts()[0][""]
-    # IEEE 754 leaves the bits of a NaN open, and NumPy's depend on the place in a vector.
+    # IEEE 754 leaves the bits of a NaN open; those of NumPy depend on its place.
     if bits.dtype.kind == "f":
         bits = np.where(np.isnan(bits), np.float32(np.nan), bits)
     return type(x), x.shape, bits.tobytes(), getattr(x, "qparams", None)

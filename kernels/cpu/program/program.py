@@ -203,6 +203,22 @@ class Layout:
         return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
 
 
+class Arena:
+    """The memory of one call at a time, with its inputs and outputs as views.
+
+    Args:
+        layout: says where values are.
+        inputs, outputs: their slots.
+    """
+
+    __slots__ = ("bytes", "inputs", "outputs")
+
+    def __init__(self, layout, inputs, outputs):
+        self.bytes = aligned_bytes(layout.size)
+        self.inputs = [layout.view(self.bytes, slot) for slot in inputs]
+        self.outputs = [layout.view(self.bytes, slot) for slot in outputs]
+
+
 class Executable:
     """A built Program. Calls from several threads each use an arena of their own.
 
@@ -213,7 +229,8 @@ class Executable:
 
     def __init__(self, program, outputs, without_nan=()):
         self._program, self.outputs = program, outputs
-        self._without_nan = {slot.storage for slot in without_nan}
+        without = {slot.storage for slot in without_nan}
+        self._refuses_nan = [slot.storage in without for slot in program.inputs]
         left, self.done_by = fuse(program.steps, outputs)
         self._numbers, self._steps = list(left), list(left.values())
         constants, places = Constants(), {}
@@ -240,14 +257,17 @@ class Executable:
         found = dict(zip(self._numbers, counts, strict=True))
         return [found[number] for number in self.done_by]
 
-    def _load(self, layout, arena, arrays):
+    def _arena(self, layout, outputs):
+        return Arena(layout, self._program.inputs, outputs)
+
+    def _load(self, arena, arrays):
         """Copy the inputs into the arena."""
-        assert len(arrays) == len(self._program.inputs), "wrong number of inputs"
-        for slot, array in zip(self._program.inputs, arrays, strict=True):
-            assert array.shape == slot.shape, f"input shape is {slot.shape}"
-            assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
-            target = layout.view(arena, slot)
-            if slot.storage not in self._without_nan:
+        assert len(arrays) == len(arena.inputs), "wrong number of inputs"
+        pairs = zip(arena.inputs, arrays, self._refuses_nan, strict=True)
+        for target, array, refuses_nan in pairs:
+            assert array.shape == target.shape, f"input shape is {target.shape}"
+            assert array.dtype == target.dtype, f"input type is {target.dtype}"
+            if not refuses_nan:
                 target[...] = array
             elif not copy_f32(_bits(array), _bits(target)):
                 raise HasNaN
@@ -286,10 +306,10 @@ class Executable:
         try:
             arena = self._free.pop()
         except IndexError:
-            arena = aligned_bytes(layout.size)
-        self._load(layout, arena, arrays)
-        self._run(layout, arena, threads)
-        results = [layout.view(arena, slot).copy() for slot in self.outputs]
+            arena = self._arena(layout, self.outputs)
+        self._load(arena, arrays)
+        self._run(layout, arena.bytes, threads)
+        results = [value.copy() for value in arena.outputs]
         self._free.append(arena)
         return results
 
@@ -300,13 +320,12 @@ class Executable:
         returned.
         """
         layout = Layout(self._program, self._steps, self.outputs, self._places)
-        arena = aligned_bytes(layout.size)
-        self._load(layout, arena, arrays)
-        results = [layout.view(arena, slot) for slot in self.outputs]
+        arena = self._arena(layout, self.outputs)
+        self._load(arena, arrays)
 
         def call():
-            self._run(layout, arena, threads)
-            return results
+            self._run(layout, arena.bytes, threads)
+            return arena.outputs
 
         return call
 
@@ -318,10 +337,10 @@ class Executable:
         steps = self._program.steps
         slots = [result for _, _, _, result in steps]
         layout = Layout(self._program, steps, slots, self._places)
-        arena = aligned_bytes(layout.size)
-        self._load(layout, arena, arrays)
-        self._run(layout, arena, threads)
-        return [layout.view(arena, slot).copy() for slot in slots]
+        arena = self._arena(layout, slots)
+        self._load(arena, arrays)
+        self._run(layout, arena.bytes, threads)
+        return [value.copy() for value in arena.outputs]
 
     def profile(self, *arrays, repeat=20):
         """Return the shortest time of each step in `repeat` runs, in seconds, in order.
@@ -330,14 +349,14 @@ class Executable:
         whose work another step does takes 0 seconds.
         """
         layout = self._layout
-        arena = aligned_bytes(layout.size)
+        arena = self._arena(layout, [])
 
         def seconds(rows):
             start = time.perf_counter()
-            self._run_alone(rows, arena)
+            self._run_alone(rows, arena.bytes)
             return time.perf_counter() - start
 
-        self._load(layout, arena, arrays)
+        self._load(arena, arrays)
         nothing = layout.rows[:0]
         idle = min(seconds(nothing) for _ in range(IDLE_RUNS))
         steps = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
@@ -346,7 +365,7 @@ class Executable:
         rows = [row.repeat(n, axis=0) for row, n in zip(steps, counts, strict=True)]
         best = np.full(len(rows), np.inf)
         for _ in range(repeat):
-            self._load(layout, arena, arrays)
+            self._load(arena, arrays)
             best = np.minimum(best, [seconds(part) for part in rows])
         found = np.zeros(len(self._program.steps))
         found[self._numbers] = np.maximum(best - idle, 0.0) / counts
