@@ -2,11 +2,12 @@
 
 import sys
 
-from bench.harness.machine import one_thread
+from bench.harness.machine import one_thread, write_bytecode
 
 
 def main() -> int:
     one_thread()  # before anything imports NumPy
+    write_bytecode()
     from bench.command import execute
 
     return execute(sys.argv[1:])

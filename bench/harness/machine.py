@@ -19,6 +19,14 @@ def one_thread() -> None:
         os.environ.setdefault(f"{pool}_NUM_THREADS", "1")
 
 
+def write_bytecode() -> None:
+    """Let processes that are started later keep the bytecode of what they import.
+
+    `pip install` compiles all modules; without bytecode, half of an import is parsing.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
     """Stay on so many processors: on more, the scheduler would move the work about."""

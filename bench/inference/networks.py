@@ -17,6 +17,8 @@ from mdtensor.quant.model.model import Model, load
 
 #: Images at hand, as many as are given at once.
 MANY = 8
+#: How far floats may be from those of dispatch, relative to the largest.
+NEAR = 1e-5
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,21 @@ class Network:
     is_ours: bool
 
     def check(self) -> None:
-        """The plan gives the bytes of dispatch, node by node."""
+        """Compare the plan with dispatch, node by node: codes exactly, floats nearly.
+
+        Compiled steps of floats add in another order than NumPy.
+        """
         feeds = {"x": md.asarray(self.images[:1])}
         seen: dict[str, Any] = {}
         self.small.graph.run(feeds, lambda name, tensor: seen.update({name: tensor}))
         for name, tensor in (
             self.small.plan(self.images[:1].shape).values(feeds).items()
         ):
-            assert np.array_equal(tensor.buffer, seen[name].buffer), name
+            found, wanted = tensor.buffer, seen[name].buffer
+            if found.dtype.kind == "f":
+                assert np.abs(found - wanted).max() <= NEAR * np.abs(wanted).max(), name
+            else:
+                assert np.array_equal(found, wanted), name
 
 
 @cache
