@@ -6,12 +6,14 @@ is a sum of vectors on every ISA, and its bytes are the same.
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_elementwise import exp
+from mdtensor.kernels.cpu.generic.float_functions import exp
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Partial sums of a row.
 LANES = 16
-ZERO = np.float32(0)
+#: Columns of a block of `softmax_columns_f32`.
+COLUMNS = 256
+ZERO, LEAST = np.float32(0), np.float32(-np.inf)
 
 
 @kernel
@@ -20,14 +22,45 @@ def add_up(row, partial):
     length = len(row)
     for j in range(np.uintp(LANES)):
         partial[j] = ZERO
-    for begin in range(0, length, LANES):
-        part = row[np.uintp(begin) :]
-        for j in range(np.uintp(min(LANES, length - begin))):
+    whole = length // LANES * LANES
+    # A fixed number of lanes is one vector.
+    for begin in range(0, whole, LANES):
+        part = row[np.uintp(begin) : np.uintp(begin + LANES)]
+        for j in range(np.uintp(LANES)):
             partial[j] = np.float32(partial[j] + part[j])
+    part = row[np.uintp(whole) :]
+    for j in range(np.uintp(length - whole)):
+        partial[j] = np.float32(partial[j] + part[j])
     total = ZERO
     for j in range(np.uintp(LANES)):
         total = np.float32(total + partial[j])
     return total
+
+
+@kernel(inline="always")
+def larger(x, y):
+    """Return the larger of two numbers; NaN if one is NaN."""
+    return x if x > y or x != x else y
+
+
+@kernel
+def largest(row, partial):
+    """Return the largest element; `partial` is float32 [16], overwritten."""
+    length = len(row)
+    for j in range(np.uintp(LANES)):
+        partial[j] = LEAST
+    whole = length // LANES * LANES
+    for begin in range(0, whole, LANES):
+        part = row[np.uintp(begin) : np.uintp(begin + LANES)]
+        for j in range(np.uintp(LANES)):
+            partial[j] = larger(part[j], partial[j])
+    part = row[np.uintp(whole) :]
+    for j in range(np.uintp(length - whole)):
+        partial[j] = larger(part[j], partial[j])
+    most = LEAST
+    for j in range(np.uintp(LANES)):
+        most = larger(partial[j], most)
+    return most
 
 
 @kernel
@@ -36,21 +69,47 @@ def softmax_f32(x, length, out):
 
     Args: x, out: float32 1-D [rows, length]; `out` is written.
 
-    Rounding: each power within 1 ulp, each addition, and the quotient.
+    Rounding: each power within 1.1 ulp, each addition, and the quotient.
     """
     partial = np.empty(LANES, np.float32)
     for first in range(0, len(out), length):
         row = x[np.uintp(first) : np.uintp(first + length)]
         target = out[np.uintp(first) : np.uintp(first + length)]
-        most = np.float32(-np.inf)
-        for j in range(np.uintp(length)):
-            value = row[j]
-            most = value if value > most or value != value else most
+        most = largest(row, partial)
         for j in range(np.uintp(length)):
             target[j] = exp(np.float32(row[j] - most))
         total = add_up(target, partial)
         for j in range(np.uintp(length)):
             target[j] = np.float32(target[j] / total)
+
+
+@kernel
+def softmax_columns_f32(x, length, inner, out):
+    """Compute softmax along the middle axis of x[outer, length, inner].
+
+    Rounding: each power within 1.1 ulp, each addition in order, and the quotient.
+    """
+    most, total = np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32)
+    for first in range(0, len(out), length * inner):
+        for begin in range(first, first + inner, COLUMNS):
+            count = np.uintp(min(COLUMNS, first + inner - begin))
+            for j in range(count):
+                most[j], total[j] = LEAST, ZERO
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    most[j] = larger(row[j], most[j])
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                target = out[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    target[j] = exp(np.float32(row[j] - most[j]))
+                for j in range(count):
+                    total[j] = np.float32(total[j] + target[j])
+            for i in range(length):
+                target = out[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    target[j] = np.float32(target[j] / total[j])
 
 
 @kernel
