@@ -41,10 +41,10 @@ def gelu_tanh(x: Any) -> Any:
 FUNCTIONS: dict[int, tuple[Any, float]] = {
     ops.EXP: (np.exp, 1.1),
     ops.SIGMOID: (sigmoid, 3.0),
-    ops.ERF: (wide(math.erf), 1.0),
+    ops.ERF: (wide(math.erf), 1.1),
     ops.TANH: (np.tanh, 2.0),
     ops.LOG: (np.log, 1.0),
-    ops.GELU: (lambda x: x * wide(normal_share)(x), 6.0),
+    ops.GELU: (lambda x: x * wide(normal_share)(x), 7.0),
     ops.ROOT: (np.sqrt, 0.5),
 }
 
