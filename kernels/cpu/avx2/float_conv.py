@@ -24,6 +24,7 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     copy_columns,
     load_floats,
     prefetch_neighbours,
+    repeat_steps,
 )
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
 from mdtensor.kernels.cpu.generic.float_matmul import finish_columns
@@ -52,7 +53,7 @@ def _tile(b, rows, job, limits, packed, start, out, residual):
             weights = load_floats(b, b.add(own, b.mul(k, I64(LINE))), WIDTH)
             return add_products(b, sums, runs, b.mul(k, I64(4)), weights)
 
-        return vectors.repeat(b, depth, sums, step)
+        return repeat_steps(b, depth, sums, step)
 
     prefetch_neighbours(b, rows, 1, out, ldc)
     sums = vectors.repeat(b, lines, first, line)
