@@ -155,6 +155,7 @@ F0, F1, F2, F3, F4, F5, F6 = _singles(
 )
 
 
+# Branches would keep loops from becoming vectors (decision 0054).
 @kernel
 def erf(x):
     """Return 2 / √π · ∫ e ** -t² dt from 0 to x, within 1.1 ulp; it keeps -0."""

@@ -89,6 +89,7 @@ def walk(shape, result):
     return Walk(tuple(sizes[::-1]), tuple(jumps[::-1]))
 
 
+# Walks stand for shapes, so that formulas join through views (decision 0054).
 class Formula(NamedTuple):
     """Instructions on operands of one size.
 
