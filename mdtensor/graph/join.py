@@ -72,7 +72,7 @@ def explain(items: Iterable[Item]) -> str:
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
 
-# A step of floats may add in another order than a call (decision 0054).
+# A step of floats may add in another order than a call (decision 0055).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:

@@ -45,7 +45,7 @@ from mdtensor.spec.spec import TensorSpec
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
 # that dispatch selects (decision 0004). Models and traces are lowered alike
-# (decision 0054).
+# (decision 0055).
 def lower(
     graph: Graph,
     reasons: Mapping[Any, str] | None = None,
@@ -183,7 +183,7 @@ class _Lowering:
         if not isinstance(step, ELEMENTWISE) or len(step.input_types) != len(values):
             return False
         slots = [self._slot(x, in_rows) for x in values]
-        flat = [self._program.reshape(x, flat_shape(x.shape)) for x in slots]
+        flat = [self._program.reshape(x, flat_shape(x.shape, x.dtype)) for x in slots]
         result = self._program.append(step, *flat)
         shape = slot_shape(self._specs[node.output], in_rows)
         self._add(node, step, self._program.reshape(result, shape), flat, in_rows)

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 _STORAGES: dict[type[Tensor], Storage] = {}
 
 
-# Compiled parts know no type but by its storage (decision 0054).
+# Compiled parts know no type but by its storage (decision 0055).
 @dataclass(frozen=True)
 class Storage:
     """How a compiled part stores the tensors of a type and its subtypes.
