@@ -12,6 +12,7 @@ from mdtensor.kernels.cpu.generic import (
     conv,
     copies,
     elementwise,
+    float_conv,
     float_depthwise,
     float_elementwise,
     float_matmul,
@@ -33,11 +34,13 @@ def families(name):
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": pool}
     modules |= {"float_matmul": float_matmul, "float_depthwise": float_depthwise}
+    modules |= {"float_conv": float_conv}
     modules |= {"weight_only": weight_only}
     if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
         from mdtensor.kernels.cpu import avx2
 
         modules |= members(avx2, "float_depthwise", "float_matmul", "weight_only")
+        modules |= members(avx2, "float_conv")
         if name in ("avx2", "avxvnni", "avx512"):
             modules |= members(avx2, "conv", "elementwise", "matmul")
     if name in isa.DOT_ISAS:
@@ -106,6 +109,8 @@ def kernels(name):
         pack_f32=float_matmul.pack_f32,
         pack_depthwise_f32=float_depthwise.pack_depthwise_f32,
         depthwise_f32=fast.float_depthwise.depthwise_f32,
+        MULTIPLIES_WINDOWS=fast.float_conv.MULTIPLIES_WINDOWS,
+        windows_act_f32=fast.float_conv.windows_act_f32,
         max_pool_f32=float_pool.max_pool_f32,
         avg_pool_f32=float_pool.avg_pool_f32,
         softmax_f32=float_rows.softmax_f32,

@@ -140,7 +140,7 @@ def mish(x: FloatingTensor, /) -> Tensor:
     return x.wrap(kernel.mish(x.buffer))
 
 
-@method(gelu)
+@method(gelu, prepare=steps.gelu_step)
 def gelu(x: FloatingTensor, /, *, approximate: str) -> Tensor:
     deduced(gelu, x, approximate=approximate)
     curve = kernel.gelu_tanh if approximate == "tanh" else kernel.gelu

@@ -125,7 +125,7 @@ def _refuse_zeros(
         )
 
 
-@method(pow)
+@method(pow, prepare=steps.pow_step)
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
     a, b, result = joint_numbers(pow, x1, x2)
     # NumPy also raises for negative exponents, but it does not count them.
@@ -208,7 +208,7 @@ def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 
 
-@method(reciprocal)
+@method(reciprocal, prepare=steps.unary_step("RECIPROCAL"))
 def reciprocal(x: FloatingTensor, /) -> Tensor:
     return unary(reciprocal, np.reciprocal, x)
 

@@ -39,6 +39,7 @@ from mdtensor.generics.math import (
     tanh,
 )
 from mdtensor.kernels.numpy import math as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.operands import (
     Inexact,
     Real,
@@ -98,7 +99,7 @@ def cosh(x: Inexact, /) -> Tensor:
     return unary(cosh, np.cosh, x)
 
 
-@method(tanh)
+@method(tanh, prepare=steps.unary_step("TANH"))
 def tanh(x: FloatingTensor, /) -> Tensor:
     return unary(tanh, np.tanh, x)
 
@@ -136,7 +137,11 @@ def hypot(x1: Real, x2: Real, /) -> Tensor:
 # Exponentials, logarithms and roots.
 
 
-@method(exp, fast_path=fast_path(unary, exp, np.exp))
+@method(
+    exp,
+    fast_path=fast_path(unary, exp, np.exp),
+    prepare=steps.unary_step("EXP"),
+)
 def exp(x: Inexact, /) -> Tensor:
     return unary(exp, np.exp, x)
 
@@ -151,7 +156,11 @@ def expm1(x: ComplexTensor, /) -> Tensor:
     return unary(expm1, kernel.expm1, x)
 
 
-@method(log, fast_path=fast_path(unary, log, np.log))
+@method(
+    log,
+    fast_path=fast_path(unary, log, np.log),
+    prepare=steps.unary_step("LOG"),
+)
 def log(x: Inexact, /) -> Tensor:
     return unary(log, np.log, x)
 
@@ -171,7 +180,11 @@ def log10(x: Inexact, /) -> Tensor:
     return unary(log10, np.log10, x)
 
 
-@method(sqrt, fast_path=fast_path(unary, sqrt, np.sqrt))
+@method(
+    sqrt,
+    fast_path=fast_path(unary, sqrt, np.sqrt),
+    prepare=steps.unary_step("SQRT"),
+)
 def sqrt(x: Inexact, /) -> Tensor:
     return unary(sqrt, np.sqrt, x)
 
@@ -218,7 +231,7 @@ def nextafter(x1: Real, x2: Real, /) -> Tensor:
 # Special functions.
 
 
-@method(erf)
+@method(erf, prepare=steps.unary_step("ERF"))
 def erf(x: FloatingTensor, /) -> Tensor:
     on_host("erf", x)
     return x.wrap(kernel.erf(x.buffer))

@@ -177,12 +177,12 @@ def global_avg_pool2d_step(x: TensorSpec, /) -> Any:
 
 
 def softmax_step(x: TensorSpec, /, *, axis: int) -> Any:
-    """Return the step of a softmax along the last axis."""
+    """Return the step of a softmax along an axis."""
     require_float32(x)
     _require_sizes(x)
-    if not x.ndim or axis not in (-1, x.ndim - 1):
-        raise OptionError("a compiled softmax is along the last axis")
-    return program().Softmax()
+    if not x.ndim:
+        raise OptionError("a compiled softmax has an axis")
+    return program().Softmax(normalize_axis(axis, x.ndim) - x.ndim)
 
 
 # Elementwise operations.
@@ -267,6 +267,38 @@ def silu_step(x: TensorSpec, /) -> Any:
     return floats.Elementwise(low, gate, floats.Instruction(operation("MUL"), 2, 3))
 
 
+def gelu_step(x: TensorSpec, /, *, approximate: str) -> Any:
+    """Return the step of x · Φ(x), or of its approximation by tanh."""
+    require_float32(x)
+    return _unary("GELU_TANH" if approximate == "tanh" else "GELU")
+
+
+#: Instructions of the powers that a step computes, on value 0 and earlier results.
+POWERS: dict[float, tuple[tuple[str, int, int], ...]] = {
+    -1: (("RECIPROCAL", 0, 0),),
+    -0.5: (("ROOT", 0, 0), ("RECIPROCAL", 2, 2)),
+    0.5: (("ROOT", 0, 0),),
+    1: (("KEEP", 0, 0),),
+    2: (("SQUARE", 0, 0),),
+    3: (("SQUARE", 0, 0), ("MUL", 2, 0)),
+}
+
+
+def pow_step(x1: Any, x2: Any, /) -> Any:
+    """Return the step of a power whose exponent is one of `POWERS`."""
+    if not isinstance(x1, TensorSpec) or isinstance(x2, TensorSpec):
+        raise OptionError("a compiled power has a constant exponent")
+    require_float32(x1)
+    exponent = _number(x2)
+    rows = None if exponent is None else POWERS.get(exponent)
+    if rows is None or (isinstance(x2, Tensor) and x2.ndim > x1.ndim):
+        known = ", ".join(map(str, POWERS))
+        raise OptionError(f"the exponent of a compiled power is one of {known}")
+    floats = program()
+    made = [floats.Instruction(operation(name), *places) for name, *places in rows]
+    return floats.Elementwise(*made)
+
+
 def binary_step(
     name: str, by_number: str | None, from_number: str | None
 ) -> Callable[..., Any]:
@@ -279,38 +311,66 @@ def binary_step(
     """
 
     def prepare(x1: Any, x2: Any, /) -> Any:
-        for given, other, named in ((x2, x1, by_number), (x1, x2, from_number)):
-            if isinstance(other, TensorSpec) and not isinstance(given, TensorSpec):
-                require_float32(other)
-                return _with_number(given, other, named)
-        require_float32(x1, x2)
-        _require_factors(x1, x2)
         floats = program()
-        return floats.Elementwise(floats.Instruction(operation(name), 0, 1))
+        is_first = isinstance(x1, TensorSpec)
+        if is_first and isinstance(x2, TensorSpec):
+            require_float32(x1, x2)
+            step = floats.Elementwise(floats.Instruction(operation(name), 0, 1))
+            return _fitting(step, x1, x2)
+        x, given = (x1, x2) if is_first else (x2, x1)
+        require_float32(x)
+        found, named = _number(given), by_number if is_first else from_number
+        is_number = found is not None and _axes(given) <= x.ndim
+        if is_number and named is not None:
+            return _unary(named, low=found)
+        if is_number and name == "SUB":
+            return _unary("ADD_NUMBER", low=-found)
+        array = _constant(given, x)
+        places = (0, -1) if is_first else (-1, 0)
+        one = floats.Instruction(operation(name), *places)
+        return _fitting(floats.Elementwise(one, constants=(array,)), x)
 
     return prepare
 
 
-def _with_number(given: Any, x: TensorSpec, name: str | None) -> Any:
-    """Return the step of an instruction on x and a number."""
-    found = _number(given)
-    axes = given.ndim if isinstance(given, Tensor) else 0
-    if name is None or found is None or axes > x.ndim:
-        raise OptionError("a compiled step takes no constant array here")
-    return _unary(name, low=found)
+def _axes(given: Any) -> int:
+    return given.ndim if isinstance(given, Tensor) else 0
 
 
-def _require_factors(x1: TensorSpec, x2: TensorSpec) -> None:
-    """Raise unless shapes are equal, or x2 has one factor for each channel."""
-    a, b = x1.shape, x2.shape
-    if 0 in a or 0 in b:
+def _constant(given: Any, x: TensorSpec) -> Any:
+    """Return a constant as an array whose axes lie as a plan stores x."""
+    if not isinstance(given, Tensor):
+        found = _number(given)
+        if found is None:
+            raise OptionError("a compiled step takes float32 constants")
+        return np.float32(found)
+    require_float32(given)
+    array = np.asarray(given.buffer)
+    # Images are channels last in a plan.
+    if x.ndim == 4 and array.ndim <= 4 and array.size > 1:
+        array = np.moveaxis(array.reshape((1,) * (4 - array.ndim) + array.shape), 1, -1)
+    return array
+
+
+def _fitting(step: Any, *xs: TensorSpec) -> Any:
+    """Return `step` if it broadcasts these values as a plan stores them."""
+    _require_sizes(*xs)
+    shapes = [_stored(x.shape) for x in xs]
+    try:
+        shape = step.prepare(*shapes)[0].shape
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    # An image does not lie as other values do.
+    if len(shape) == 4 and any(x.ndim != 4 and prod(x.shape) != 1 for x in xs):
+        raise OptionError("a compiled step broadcasts an image with images only")
+    if 0 in shape:
         raise OptionError("there are no elements")
-    # Channels of images are axis 1 here, and last in a plan.
-    at = 1 if len(a) == 4 else -1
-    is_factor = len(a) == len(b) > 1 and a[0] == b[0] and a[at] == b[at]
-    rest = {*b} if not is_factor else {*b[2:]} if len(a) == 4 else {*b[1:-1]}
-    if a != b and not (is_factor and rest <= {1}):
-        raise OptionError("compiled operands have one shape, or factors of channels")
+    return step
+
+
+def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape as a plan stores it: images are channels last."""
+    return (shape[0], *shape[2:], shape[1]) if len(shape) == 4 else shape
 
 
 def view_step(look: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,8 +34,8 @@ FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel
 ROWS = 8 if IS_WIDE else 6
 MOST = 3 if IS_WIDE else 1  # panels of a tile
-# Steps at once, because the addresses of 8 rows cost instructions.
-UNROLLED = 2 if IS_WIDE else 1
+# Steps at once, because the addresses of the rows cost instructions.
+UNROLLED = 2 if IS_WIDE else 4
 LINE = 4 * PANEL  # bytes of one step of k in a panel
 # Steps of a block: its panels must fit the second cache.
 DEPTH = 2048 if IS_WIDE else 1024
@@ -76,6 +76,20 @@ def multiply_add(b, x, y, z):
     return vectors.call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
 
 
+def repeat_steps(b, count, sums, step):
+    """Emit sums = step(i, sums) for i < count, UNROLLED steps in one iteration."""
+
+    def steps(i, sums):
+        for part in range(UNROLLED):
+            sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
+        return sums
+
+    whole = b.sdiv(count, I64(UNROLLED))
+    sums, done = vectors.repeat(b, whole, sums, steps), b.mul(whole, I64(UNROLLED))
+    rest = b.sub(count, done)
+    return vectors.repeat(b, rest, sums, lambda i, s: step(b.add(done, i), s))
+
+
 def prefetch_neighbours(b, rows, panels, out, ldc):
     """Prefetch the cache lines of `out` to the right of a tile and below it."""
     for r in range(rows):
@@ -104,18 +118,9 @@ def _tile(b, rows, width, job, limits, a, packed, start, out, residual):
         weights = [vectors.load(b, b.add(place, at), FLOATS) for place in places]
         return add_products(b, sums, lines, b.mul(i, I64(4)), weights)
 
-    def steps(i, sums):
-        for part in range(UNROLLED):
-            sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
-        return sums
-
     # The next tiles write there, and the prefetch hides the latency (decision 0042).
     prefetch_neighbours(b, rows, -(-width // WIDTH), out, ldc)
-    whole = b.sdiv(k, I64(UNROLLED))
-    sums, done = vectors.repeat(b, whole, first, steps), b.mul(whole, I64(UNROLLED))
-    if UNROLLED > 1:
-        rest = b.sub(k, done)
-        sums = vectors.repeat(b, rest, sums, lambda i, c: step(b.add(done, i), c))
+    sums = repeat_steps(b, k, first, step)
     offsets = [
         b.add(b.mul(ldc, I64(i // width)), I64(4 * LANES * (i % width)))
         for i in range(len(sums))

@@ -1,86 +1,58 @@
 """Short programs of elementwise instructions on float32, a block at a time.
 
-An instruction reads values and writes one: value 0 is a block of `x`, value 1 a block
-of `y`, and value 2 + r is register r. All blocks stay in the first cache, so a chain of
-instructions reads and writes memory once. No instruction writes what it reads, because
-compilers do not vectorize such loops.
+An instruction reads values and writes one. The values are the inputs 0 and 1, then
+registers from 2 on, and constants: -1 is the first, -2 the second. All blocks stay in
+the first cache, so a chain of instructions reads and writes memory once. No instruction
+writes what it reads, because compilers do not vectorize such loops.
+
+An operand is an input or a constant, which may be broadcast to the result. A row of
+int64 says where the element for each element of the result is:
+
+    SOURCE       X, Y or CONSTANTS
+    PLACE        the place of its first element there
+    IS_PERIODIC  1: `size` elements repeat in a segment, so a block holds them
+    SIZES        the axes of the result, merged to 4
+    JUMPS        elements from one to the next along each axis; 0 repeats them
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu.generic import activation
-from mdtensor.kernels.cpu.generic.activation import ONE, ZERO, activate, clamp
-from mdtensor.kernels.cpu.generic.float_matmul import multiply_add
+from mdtensor.kernels.cpu.generic.activation import ONE, activate, clamp
+from mdtensor.kernels.cpu.generic.float_functions import (
+    erf,
+    exp,
+    gelu,
+    gelu_tanh,
+    log,
+    root,
+    sigmoid,
+    tanh,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Elements of a block, unless a pixel has more.
+#: Elements of a block.
 BLOCK = 1024
-#: Values of an instruction: its inputs, then registers.
+#: Values of an instruction that are inputs; registers follow.
 INPUTS = 2
+
+#: Columns of an operand, and where its elements are.
+SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS = 0, 1, 2, 3, 7
+AXES, FIELDS = 4, 11
+X, Y, CONSTANTS, BLOCKS = range(4)
 
 # 0 to 5 are the activations of `activation.py`. Next come operations on two values,
 # then operations on one value, some of them with the number `low`.
 ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
 EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
 ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
+ERF, TANH, LOG, GELU, GELU_TANH, ROOT = range(24, 30)
 BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
-
-# The constants of exp, from Cephes: ln(2) in two parts, and a polynomial.
-LOG2E = np.float32(1.44269504088896341)
-LN2_HIGH, LN2_LOW = np.float32(-0.693359375), np.float32(2.12194440e-4)
-HALF = np.float32(0.5)
-P0, P1, P2, P3, P4, P5 = (
-    np.float32(number)
-    for number in (
-        *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2),
-        *(1.6666665459e-1, 5.0000001201e-1),
-    )
-)
-LEAST, MOST = np.float32(-104.0), np.float32(89.0)
-
-
-@kernel(inline="always")
-def power_of_two(n):
-    """Return 2 ** n for an int32 from -126 to 127."""
-    return np.int32((n + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-# Every operation is one of IEEE 754, so all ISAs give the same bytes.
-@kernel(inline="always")
-def exp(x):
-    """Return e ** x as float32, within 1 ulp; NaN stays NaN.
-
-    Source: S. Moshier, Cephes Math Library, `expf.c`.
-    """
-    z = clamp(x, LEAST, MOST)
-    n = np.float32(np.rint(np.float32(z * LOG2E)))
-    r = multiply_add(n, LN2_LOW, multiply_add(n, LN2_HIGH, z))
-    p = multiply_add(P0, r, P1)
-    p = multiply_add(p, r, P2)
-    p = multiply_add(p, r, P3)
-    p = multiply_add(p, r, P4)
-    p = multiply_add(p, r, P5)
-    # The 1 comes last, so that little is lost before it.
-    p = np.float32(multiply_add(np.float32(p * r), r, r) + ONE)
-    # NaN cannot become an integer. The power of 2 is applied in two factors, because a
-    # single one could not reach subnormal results.
-    whole = np.int32(n) if n == n else np.int32(0)
-    half = whole >> np.int32(1)
-    found = np.float32(p * power_of_two(half))
-    return np.float32(found * power_of_two(np.int32(whole - half)))
-
-
-@kernel(inline="always")
-def sigmoid(x):
-    """Return 1 / (1 + e ** -x) as float32; no power overflows."""
-    power = exp(-abs(x))
-    share = np.float32(ONE / np.float32(ONE + power))
-    return np.float32(power * share) if x < ZERO else share
 
 
 @kernel
-def run_unary(operation, x, low, high, out):
-    """Set out = operation(x) for operations of one value."""
+def run_function(operation, x, out):
+    """Set out = operation(x) for functions of `float_functions.py`."""
     n = np.uintp(len(out))
     if operation == EXP:
         for i in range(n):
@@ -88,7 +60,31 @@ def run_unary(operation, x, low, high, out):
     elif operation == SIGMOID:
         for i in range(n):
             out[i] = sigmoid(x[i])
-    elif operation == NEGATIVE:
+    elif operation == ERF:
+        for i in range(n):
+            out[i] = erf(x[i])
+    elif operation == TANH:
+        for i in range(n):
+            out[i] = tanh(x[i])
+    elif operation == LOG:
+        for i in range(n):
+            out[i] = log(x[i])
+    elif operation == GELU:
+        for i in range(n):
+            out[i] = gelu(x[i])
+    elif operation == GELU_TANH:
+        for i in range(n):
+            out[i] = gelu_tanh(x[i])
+    else:
+        for i in range(n):
+            out[i] = root(x[i])
+
+
+@kernel
+def run_unary(operation, x, low, high, out):
+    """Set out = operation(x) for operations of one value."""
+    n = np.uintp(len(out))
+    if operation == NEGATIVE:
         for i in range(n):
             out[i] = -x[i]
     elif operation == ABS:
@@ -118,8 +114,10 @@ def run_unary(operation, x, low, high, out):
     elif operation == DIV_INTO:
         for i in range(n):
             out[i] = np.float32(low / x[i])
-    else:
+    elif operation <= activation.HARDSWISH:
         run_activation(operation, x, low, high, out)
+    else:
+        run_function(operation, x, out)
 
 
 @kernel
@@ -173,48 +171,127 @@ def run_binary(operation, x, y, out):
 
 
 @kernel
-def value_at(number, x, y, registers, size):
-    """Return `size` elements of value `number`."""
-    if number == 0:
-        return x
-    if number == 1:
-        return y
-    first = np.uintp((number - INPUTS) * size)
-    return registers[first : first + np.uintp(size)]
+def place_of(operand, element):
+    """Return the place of the operand for one element of the result."""
+    at = operand[PLACE]
+    for axis in range(AXES - 1, -1, -1):
+        size = operand[SIZES + axis]
+        at += element % size * operand[JUMPS + axis]
+        element //= size
+    return at
 
 
 @kernel
-def elementwise_f32(x, y, repeats, program, numbers, registers, size, out):
+def gather(operand, source, first, out):
+    """Copy the operand for elements first .. first + len(out) of the result."""
+    length, jump = operand[SIZES + AXES - 1], operand[JUMPS + AXES - 1]
+    done = 0
+    while done < len(out):
+        at = place_of(operand, first + done)
+        count = min(len(out) - done, length - (first + done) % length)
+        target = out[np.uintp(done) : np.uintp(done + count)]
+        if jump == 0:
+            value = source[np.uintp(at)]
+            for i in range(np.uintp(count)):
+                target[i] = value
+        else:
+            line = source[np.uintp(at) : np.uintp(at + count)]
+            for i in range(np.uintp(count)):
+                target[i] = line[i]
+        done += count
+
+
+@kernel
+def array_of(source, x, y, constants, blocks):
+    """Return the array of a source."""
+    if source == X:
+        return x
+    if source == Y:
+        return y
+    return constants if source == CONSTANTS else blocks
+
+
+@kernel
+def find_operands(operands, x, y, constants, blocks, size, cell, first, count, found):
+    """Set found[i] to source and place of count elements of each operand.
+
+    Args:
+        cell: the element of the result where the blocks of periodic operands begin.
+        first: the first element of the result.
+    """
+    for i in range(len(operands)):
+        operand = operands[i]
+        length, jump = operand[SIZES + AXES - 1], operand[JUMPS + AXES - 1]
+        found[i, 0], found[i, 1] = BLOCKS, i * size
+        if operand[IS_PERIODIC] != 0:
+            found[i, 1] += first - cell
+        elif jump == 1 and first % length + count <= length:
+            found[i, 0], found[i, 1] = operand[SOURCE], place_of(operand, first)
+        else:
+            source = array_of(operand[SOURCE], x, y, constants, blocks)
+            block = blocks[np.uintp(i * size) : np.uintp(i * size + count)]
+            gather(operand, source, first, block)
+
+
+@kernel
+def value_at(number, x, y, constants, blocks, found, size, count):
+    """Return `count` elements of value `number`."""
+    source, first = BLOCKS, (len(found) + number - INPUTS) * size
+    if number < INPUTS:
+        operand = number if number >= 0 else INPUTS - 1 - number
+        source, first = found[operand, 0], found[operand, 1]
+    array = array_of(source, x, y, constants, blocks)
+    return array[np.uintp(first) : np.uintp(first + count)]
+
+
+@kernel
+def elementwise_f32(
+    x, y, constants, operands, program, numbers, start, segment, size, blocks, out
+):
     """Run a program of instructions over all elements.
 
     Args:
-        x: float32 1-D, as long as `out`.
-        y: float32 1-D, as long as `out`; or, if `repeats` is 1, `size` elements that
-            every block reads.
-        program: int64 [n, 4]: operation, target, and two values; a target is a value,
-            or 0 for `out`.
+        x, y, constants: float32 1-D, read by operands.
+        operands: int64 [n, 11]: x, y, then the constants.
+        program: int64 [n, 4]: operation, target, and two values; a target is a
+            register, or 0 for `out`.
         numbers: float32 [n, 2], low and high of each instruction.
-        registers: float32 1-D, room for all registers.
+        start: the element of the result that out[0] is.
+        segment: elements of the result after which periodic operands change.
         size: elements of a block.
+        blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
-    for first in range(0, len(out), size):
-        last = min(len(out), first + size)
-        a, z = (
-            x[np.uintp(first) : np.uintp(last)],
-            out[np.uintp(first) : np.uintp(last)],
+    found = np.empty((len(operands), 2), np.int64)
+    first, end, filled = start, start + len(out), np.int64(-1)
+    while first < end:
+        begin = first // segment * segment
+        cell = begin + (first - begin) // size * size
+        last = min(end, cell + size, begin + segment)
+        count = last - first
+        if begin != filled:
+            for i in range(len(operands)):
+                if operands[i, IS_PERIODIC] != 0:
+                    source = array_of(operands[i, SOURCE], x, y, constants, blocks)
+                    most = i * size + min(size, segment)
+                    block = blocks[np.uintp(i * size) : np.uintp(most)]
+                    gather(operands[i], source, begin, block)
+            filled = begin
+        find_operands(
+            operands, x, y, constants, blocks, size, cell, first, count, found
         )
-        b = y[: np.uintp(last - first)]
-        if repeats == 0:
-            b = y[np.uintp(first) : np.uintp(last)]
+        z = out[np.uintp(first - start) : np.uintp(last - start)]
         for i in range(len(program)):
             operation, target = program[i, 0], program[i, 1]
             result = z
             if target != 0:
-                result = value_at(target, a, b, registers, size)[: len(z)]
-            given = value_at(program[i, 2], a, b, registers, size)[: len(z)]
+                result = value_at(target, x, y, constants, blocks, found, size, count)
+            given = value_at(program[i, 2], x, y, constants, blocks, found, size, count)
             if ADD <= operation <= MINIMUM:
-                other = value_at(program[i, 3], a, b, registers, size)[: len(z)]
+                other = value_at(
+                    program[i, 3], x, y, constants, blocks, found, size, count
+                )
                 run_binary(operation, given, other, result)
             else:
                 run_unary(operation, given, numbers[i, 0], numbers[i, 1], result)
+        first = last

@@ -1,33 +1,29 @@
 """Softmax and normalizations of float32 rows.
 
-A sum adds every 16th element to one of 16 partial sums, and then these in order. So it
-is a sum of vectors on every ISA, and its bytes are the same.
+Sums have the order of `float_reduction.py` on every ISA. Loops index whole arrays,
+because numba counts references of each slice, which takes longer than a short row.
 """
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_elementwise import exp
+from mdtensor.kernels.cpu.generic.float_functions import exp
+from mdtensor.kernels.cpu.generic.float_reduction import (
+    LANES,
+    LEAST,
+    ZERO,
+    add_up,
+    largest,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Partial sums of a row.
-LANES = 16
-ZERO = np.float32(0)
+#: Columns of a block of `softmax_columns_f32`.
+COLUMNS = 256
 
 
-@kernel
-def add_up(row, partial):
-    """Return the sum of a row; `partial` is float32 [16], overwritten."""
-    length = len(row)
-    for j in range(np.uintp(LANES)):
-        partial[j] = ZERO
-    for begin in range(0, length, LANES):
-        part = row[np.uintp(begin) :]
-        for j in range(np.uintp(min(LANES, length - begin))):
-            partial[j] = np.float32(partial[j] + part[j])
-    total = ZERO
-    for j in range(np.uintp(LANES)):
-        total = np.float32(total + partial[j])
-    return total
+@kernel(inline="always")
+def larger(x, y):
+    """Return the larger of two numbers, and any if one is NaN."""
+    return x if x > y else y
 
 
 @kernel
@@ -36,21 +32,48 @@ def softmax_f32(x, length, out):
 
     Args: x, out: float32 1-D [rows, length]; `out` is written.
 
-    Rounding: each power within 1 ulp, each addition, and the quotient.
+    NaN makes all of its row NaN.
+
+    Rounding: each power within 1.1 ulp, each addition, and the quotient.
     """
-    partial = np.empty(LANES, np.float32)
-    for first in range(0, len(out), length):
-        row = x[np.uintp(first) : np.uintp(first + length)]
-        target = out[np.uintp(first) : np.uintp(first + length)]
-        most = np.float32(-np.inf)
-        for j in range(np.uintp(length)):
-            value = row[j]
-            most = value if value > most or value != value else most
-        for j in range(np.uintp(length)):
-            target[j] = exp(np.float32(row[j] - most))
-        total = add_up(target, partial)
-        for j in range(np.uintp(length)):
-            target[j] = np.float32(target[j] / total)
+    partial, size = np.empty(LANES, np.float32), np.uintp(length)
+    for row in range(np.uintp(len(out) // length)):
+        first = row * size
+        most = largest(x, first, size, partial)
+        for j in range(size):
+            out[first + j] = exp(np.float32(x[first + j] - most))
+        total = add_up(out, first, size, partial)
+        for j in range(size):
+            out[first + j] = np.float32(out[first + j] / total)
+
+
+@kernel
+def softmax_columns_f32(x, length, inner, out):
+    """Compute softmax along the middle axis of x[outer, length, inner].
+
+    Rounding: each power within 1.1 ulp, each addition in order, and the quotient.
+    """
+    most, total = np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32)
+    for first in range(0, len(out), length * inner):
+        for begin in range(first, first + inner, COLUMNS):
+            count = np.uintp(min(COLUMNS, first + inner - begin))
+            for j in range(count):
+                most[j], total[j] = LEAST, ZERO
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    most[j] = larger(row[j], most[j])
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                target = out[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    target[j] = exp(np.float32(row[j] - most[j]))
+                for j in range(count):
+                    total[j] = np.float32(total[j] + target[j])
+            for i in range(length):
+                target = out[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    target[j] = np.float32(target[j] / total[j])
 
 
 @kernel
@@ -66,24 +89,25 @@ def normalize_f32(x, length, is_centered, eps, weight, bias, out):
     Rounding: each operation, in this order.
     """
     partial, squares = np.empty(LANES, np.float32), np.empty(length, np.float32)
-    count = np.float32(length)
-    for first in range(0, len(out), length):
-        row = x[np.uintp(first) : np.uintp(first + length)]
-        target = out[np.uintp(first) : np.uintp(first + length)]
-        mean = ZERO
+    count, size, zero = np.float32(length), np.uintp(length), np.uintp(0)
+    for row in range(np.uintp(len(out) // length)):
+        first, mean = row * size, ZERO
         if is_centered:
-            mean = np.float32(add_up(row, partial) / count)
-        for j in range(np.uintp(length)):
-            target[j] = np.float32(row[j] - mean)
-        for j in range(np.uintp(length)):
-            squares[j] = np.float32(target[j] * target[j])
-        variance = np.float32(add_up(squares, partial) / count)
+            mean = np.float32(add_up(x, first, size, partial) / count)
+        for j in range(size):
+            difference = np.float32(x[first + j] - mean)
+            squares[j] = np.float32(difference * difference)
+        variance = np.float32(add_up(squares, zero, size, partial) / count)
         root = np.float32(np.sqrt(np.float32(variance + eps)))
-        for j in range(np.uintp(length)):
-            target[j] = np.float32(target[j] / root)
+        for j in range(size):
+            difference = np.float32(x[first + j] - mean)
+            squares[j] = np.float32(difference / root)
         if len(weight) > 0:
-            for j in range(np.uintp(length)):
-                target[j] = np.float32(target[j] * weight[j])
+            for j in range(size):
+                squares[j] = np.float32(squares[j] * weight[j])
         if len(bias) > 0:
-            for j in range(np.uintp(length)):
-                target[j] = np.float32(target[j] + bias[j])
+            for j in range(size):
+                out[first + j] = np.float32(squares[j] + bias[j])
+        else:
+            for j in range(size):
+                out[first + j] = squares[j]

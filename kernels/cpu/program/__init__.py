@@ -92,14 +92,14 @@ STEP = np.dtype((np.record, [
     # other kinds
     ("has_factors", np.int64),  # Mul; 1: y has one factor for each image and channel
     ("counts_padding", np.int64),  # AvgPool; 1: divide by all taps
-    ("start", np.int64),  # Move: bytes from x to the first element
+    ("start", np.int64),  # Move: bytes to the first element; Elementwise: that of out
     ("lengths", np.int64, AXES),  # Move: elements along each axis
     ("jumps", np.int64, AXES),  # Move: bytes from one element to the next
     ("run", np.int64),  # Move: bytes that lie side by side
     ("is_single", np.int64),  # Move; 1: of float32
     ("outer", np.int64),  # Take and Concat: elements before the axis
     ("length", np.int64),  # Take and Softmax: of the axis in x
-    ("inner", np.int64),  # Take: bytes behind the axis
+    ("inner", np.int64),  # Take: bytes behind the axis; float Softmax: elements
     ("indices", np.int64),  # Take: how many
     ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
     ("y_run", np.int64),
@@ -114,6 +114,9 @@ STEP = np.dtype((np.record, [
     ("low", np.float64),
     ("high", np.float64),
     ("instructions", np.int64),  # Elementwise: how many
+    ("operands", np.int64),  # Elementwise: place of int64 [operand_count, 11]
+    ("operand_count", np.int64),
+    ("segment", np.int64),  # Elementwise: elements of the result, see its kernel
     ("numbers", np.int64),  # Elementwise: place of float32 [instructions, 2]
     ("registers", np.int64),  # Elementwise: how many
 ]))

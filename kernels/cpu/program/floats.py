@@ -5,16 +5,18 @@ the shape of the result, may follow in the same step, see `fuse.py`.
 """
 
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic import float_elementwise
 from mdtensor.kernels.cpu.generic.conv import window
-from mdtensor.kernels.cpu.generic.float_elementwise import BINARY, INPUTS
+from mdtensor.kernels.cpu.generic.float_conv import padded_lines, padded_width
 from mdtensor.kernels.cpu.generic.float_matmul import padded_columns
 from mdtensor.kernels.cpu.program import interpret, steps
 from mdtensor.kernels.cpu.program.attention import matrix_places
+from mdtensor.kernels.cpu.program.elementwise import (
+    Elementwise as Elementwise,
+    Instruction as Instruction,
+)
 from mdtensor.kernels.cpu.program.interpret_floats import ITEM
 from mdtensor.kernels.cpu.program.products import pad_groups
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
@@ -29,6 +31,10 @@ from mdtensor.kernels.cpu.program.steps import (
 
 #: Bytes that im2col copies at once; they stay in the second cache.
 STRIP_BYTES = 1 << 17
+#: Bytes of padded lines that stay in the second cache next to the weights.
+PADDED_BYTES = 1 << 18
+#: Columns of whole panels for each column that a convolution has, at most.
+MOST_PADDED = 1.25
 #: Rows that im2col copies at least, so that tiles are full.
 LEAST_ROWS = 24
 
@@ -62,10 +68,22 @@ class Conv2d(FloatStep):
         self.weight_shape, self.groups = weight.shape, groups
         self.window = (weight.shape[2:], stride, padding, dilation)
         is_depthwise = groups > 1 and weight.shape[1] == 1 and groups == len(weight)
-        self.kind = interpret.DEPTHWISE_F32 if is_depthwise else interpret.CONV_F32
-        self.kernels = ("depthwise_f32",) if is_depthwise else ("gemm_act_f32",)
+        if is_depthwise:
+            self.kind, self.kernels = interpret.DEPTHWISE_F32, ("depthwise_f32",)
+        elif self._has_windows(len(weight) // groups):
+            self.kind, self.kernels = interpret.WINDOWS_F32, ("windows_act_f32",)
+        else:
+            self.kind, self.kernels = interpret.CONV_F32, ("gemm_act_f32",)
         given = np.zeros(len(weight), np.float32) if bias is None else bias
         self._pack(weight, np.asarray(given, np.float32), is_depthwise)
+
+    def _has_windows(self, columns):
+        """Return whether the sums are products of windows, or else of im2col."""
+        kernel, _, _, dilation = self.window
+        # Tiles of windows have whole panels; those of im2col, a part of one.
+        is_filled = padded_columns(columns) <= MOST_PADDED * columns
+        is_dense = prod(kernel) > 1 and dilation[1] == 1
+        return self.on.MULTIPLIES_WINDOWS and is_dense and is_filled
 
     def _pack(self, weight, bias, is_depthwise):
         """Pack weights and bias into the constants."""
@@ -106,7 +124,17 @@ class Conv2d(FloatStep):
             columns = seen.out_w if lines > 1 else min(most, seen.out_w)
             fields |= {"strip": lines, "rows": columns}
             scratch = lines * columns * pitch + interpret.SLACK
+        if self.kind == interpret.WINDOWS_F32:
+            fields["strip"], scratch = self._strip(seen)
         return Plan(fields, self.constants, self.output_shape(shape), scratch)
+
+    def _strip(self, seen):
+        """Return the lines of outputs of one padded copy, and the bytes of the copy."""
+        size = padded_width(seen) * self.weight_shape[1] * ITEM
+        reach = (seen.kernel_h - 1) * seen.dilation_h + 1
+        lines = (PADDED_BYTES // size - reach) // seen.stride_h + 1
+        lines = max(1, min(lines, seen.out_h))
+        return lines, padded_lines(seen, lines) * size + interpret.SLACK
 
     def macs(self, shape):
         """Return the multiply-accumulates of one call."""
@@ -184,10 +212,13 @@ class Mean(FloatStep, steps.Mean):
 
 
 class Softmax(FloatStep):
-    """Softmax along the last axis."""
+    """Softmax along an axis, which counts from the last: -1."""
 
     kind = interpret.SOFTMAX_F32
     kernels = ("softmax_f32",)
+
+    def __init__(self, axis=-1):
+        self._axis = axis
 
     def output_shape(self, shape):
         """Return the shape of the result."""
@@ -196,7 +227,8 @@ class Softmax(FloatStep):
     def plan(self, shape):
         """Return the `Plan` for this input shape."""
         # Outside of a program nothing else sets the bytes of the result.
-        fields = {"length": shape[-1], "out_bytes": prod(shape) * ITEM}
+        fields = {"length": shape[self._axis], "out_bytes": prod(shape) * ITEM}
+        fields["inner"] = prod(shape[len(shape) + self._axis + 1 :])
         return Plan(fields, Constants().array(), shape, 0)
 
 
@@ -287,79 +319,3 @@ class Transpose(FloatStep):
             rows, columns = shape[1], prod(shape[2:])
         fields = {"images": shape[0], "pixels": rows, "channels": columns}
         return Plan(fields, Constants().array(), self.output_shape(shape), 0)
-
-
-class Instruction(NamedTuple):
-    """One operation of an Elementwise on earlier values.
-
-    Args:
-        operation: see `generic/float_elementwise.py` and `generic/activation.py`.
-        first, second: 0 and 1 are the inputs, 2 + i is the result of instruction i.
-        low, high: numbers that the operation reads.
-    """
-
-    operation: int
-    first: int = 0
-    second: int = 0
-    low: float = 0.0
-    high: float = 0.0
-
-
-class Elementwise(FloatStep):
-    """Instructions on each element of one or two inputs; the last gives the result.
-
-    The second input has the shape of the first, or [n, 1, ..., 1, c]: one factor for
-    each image and channel.
-    """
-
-    kind = interpret.ELEMENTWISE_F32
-    kernels = ("elementwise_f32",)
-
-    def __init__(self, *instructions):
-        self.instructions = instructions
-        is_binary = any(self._reads(one, 1) for one in instructions)
-        self.input_types = (F32, F32) if is_binary else (F32,)
-
-    @staticmethod
-    def _reads(instruction, value):
-        """Return whether an instruction reads a value."""
-        reads = [instruction.first]
-        reads += [instruction.second] if instruction.operation in BINARY else []
-        return value in reads
-
-    def output_shape(self, x, y=None):
-        """Return the shape of the result."""
-        if y not in (None, x):
-            is_factor = y[0] == x[0] and y[-1] == x[-1] and set(y[1:-1]) <= {1}
-            assert is_factor, f"expected y like x {x}, or one factor a channel, got {y}"
-        return x
-
-    def plan(self, x, y=None):
-        """Return the `Plan` for these input shapes."""
-        shape, constants = self.output_shape(x, y), Constants()
-        constants.add(self._program())
-        numbers = [(one.low, one.high) for one in self.instructions]
-        fields = {"numbers": constants.add(np.array(numbers, np.float32))[0]}
-        count = len(self.instructions)
-        has_factors = y is not None and y != x
-        images, pixels, channels = 1, prod(x), 1
-        if has_factors:
-            images, pixels, channels = x[0], prod(x[1:-1]), x[-1]
-        # A block holds whole pixels, so that factors repeat in every block.
-        size = max(1, float_elementwise.BLOCK // channels) * channels
-        fields |= {"images": images, "pixels": pixels, "channels": channels}
-        fields |= {"strip": size, "registers": count, "instructions": count}
-        fields["has_factors"] = int(has_factors)
-        scratch = (1 + count) * size * ITEM + interpret.SLACK
-        return Plan(fields, constants.array(), shape, scratch)
-
-    def _program(self):
-        """Return int64 [instructions, 4]: operation, target, and the values read."""
-        rows = [
-            (one.operation, INPUTS + i, one.first, one.second)
-            for i, one in enumerate(self.instructions)
-        ]
-        program = np.array(rows, np.int64)
-        # The last instruction writes the result.
-        program[-1, 1] = 0
-        return program

@@ -15,13 +15,17 @@ from mdtensor.kernels.cpu.generic import float_elementwise
 from mdtensor.kernels.cpu.generic.activation import HARDSWISH, KEEP
 from mdtensor.kernels.cpu.generic.float_elementwise import INPUTS
 from mdtensor.kernels.cpu.program import interpret
-from mdtensor.kernels.cpu.program.floats import Elementwise, Instruction
+from mdtensor.kernels.cpu.program.elementwise import Formula, prepared
 from mdtensor.kernels.cpu.program.steps import Lookup
 
 CODES = 256
-PRODUCTS = (interpret.CONV_F32, interpret.DEPTHWISE_F32)
-#: The most instructions of a program, so that its registers stay in the first cache.
-MOST_INSTRUCTIONS = 6
+#: Products whose tiles add a value; those that activate.
+ADDING = (interpret.CONV_F32, interpret.WINDOWS_F32)
+PRODUCTS = (*ADDING, interpret.DEPTHWISE_F32)
+#: The most instructions of an elementwise program.
+MOST_INSTRUCTIONS = 16
+#: The most registers and constants of one, so that their blocks stay there.
+MOST_BLOCKS = 5
 
 
 # Joining is exact, so that a chain costs one step (decision 0038). Products activate
@@ -89,23 +93,25 @@ def _finish_product(first, second):
     """Return a product that adds a value or activates its sums, or both."""
     plan, row, slots, middle = first
     later, _, given, result = second
-    fields = dict(plan.fields)
+    formula, fields = later.formula, dict(plan.fields)
     # The value that the instructions so far computed from the product.
     value = [slot.storage for slot in given].index(middle.storage)
-    for number, one in enumerate(instructions_of(later), start=INPUTS):
+    if not formula.inputs[value].is_whole:
+        return None
+    for number, one in enumerate(formula.instructions, start=INPUTS):
         # An activation ends a product.
         if fields.get("activation", KEEP) != KEEP:
             return None
         operands = {one.first, one.second}
         if one.operation == float_elementwise.ADD and value in operands:
-            others = [given[x] for x in operands - {value} if x < len(given)]
-            is_convolution = row[0].kind == interpret.CONV_F32
-            if not is_convolution or len(slots) > 1 or len(others) != 1:
+            others = [x for x in operands - {value} if 0 <= x < len(given)]
+            adds = row[0].kind in ADDING
+            if not adds or len(slots) > 1 or len(others) != 1:
                 return None
-            if later.fields["has_factors"]:
+            if not formula.inputs[others[0]].is_whole:
                 return None
             fields["has_residual"] = 1
-            slots = (*slots, others[0])
+            slots = (*slots, given[others[0]])
         elif KEEP <= one.operation <= HARDSWISH and one.first == value:
             fields |= {"activation": one.operation, "low": one.low, "high": one.high}
         else:
@@ -117,53 +123,56 @@ def _finish_product(first, second):
     return plan._replace(fields=fields, shape=later.shape), row, slots, result
 
 
-def instructions_of(plan):
-    """Return the instructions of the plan of an Elementwise."""
-    count = plan.fields["instructions"]
-    program = plan.constants[: count * 32].view("int64").reshape(-1, 4)
-    place = plan.fields["numbers"]
-    numbers = plan.constants[place : place + count * 8].view("float32").reshape(-1, 2)
-    pairs = zip(program.tolist(), numbers.tolist(), strict=True)
-    return [Instruction(op, a, b, *limits) for (op, _, a, b), limits in pairs]
-
-
 def _join_programs(first, second):
     """Return an Elementwise with the instructions of two; None if it cannot be."""
     plan, _, slots, middle = first
     later, _, given, result = second
-    before, after = instructions_of(plan), instructions_of(later)
-    if len(before) + len(after) > MOST_INSTRUCTIONS:
+    before, after = plan.formula, later.formula
+    inputs = list(zip(slots, before.inputs, strict=True))
+    others = list(zip(given, after.inputs, strict=True))
+    # Views may lie between the two, so shapes differ, and places do not.
+    known = [(slot.storage, one) for slot, one in inputs]
+    places = []
+    for slot, one in others:
+        if slot.storage == middle.storage:
+            # A value that is broadcast is computed once, before.
+            if not one.is_whole:
+                return None
+            places.append(INPUTS + len(before.instructions) - 1)
+            continue
+        if (slot.storage, one) not in known:
+            known.append((slot.storage, one))
+            inputs.append((slot, one))
+        places.append(known.index((slot.storage, one)))
+    if len(inputs) > INPUTS:
         return None
-    inputs, others = list(slots), []
-    for slot in given:
-        if slot.storage != middle.storage and slot not in inputs:
-            others.append(slot)
-    inputs += others
-    is_viewed = plan.shape != later.shape
-    # Factors belong to the first input of a step.
-    if later.fields["has_factors"]:
-        is_first = given[0].storage == middle.storage
-        if is_viewed or len(slots) > 1 or not is_first:
-            return None
-    if plan.fields["has_factors"] and others:
+    formula = Formula(
+        (*before.instructions, *moved(after, places, before)),
+        tuple(one for _, one in inputs),
+        (*before.constants, *after.constants),
+        after.elements,
+    )
+    if len(formula.instructions) > MOST_INSTRUCTIONS:
         return None
-    if len(inputs) > INPUTS or (is_viewed and len(inputs) > 1):
+    if formula.registers + len(formula.constants) > MOST_BLOCKS:
         return None
-    last = INPUTS + len(before) - 1
-    places = [
-        last if slot.storage == middle.storage else inputs.index(slot) for slot in given
-    ]
-    if len(places) < INPUTS:
-        places.append(last)
+    plan, row = prepared(formula, later.shape)
+    return plan, row, tuple(slot for slot, _ in inputs), result
 
-    def moved(value):
-        return places[value] if value < INPUTS else value + len(before)
 
-    joined = before + [
-        one._replace(first=moved(one.first), second=moved(one.second)) for one in after
-    ]
-    step = Elementwise(*joined)
-    if len(step.input_types) != len(inputs):
-        return None
-    shapes = [slot.shape for slot in inputs]
-    return (*step.prepare(*shapes), tuple(inputs), result)
+def moved(after, places, before):
+    """Return the instructions of `after` as they stand behind `before`.
+
+    Args: places: the value that each input of `after` is.
+    """
+
+    def value(x):
+        if x < 0:
+            return x - len(before.constants)
+        return places[x] if x < len(places) else x + len(before.instructions)
+
+    # An instruction on one value does not read its second.
+    return tuple(
+        one._replace(first=value(one.first), second=value(one.reads[-1]))
+        for one in after.instructions
+    )

@@ -47,7 +47,7 @@ MOVE, TAKE, CONCAT = range(11, 14)
 MATMUL, SOFTMAX = range(14, 16)
 CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(16, 20)
 MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(20, 24)
-NORMALIZE_F32, MATMUL_F32 = range(24, 26)
+NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(24, 27)
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a

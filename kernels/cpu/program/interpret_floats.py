@@ -7,14 +7,23 @@ import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import transpose_f32
-from mdtensor.kernels.cpu.generic.float_elementwise import elementwise_f32
+from mdtensor.kernels.cpu.generic.float_conv import (
+    pad_lines,
+    padded_lines,
+    padded_width,
+)
+from mdtensor.kernels.cpu.generic.float_elementwise import FIELDS, elementwise_f32
 from mdtensor.kernels.cpu.generic.float_matmul import pack_matrix_f32
 from mdtensor.kernels.cpu.generic.float_pool import (
     avg_pool_f32,
     max_pool_f32,
     mean_f32,
 )
-from mdtensor.kernels.cpu.generic.float_rows import normalize_f32, softmax_f32
+from mdtensor.kernels.cpu.generic.float_rows import (
+    normalize_f32,
+    softmax_columns_f32,
+    softmax_f32,
+)
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import Window, window_of
 
@@ -22,6 +31,7 @@ depthwise_f32 = kernel_set.HOST.depthwise_f32
 gemm_act_f32 = kernel_set.HOST.gemm_act_f32
 im2col_pitch = kernel_set.HOST.im2col_pitch
 im2col_u8 = kernel_set.HOST.im2col_u8
+windows_act_f32 = kernel_set.HOST.windows_act_f32
 
 ITEM = 4  # bytes of a float32
 
@@ -112,6 +122,40 @@ def convolve_floats(steps, i, x, y, out, scratch, constants):
                 )
 
 
+# The windows of a line overlap, so one copy of the line serves all (decision 0054).
+@kernel
+def convolve_windows(steps, i, x, y, out, scratch, constants):
+    """Run a convolution on padded copies of `strip` lines of outputs at a time."""
+    step = steps[i]
+    window = window_of(step)
+    c, ow = window.channels, window.out_w
+    channels, n, ldc = c // step.groups, step.columns, step.out_channels
+    width = padded_width(window) * channels
+    rise, padded = window.stride_h * width, step.padded_columns
+    taps = window.kernel_h, window.dilation_h * width, window.kernel_w * channels
+    outputs, size = window.out_h * ow, window.height * window.width * c
+    low, high = np.float32(step.low), np.float32(step.high)
+    for part in range(step.groups * step.images):
+        g, image = part // step.images, part % step.images
+        place = step.weights + g * step.weight_bytes
+        packed = floats_at(constants[np.uintp(place) :], 0, step.weight_bytes // ITEM)
+        place = step.bias + g * padded * ITEM
+        bias = floats_at(constants[np.uintp(place) :], 0, padded)
+        source = floats_at(x, image * size, size)
+        for line in range(0, window.out_h, step.strip):
+            lines = min(step.strip, window.out_h - line)
+            count = padded_lines(window, lines)
+            a = floats_at(scratch, 0, count * width)
+            pad_lines(source, window, line, count, g * channels, channels, a)
+            start = (image * outputs + line * ow) * ldc + g * n
+            length = max(0, lines * ow - 1) * ldc + n
+            windows_act_f32(
+                *(a, (lines, ow, rise, window.stride_w * channels), taps, packed),
+                *(n, bias, residual_at(step, y, start, length), step.activation),
+                *(low, high, floats_at(out, start, length), ldc),
+            )
+
+
 @kernel
 def convolve_depthwise_floats(steps, i, x, y, out, scratch, constants):
     """Run a depthwise convolution."""
@@ -170,31 +214,21 @@ def mean_floats(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def run_elementwise(steps, i, x, y, out, scratch, constants):
-    """Run an Elementwise.
-
-    The scratch holds the registers, and before them the factors of a block.
-    """
+    """Run an Elementwise; the scratch holds its blocks."""
     step = steps[i]
-    count, size = step.instructions, step.strip
+    count, operands = step.instructions, step.operand_count
     program = constants[: np.uintp(count * 32)].view(np.int64).reshape((-1, 4))
     numbers = floats_at(constants[np.uintp(step.numbers) :], 0, 2 * count)
-    pairs = numbers.reshape((-1, 2))
-    length, c = step.pixels * step.channels, step.channels
-    registers = floats_at(scratch, size, step.registers * size)
-    for image in range(step.images):
-        a = floats_at(x, image * length, length)
-        z = floats_at(out, image * length, length)
-        if step.has_factors == 0:
-            b = floats_at(y, image * length, length)
-            elementwise_f32(a, b, 0, program, pairs, registers, size, z)
-            continue
-        own = floats_at(y, image * c, c)
-        factors = floats_at(scratch, 0, size)
-        for p in range(0, size, c):
-            target = factors[np.uintp(p) :]
-            for n in range(np.uintp(c)):
-                target[n] = own[n]
-        elementwise_f32(a, factors, 1, program, pairs, registers, size, z)
+    place = step.operands
+    table = constants[np.uintp(place) : np.uintp(place + operands * FIELDS * 8)]
+    blocks = (operands + step.registers) * step.strip
+    elementwise_f32(
+        *(floats_at(x, 0, len(x) // ITEM), floats_at(y, 0, len(y) // ITEM)),
+        floats_at(constants, 0, len(constants) // ITEM),
+        *(table.view(np.int64).reshape((-1, FIELDS)), program),
+        *(numbers.reshape((-1, 2)), step.start, step.segment, step.strip),
+        *(floats_at(scratch, 0, blocks), floats_at(out, 0, step.out_bytes // ITEM)),
+    )
 
 
 @kernel
@@ -211,8 +245,13 @@ def transpose_floats(steps, i, x, y, out, scratch, constants):
 @kernel
 def softmax_floats(steps, i, x, y, out, scratch, constants):
     """Run a Softmax."""
-    count = steps[i].out_bytes // ITEM
-    softmax_f32(floats_at(x, 0, count), steps[i].length, floats_at(out, 0, count))
+    step = steps[i]
+    count = step.out_bytes // ITEM
+    a, z = floats_at(x, 0, count), floats_at(out, 0, count)
+    if step.inner > 1:
+        softmax_columns_f32(a, step.length, step.inner, z)
+    else:
+        softmax_f32(a, step.length, z)
 
 
 @kernel
@@ -256,7 +295,7 @@ def multiply_matrices_floats(steps, i, x, y, out, scratch, constants):
 INVOKE = (
     *(convolve_floats, convolve_depthwise_floats, max_pool_floats, avg_pool_floats),
     *(mean_floats, run_elementwise, transpose_floats, softmax_floats),
-    *(normalize_floats, multiply_matrices_floats),
+    *(normalize_floats, multiply_matrices_floats, convolve_windows),
 )
 #: Functions that `INVOKE` calls and that call kernels.
 HELPERS = (multiply_pixels,)

@@ -25,6 +25,8 @@ class Plan(NamedTuple):
     constants: np.ndarray
     shape: tuple
     scratch: int
+    #: What an elementwise step computes, for `fuse`.
+    formula: object = None
 
 
 class Constants:

@@ -157,8 +157,8 @@ def _quantize_parts(row, count):
 
 
 def _pair_parts(row, count):
-    """Cut Mul or Elementwise by images if each has its factors, else by pixels."""
-    images, pixels, c = row.images, row.pixels, row.channels * _item(row)
+    """Cut Mul by images if each has its factors, else by pixels."""
+    images, pixels, c = row.images, row.pixels, row.channels
     parts = []
     if images > 1:
         size = pixels * c
@@ -167,10 +167,20 @@ def _pair_parts(row, count):
             part.images = b - a
             parts.append(part)
         return parts
-    for a, b in _ranges(pixels, count, -(-ELEMENTS * _item(row) // c)):
+    for a, b in _ranges(pixels, count, -(-ELEMENTS // c)):
         y = 0 if row.has_factors else a * c
         part = _move(row, a * c, y, a * c, (b - a) * c)
         part.pixels = b - a
+        parts.append(part)
+    return parts
+
+
+def _formula_parts(row, count):
+    """Cut Elementwise by elements; operands find theirs by the first of the result."""
+    parts = []
+    for a, b in _ranges(row.out_bytes // ITEM, count, ELEMENTS):
+        part = _move(row, 0, 0, a * ITEM, (b - a) * ITEM)
+        part.start += a
         parts.append(part)
     return parts
 
@@ -268,8 +278,8 @@ def _matmul_parts(row, count):
 
 
 def _softmax_parts(row, count):
-    """Cut Softmax or Normalize by rows."""
-    length, parts = row.length * _item(row), []
+    """Cut Softmax or Normalize by rows, or by all columns of an axis."""
+    length, parts = row.length * max(row.inner, 1) * _item(row), []
     for a, b in _ranges(row.out_bytes // length, count, 1):
         parts.append(_move(row, a * length, 0, a * length, (b - a) * length))
     return parts
@@ -295,10 +305,11 @@ CUTS = {
     interpret.MAX_POOL_F32: _windows,
     interpret.AVG_POOL_F32: _windows,
     interpret.MEAN_F32: _mean_parts,
-    interpret.ELEMENTWISE_F32: _pair_parts,
+    interpret.ELEMENTWISE_F32: _formula_parts,
     interpret.SOFTMAX_F32: _softmax_parts,
     interpret.NORMALIZE_F32: _softmax_parts,
     interpret.MATMUL_F32: _matmul_parts,
+    interpret.WINDOWS_F32: _products,
 }
 
 
@@ -367,12 +378,12 @@ def nanoseconds(row):
     if row.kind == interpret.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
     of_products, of_depthwise = FLOAT_RATES[isa.ISA]
-    if row.kind == interpret.CONV_F32:
+    if row.kind in (interpret.CONV_F32, interpret.WINDOWS_F32):
         return outputs * row.out_channels * row.depth / of_products
     if row.kind == interpret.DEPTHWISE_F32:
         return outputs * window.channels * taps / of_depthwise
     if row.kind == interpret.ELEMENTWISE_F32:
-        elements = row.images * row.pixels * row.channels
+        elements = row.out_bytes // ITEM
         return elements * row.instructions * INSTRUCTION_NANOSECONDS
     if row.kind == interpret.MATMUL_F32:
         return row.images * row.rows * row.columns * row.depth / of_products

@@ -86,7 +86,11 @@ def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
     another operation, such as a convolution, reads or writes them as images; and floats
     that only elementwise operations read or write.
     """
-    group = {name: [name] for name, spec in specs.items() if has_two_orders(spec)}
+    group = {
+        name: [name]
+        for name, spec in specs.items()
+        if has_two_orders(spec) and name not in graph.constants
+    }
     in_rows: set[str] = set()
     in_images: set[str] = set()
     for node in graph.nodes:
@@ -114,6 +118,8 @@ def _join(group: dict[str, list[str]], a: str, b: str) -> None:
         group |= dict.fromkeys(group[b], group[a])
 
 
+#: Operations that broadcast floats in a compiled part.
+BROADCASTING = (md.add, md.sub, md.mul, md.div, md.maximum, md.minimum)
 #: Operations on images whose result may have the shape of their argument.
 IMAGES = (
     *(md.conv2d, md.conv_transpose2d, md.max_pool2d, md.avg_pool2d, md.concat),
@@ -124,9 +130,13 @@ IMAGES = (
 def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     """Return whether all values of a node have one shape, and it is no image operation.
 
-    It is a guess: `lower` looks at the step that the node becomes.
+    Floats may be broadcast. It is a guess: `lower` looks at the step that the node
+    becomes.
     """
     values = (*node.values, node.output)
+    are_floats = all(is_float(specs[name]) for name in values)
+    if node.operation in BROADCASTING and are_floats:
+        return True
     wide = {specs[name].shape for name in values if prod(specs[name].shape) != 1}
     return len(wide) <= 1 and node.operation not in IMAGES
 
@@ -134,17 +144,20 @@ def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
 def flattened(given: Any) -> Any:
     """Return a spec of four axes with the first two as one; a number without axes.
 
-    Other arguments stay as they are.
+    Floats get an axis in front instead, so that their constants broadcast. Other
+    arguments stay as they are.
     """
     if isinstance(given, TensorSpec):
-        return given.with_shape(flat_shape(given.shape))
+        return given.with_shape(flat_shape(given.shape, storage(given)))
     is_number = isinstance(given, md.Tensor) and given.ndim == 4 and given.size == 1
     return md.reshape(given, ()) if is_number else given
 
 
-def flat_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape of four axes with the first two as one, any other as it is."""
-    return (shape[0] * shape[1], *shape[2:]) if len(shape) == 4 else shape
+def flat_shape(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return a shape of four axes as another number of axes, any other as it is."""
+    if len(shape) != 4:
+        return shape
+    return (1, *shape) if dtype == F32 else (shape[0] * shape[1], *shape[2:])
 
 
 def to_rows(dtype: np.dtype[Any]) -> Move | Transpose:

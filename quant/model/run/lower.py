@@ -152,7 +152,7 @@ class _Lowering:
         if not isinstance(step, ELEMENTWISE) or len(step.input_types) != len(values):
             return False
         slots = [self._slot(x, in_rows) for x in values]
-        flat = [self._program.reshape(x, flat_shape(x.shape)) for x in slots]
+        flat = [self._program.reshape(x, flat_shape(x.shape, x.dtype)) for x in slots]
         result = self._program.append(step, *flat)
         shape = slot_shape(self._specs[node.output], in_rows)
         self._add(node, step, self._program.reshape(result, shape), flat, in_rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,19 @@ CONVOLUTIONS: dict[str, Any] = {
     "one vector": ((1, 5, 9, 7), (8, 7, 1, 1), {}),
     "long sums": ((1, 1, 5, 1300), (40, 1300, 1, 1), {}),
     "dense": ((2, 9, 8, 3), (10, 3, 3, 3), {"padding": (1, 1, 1, 1)}),
+    "windows": ((2, 9, 8, 5), (16, 5, 3, 3), {"padding": (1, 1, 1, 1)}),
+    "windows, uneven": ((1, 8, 6, 3), (40, 3, 2, 5), {"padding": (0, 3, 1, 0)}),
+    "windows, strides": (
+        *((1, 19, 23, 4), (32, 4, 3, 3)),
+        {"padding": (1, 2, 0, 1), "stride": (2, 3)},
+    ),
+    "windows, dilated": ((1, 9, 8, 3), (16, 3, 3, 2), {"dilation": (2, 1)}),
+    "windows, groups": (
+        *((2, 6, 7, 6), (32, 3, 3, 3)),
+        {"groups": 2, "padding": (1,) * 4},
+    ),
+    "windows, long sums": ((1, 3, 4, 350), (32, 350, 3, 3), {}),
+    "windows, all padding": ((1, 2, 2, 3), (16, 3, 1, 3), {"padding": (2, 5, 2, 6)}),
     "uneven": ((1, 9, 8, 3), (10, 3, 2, 3), {"padding": (1, 0, 0, 2)}),
     "strides": ((1, 9, 8, 4), (6, 4, 1, 1), {"stride": (2, 3)}),
     "groups": ((2, 6, 6, 6), (8, 3, 3, 3), {"groups": 2, "padding": (1,) * 4}),
@@ -93,6 +107,20 @@ def test_convolutions(name: str) -> None:
     terms = w[0].size + 1
     assert (abs(found[0] - wanted) <= terms * 2.0**-24 * bound).all()
     assert all(same(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("name", [n for n in CONVOLUTIONS if n.startswith("windows")])
+def test_windows_give_the_bytes_of_im2col(name: str) -> None:
+    shape, weights, options = CONVOLUTIONS[name]
+    x, w = normal(*shape), normal(*weights, seed=1)
+    for name_of_isa in ISAS:
+        own = kernel_set.kernels(name_of_isa)
+        plain = SimpleNamespace(**vars(own) | {"MULTIPLIES_WINDOWS": False})
+        made = [kernel_set.make_on(on, lambda: floats.Conv2d(w, **options))
+                for on in (own, plain)]  # fmt: skip
+        expected = interpret.WINDOWS_F32 if own.MULTIPLIES_WINDOWS else made[1].kind
+        assert made[0].kind == expected and made[1].kind == interpret.CONV_F32
+        assert same(made[0](x), made[1](x))
 
 
 @pytest.mark.compiled
@@ -242,6 +270,14 @@ def test_softmax() -> None:
     wanted = wide / wide.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found[:7], wanted, rtol=1e-6, atol=1e-45)
     assert np.isnan(found[7]).all()
+    for axis in (-2, -3):
+        cube = normal(2, 5, 260) * 9
+        wide = np.exp((cube - cube.max(axis, keepdims=True)).astype(np.float64))
+        wanted = wide / wide.sum(axis, keepdims=True)
+        found = floats.Softmax(axis)(cube)
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-45)
+    cube[1, 2, 3] = np.nan
+    assert np.isnan(floats.Softmax(-2)(cube)[1]).sum() == 5
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 70, 5), (1, 130, 9, 9), (1, 1, 4, 4)])
@@ -310,6 +346,10 @@ STEPS: dict[str, Any] = {
         (1, 33, 9, 8),
     ),
     "columns": (lambda: floats.Linear(normal(200, 40)), (2, 40)),
+    "windows": (
+        lambda: floats.Conv2d(normal(32, 8, 3, 3), stride=(2, 1), padding=(1,) * 4),
+        (1, 33, 9, 8),
+    ),
     "depthwise": (
         lambda: floats.Conv2d(normal(9, 1, 5, 5), groups=9, padding=(2,) * 4),
         (1, 21, 9, 9),
@@ -318,6 +358,7 @@ STEPS: dict[str, Any] = {
     "avg_pool": (lambda: floats.AvgPool((2, 2), (2, 2)), (3, 8, 8, 9)),
     "mean": (lambda: floats.Mean(), (4, 9, 9, 8)),
     "softmax": (lambda: floats.Softmax(), (90, 17)),
+    "softmax of columns": (lambda: floats.Softmax(-2), (9, 7, 30)),
     "normalize": (lambda: floats.Normalize(17, True, 1e-5), (90, 17)),
     "moves": (lambda: floats.Move(np.transpose, dtype=floats.F32), (30, 9, 40)),
     "elementwise": (lambda: floats.Elementwise(Instruction(ops.EXP)), (90, 300)),

@@ -1,0 +1,239 @@
+"""Elementwise steps: short formulas on one or two inputs and on constants.
+
+Inputs and constants are broadcast to the result, as in NumPy. A formula knows for each
+of them where its elements are for the elements of the result one after the other, so
+two formulas join without their shapes.
+"""
+
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu.generic import float_elementwise
+from mdtensor.kernels.cpu.generic.float_elementwise import (
+    AXES,
+    BINARY,
+    BLOCK,
+    CONSTANTS,
+    FIELDS,
+    INPUTS,
+    X,
+    Y,
+)
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.interpret_floats import ITEM
+from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, row_of
+from mdtensor.kernels.cpu.program.steps import F32
+
+#: The shortest segment with blocks of its own; shorter ones share a block.
+LEAST_SEGMENT = 512
+
+
+class Instruction(NamedTuple):
+    """One operation of an Elementwise on earlier values.
+
+    Args:
+        operation: see `generic/float_elementwise.py` and `generic/activation.py`.
+        first, second: 0 and 1 are the inputs, 2 + i is the result of instruction i, and
+            -1 - i is constant i.
+        low, high: numbers that the operation reads.
+    """
+
+    operation: int
+    first: int = 0
+    second: int = 0
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def reads(self):
+        """Return the values that the instruction reads."""
+        is_binary = self.operation in BINARY
+        return (self.first, self.second) if is_binary else (self.first,)
+
+
+class Walk(NamedTuple):
+    """Axes of a result, and how an operand moves along each; neighbours are merged."""
+
+    sizes: tuple
+    jumps: tuple
+
+    @property
+    def is_whole(self):
+        """Return whether the elements are those of the result, in order."""
+        return self.jumps in ((), (1,))
+
+
+def walk(shape, result):
+    """Return the Walk of an array of this shape that is broadcast to `result`.
+
+    Raises:
+        ValueError: the array is repeated along too many separate axes.
+    """
+    wide = (1,) * (len(result) - len(shape)) + tuple(shape)
+    sizes, jumps, stride = [], [], 1
+    for own, size in zip(wide[::-1], result[::-1], strict=True):
+        jump = stride if own != 1 else 0
+        stride *= own
+        if size == 1:
+            continue
+        # The walk is made from the last axis to the first.
+        if sizes and jump == jumps[-1] * sizes[-1]:
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            jumps.append(jump)
+    if len(sizes) > AXES:
+        raise ValueError(f"{shape} is repeated along more than {AXES} axes of {result}")
+    return Walk(tuple(sizes[::-1]), tuple(jumps[::-1]))
+
+
+# Walks stand for shapes, so that formulas join through views (decision 0054).
+class Formula(NamedTuple):
+    """Instructions on operands of one size.
+
+    Args:
+        inputs: the Walk of each input.
+        constants: (float32 array, Walk) of each constant.
+        elements: of the result.
+    """
+
+    instructions: tuple
+    inputs: tuple
+    constants: tuple
+    elements: int
+
+    @property
+    def walks(self):
+        """Return the walks of all operands: x, y, constants."""
+        both = self.inputs if len(self.inputs) == INPUTS else self.inputs * INPUTS
+        return (*both, *(one for _, one in self.constants))
+
+    @property
+    def registers(self):
+        """Return the registers of `assign_registers`."""
+        rows = assign_registers(self.instructions)
+        return 1 + int(rows[:, 1].max()) - INPUTS if len(rows) > 1 else 0
+
+
+def assign_registers(instructions):
+    """Return int64 [n, 4]: operation, target, and the values that are read.
+
+    A register is used again after its last reader. The last target is 0, the result.
+    """
+    last = {x: i for i, one in enumerate(instructions) for x in one.reads}
+    places, free, count, rows = {}, [], 0, []
+    for i, one in enumerate(instructions):
+        reads = [places.get(x, x) for x in one.reads]
+        target = 0
+        if i + 1 < len(instructions):
+            # No instruction writes what it reads, so registers are freed afterwards.
+            count += not free
+            target = free.pop() if free else INPUTS + count - 1
+        places[INPUTS + i] = target
+        done = {x for x in one.reads if x >= INPUTS and last[x] == i}
+        free += [places[x] for x in done]
+        rows.append((one.operation, target, reads[0], reads[-1]))
+    return np.array(rows, np.int64)
+
+
+def _period(sizes, jumps, length):
+    """Return (period, segment): how many elements repeat, and in how many.
+
+    The period is at most `length`, and 0 if there is none.
+    """
+    for axis, (size, jump) in enumerate(zip(sizes, jumps, strict=True)):
+        period = prod(sizes[axis + 1 :])
+        if jump == 0 and period <= length and period * size >= LEAST_SEGMENT:
+            return period, period * size
+    return 0, 0
+
+
+def _blocks(walks, elements):
+    """Return (block size, segment, whether each operand is periodic)."""
+    found = [_period(*one, BLOCK) for one in walks]
+    periods = [period for period, _ in found if period]
+    size = BLOCK // max(periods, default=1) * max(periods, default=1)
+    found = [(p, s) if p and size % p == 0 else (0, 0) for p, s in found]
+    segment = min((s for _, s in found if s), default=elements)
+    # A segment that is not a part of another one would split its blocks.
+    is_part = [p > 0 and s % segment == 0 for p, s in found]
+    return size, segment, is_part
+
+
+def plan_of(formula, shape):
+    """Return the `Plan` of a formula whose result has this shape."""
+    constants = Constants()
+    program = assign_registers(formula.instructions)
+    constants.add(program)
+    numbers = [(one.low, one.high) for one in formula.instructions]
+    fields = {"numbers": constants.add(np.array(numbers, np.float32))[0]}
+    walks = formula.walks
+    size, segment, is_periodic = _blocks(walks, formula.elements)
+    operands = np.zeros((len(walks), FIELDS), np.int64)
+    operands[:, float_elementwise.SOURCE] = CONSTANTS
+    operands[:INPUTS, float_elementwise.SOURCE] = (
+        X,
+        (Y, X)[len(formula.inputs) < INPUTS],
+    )
+    operands[:, float_elementwise.IS_PERIODIC] = is_periodic
+    first, last = float_elementwise.SIZES, float_elementwise.JUMPS
+    for row, one in zip(operands, walks, strict=True):
+        missing = AXES - len(one.sizes)
+        row[first : first + AXES] = (1,) * missing + one.sizes
+        # An operand of one element stays at it.
+        row[last : last + AXES] = (0,) * missing + one.jumps
+    for row, (array, _) in zip(operands[INPUTS:], formula.constants, strict=True):
+        place, _ = constants.add(np.asarray(array, np.float32))
+        row[float_elementwise.PLACE] = place // ITEM
+    fields["operands"] = constants.add(operands)[0]
+    registers = formula.registers
+    fields |= {"operand_count": len(walks), "segment": segment, "strip": size}
+    fields |= {"instructions": len(program), "registers": registers}
+    # Outside of a program nothing else sets the bytes of the result.
+    fields["out_bytes"] = formula.elements * ITEM
+    scratch = (len(walks) + registers) * size * ITEM + interpret.SLACK
+    return Plan(fields, constants.array(), shape, scratch, formula)
+
+
+def prepared(formula, shape):
+    """Return (plan, row) of a formula whose result has this shape."""
+    plan = plan_of(formula, shape)
+    return plan, row_of(Elementwise, plan)
+
+
+class Elementwise(Step):
+    """Instructions on each element of one or two inputs; the last gives the result.
+
+    Args:
+        constants: float32 arrays, which instructions read as -1, -2, and so on. They
+            and the inputs are broadcast.
+    """
+
+    kind = interpret.ELEMENTWISE_F32
+    kernels = ("elementwise_f32",)
+    output_type = F32
+
+    def __init__(self, *instructions, constants=()):
+        self.instructions = instructions
+        self.arrays = tuple(np.ascontiguousarray(one, np.float32) for one in constants)
+        is_binary = any(1 in one.reads for one in instructions)
+        self.input_types = (F32, F32) if is_binary else (F32,)
+
+    def output_shape(self, *shapes):
+        """Return the shape of the result."""
+        return np.broadcast_shapes(*shapes, *(one.shape for one in self.arrays))
+
+    def plan(self, *shapes):
+        """Return the `Plan` for these input shapes.
+
+        Raises:
+            ValueError: an operand is repeated along too many separate axes.
+        """
+        shape = self.output_shape(*shapes)
+        constants = tuple((one, walk(one.shape, shape)) for one in self.arrays)
+        inputs = tuple(walk(one, shape) for one in shapes)
+        return plan_of(
+            Formula(self.instructions, inputs, constants, prod(shape)), shape
+        )
