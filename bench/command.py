@@ -20,7 +20,7 @@ from bench.harness.turns import QUICK, Effort
 
 NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
 NAMES += ("sizes", "codes", "kernels", "layers", "floats", "inference", "diagnose")
-NAMES += ("checked", "attention")
+NAMES += ("checked", "attention", "encoder")
 
 
 def execute(arguments: Sequence[str]) -> int:
