@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.harness import Bench, Contender, Count, Promise, Race, Row
+from bench.harness import Bench, Contender, Count, Promise, Race, Reason, Row
 from bench.harness.agreement import Disagreement
 from mdtensor import quant
 from mdtensor.cli import demo
@@ -213,6 +213,9 @@ BENCH = Bench(
             (ENCODER.format(2), 1.0),
             *((convolution(*shape), 1.05) for shape in IMAGES),
         )
+    ],
+    reasons=[
+        Reason("images are copied to channels last and back", "3x3, *", ORT),
     ],
     notes=f"""The encoder has {LAYERS} layers for {TOKENS} tokens of {WIDTH} numbers,
 with {HEADS} heads, {HIDDEN} hidden numbers, gelu and layer norms; random weights. A row

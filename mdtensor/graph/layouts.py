@@ -165,10 +165,10 @@ def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     Floats may be broadcast. It is a guess: `lower` looks at the step that the node
     becomes.
     """
-    if node.operation in BROADCASTING:
-        if all(is_float(specs[name]) for name in (*node.values, node.output)):
-            return True
     values = (*node.values, node.output)
+    are_floats = all(is_float(specs[name]) for name in values)
+    if node.operation in BROADCASTING and are_floats:
+        return True
     wide = {specs[name].shape for name in values if prod(specs[name].shape) != 1}
     return len(wide) <= 1 and node.operation not in IMAGES
 

@@ -70,7 +70,7 @@ def pad_lines(x, window, line, lines, first_channel, channels, out):
                 own[n] = pixel[n]
 
 
-# The taps are added in the order of im2col, so both give the same bytes (decision 0054).
+# Taps are added in the order of im2col, so both give the same bytes (decision 0054).
 @kernel
 def windows_act_f32(
     a, rows, taps, packed, n, bias, residual, activation, low, high, out, ldc

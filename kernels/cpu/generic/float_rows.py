@@ -1,70 +1,29 @@
 """Softmax and normalizations of float32 rows.
 
-A sum adds every 16th element to one of 16 partial sums, and then these in order. So it
-is a sum of vectors on every ISA, and its bytes are the same. Loops index whole arrays,
+Sums have the order of `float_reduction.py` on every ISA. Loops index whole arrays,
 because numba counts references of each slice, which takes longer than a short row.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu.generic.float_functions import exp
+from mdtensor.kernels.cpu.generic.float_reduction import (
+    LANES,
+    LEAST,
+    ZERO,
+    add_up,
+    largest,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Partial sums of a row.
-LANES = 16
 #: Columns of a block of `softmax_columns_f32`.
 COLUMNS = 256
-ZERO, LEAST = np.float32(0), np.float32(-np.inf)
-
-
-@kernel
-def add_up(x, first, length, partial):
-    """Return the sum of x[first], ..., x[first + length - 1].
-
-    Args: first, length: unsigned; partial: float32 [16], overwritten.
-    """
-    lanes = np.uintp(LANES)
-    for j in range(lanes):
-        partial[j] = ZERO
-    chunks = length // lanes
-    # A fixed number of lanes is one vector.
-    for chunk in range(chunks):
-        at = first + chunk * lanes
-        for j in range(lanes):
-            partial[j] = np.float32(partial[j] + x[at + j])
-    at = first + chunks * lanes
-    for j in range(length - chunks * lanes):
-        partial[j] = np.float32(partial[j] + x[at + j])
-    total = ZERO
-    for j in range(lanes):
-        total = np.float32(total + partial[j])
-    return total
 
 
 @kernel(inline="always")
 def larger(x, y):
-    """Return the larger of two numbers; NaN if one is NaN."""
-    return x if x > y or x != x else y
-
-
-@kernel
-def largest(x, first, length, partial):
-    """Return the largest of the elements that `add_up` adds."""
-    lanes = np.uintp(LANES)
-    for j in range(lanes):
-        partial[j] = LEAST
-    chunks = length // lanes
-    for chunk in range(chunks):
-        at = first + chunk * lanes
-        for j in range(lanes):
-            partial[j] = larger(x[at + j], partial[j])
-    at = first + chunks * lanes
-    for j in range(length - chunks * lanes):
-        partial[j] = larger(x[at + j], partial[j])
-    most = LEAST
-    for j in range(lanes):
-        most = larger(partial[j], most)
-    return most
+    """Return the larger of two numbers, and any if one is NaN."""
+    return x if x > y else y
 
 
 @kernel
@@ -72,6 +31,8 @@ def softmax_f32(x, length, out):
     """Set out = e ** (x - largest) / sum of e ** (x - largest), for each row.
 
     Args: x, out: float32 1-D [rows, length]; `out` is written.
+
+    NaN makes all of its row NaN.
 
     Rounding: each power within 1.1 ulp, each addition, and the quotient.
     """

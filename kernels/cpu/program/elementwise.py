@@ -61,7 +61,7 @@ class Walk(NamedTuple):
 
     @property
     def is_whole(self):
-        """Return whether the operand has one element for each of the result, in order."""
+        """Return whether the elements are those of the result, in order."""
         return self.jumps in ((), (1,))
 
 

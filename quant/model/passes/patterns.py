@@ -1,11 +1,12 @@
 """Replacement of a pattern of several nodes by one operation of the library.
 
 layer norm      written as means, differences and roots
+gelu            written with erf
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +32,42 @@ def name_layer_norms(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True)
-class _NormMatcher:
-    """A search for layer norms, backwards from the last node of the pattern."""
+class _Matcher:
+    """A search for a pattern, backwards from its last node."""
 
     graph: Graph
     specs: Mapping[str, TensorSpec]
+
+    def _arguments_of(
+        self, value: str, operation: object, count: int
+    ) -> tuple[Any, ...]:
+        """Return the arguments of the node that writes `value`.
+
+        If it is not a call of `operation` with `count` arguments, all are "", which is
+        the name of no value; so callers can compare them without another check.
+        """
+        node = self.graph.producers.get(value)
+        if node is None or node.operation is not operation or len(node.inputs) != count:
+            return ("",) * count
+        return node.inputs
+
+    def _pairs(self, value: str, operation: object) -> list[tuple[Any, Any]]:
+        """Return both arguments in both orders, if `operation` writes `value`."""
+        x, y = self._arguments_of(value, operation, 2)
+        return [(x, y), (y, x)] if x != "" else []
+
+    def _number(self, value: Any) -> float | None:
+        """Return a number: a literal, or a constant of one element; otherwise None."""
+        if not isinstance(value, str):
+            return float(value)
+        tensor = self.graph.constants.get(value)
+        if tensor is None or tensor.size != 1:
+            return None
+        return float(np.asarray(tensor).reshape(()))
+
+
+class _NormMatcher(_Matcher):
+    """A search for layer norms, backwards from the last node of the pattern."""
 
     def layer_norm(self, node: Node) -> Node | None:
         """Return the layer norm that `node` is the end of, or None."""
@@ -75,33 +107,6 @@ class _NormMatcher:
                 return x, eps
         return "", 0.0
 
-    def _arguments_of(
-        self, value: str, operation: object, count: int
-    ) -> tuple[Any, ...]:
-        """Return the arguments of the node that writes `value`.
-
-        If it is not a call of `operation` with `count` arguments, all are "", which is
-        the name of no value; so callers can compare them without another check.
-        """
-        node = self.graph.producers.get(value)
-        if node is None or node.operation is not operation or len(node.inputs) != count:
-            return ("",) * count
-        return node.inputs
-
-    def _pairs(self, value: str, operation: object) -> list[tuple[Any, Any]]:
-        """Return both arguments in both orders, if `operation` writes `value`."""
-        x, y = self._arguments_of(value, operation, 2)
-        return [(x, y), (y, x)] if x != "" else []
-
-    def _number(self, value: Any) -> float | None:
-        """Return a number: a literal, or a constant of one element; otherwise None."""
-        if not isinstance(value, str):
-            return float(value)
-        tensor = self.graph.constants.get(value)
-        if tensor is None or tensor.size != 1:
-            return None
-        return float(np.asarray(tensor).reshape(()))
-
     def _mean_of(self, value: str) -> str:
         """Return x if `value` is its mean over the last axis with keepdims, or ""."""
         (x,) = self._arguments_of(value, md.mean, 1)
@@ -119,3 +124,60 @@ class _NormMatcher:
         return (
             is_power or is_product or self._arguments_of(value, md.square, 1) == (of,)
         )
+
+
+# A gelu is one pass over its values, and keeps the digits of small results (decision
+# 0054).
+def name_gelus(graph: Graph) -> Graph:
+    """Replace a gelu that is written with erf by one node.
+
+    x · (1 + erf(x / √2)) / 2, with the factors in any order
+    """
+    matcher = _GeluMatcher(graph, graph.specs())
+    found = {node.output: matcher.gelu(node) for node in graph.nodes}
+    nodes = {output: node for output, node in found.items() if node is not None}
+    return graph.rewritten(nodes) if nodes else graph
+
+
+class _GeluMatcher(_Matcher):
+    """A search for gelus."""
+
+    def gelu(self, node: Node) -> Node | None:
+        """Return the gelu that `node` is the end of, or None."""
+        for x, share in self._halves(node.output):
+            spec = self.specs.get(x) if isinstance(x, str) else None
+            is_float = spec is not None and spec.dtype.is_floating
+            # A constant of more axes makes the result larger.
+            is_same = spec == self.specs[node.output]
+            if is_float and is_same and self._is_share(share, x):
+                named = replace(node, operation=md.gelu, inputs=(x,))
+                return replace(named, options={})
+        return None
+
+    def _halves(self, value: str) -> Iterator[tuple[Any, Any]]:
+        """Yield (x, y), in both orders, if the value is a half of x · y."""
+        for a, b in self._pairs(value, md.mul):
+            if self._is_near(b, 0.5):
+                yield from self._pairs(a, md.mul)
+            for x, half in self._pairs(a, md.mul):
+                if self._is_near(half, 0.5):
+                    yield from ((x, b), (b, x))
+
+    def _is_share(self, value: Any, x: str) -> bool:
+        """Return whether the value is 1 + erf(x / √2)."""
+        for curve, one in self._pairs(value, md.add):
+            (scaled,) = self._arguments_of(curve, md.erf, 1)
+            if not self._is_near(one, 1.0) or scaled == "":
+                continue
+            numerator, root = self._arguments_of(scaled, md.div, 2)
+            if numerator == x and self._is_near(root, 2**0.5):
+                return True
+            for factor, rest in self._pairs(scaled, md.mul):
+                if factor == x and self._is_near(rest, 0.5**0.5):
+                    return True
+        return False
+
+    def _is_near(self, value: Any, wanted: float) -> bool:
+        """Return whether a value is this number, rounded to float32 or wider."""
+        found = None if value == "" else self._number(value)
+        return found is not None and abs(found - wanted) <= 2.0**-23 * wanted

@@ -40,7 +40,7 @@ from mdtensor.quant.model.passes.fold import (
     fold_factors,
     fold_stored_biases,
 )
-from mdtensor.quant.model.passes.patterns import name_layer_norms
+from mdtensor.quant.model.passes.patterns import name_gelus, name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
 
@@ -356,6 +356,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_activations,
     name_hardswish,
     name_layer_norms,
+    name_gelus,
     scale_codes,
     code_numbers,
     fold_grids,

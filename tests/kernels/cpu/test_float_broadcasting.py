@@ -1,4 +1,4 @@
-"""Elementwise steps that broadcast inputs and constants: NumPy's bytes, also in pieces."""
+"""Elementwise steps that broadcast inputs and constants: NumPy's bytes, in pieces."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ def normal(shape: tuple[int, ...], seed: int = 0) -> Any:
 
 
 @st.composite
-def shapes(draw: Any, count: int = 3, most: int = 5000) -> list[tuple[int, ...]]:
+def shapes(draw: Any, count: int = 3, most: int = 1500) -> list[tuple[int, ...]]:
     """Shapes that broadcast to the first of them."""
     sizes = st.sampled_from([1, 2, 3, 5, 7, 16, 33, 64, 130, 1100])
     whole = draw(st.lists(sizes, min_size=1, max_size=4))
@@ -155,7 +155,7 @@ def test_registers_are_used_again() -> None:
 
 # Joined formulas give the bytes of all steps alone.
 
-UNARIES = st.sampled_from([*range(6), ops.ERF, ops.TANH, ops.GELU, ops.ADD_NUMBER])
+UNARIES = st.sampled_from([*range(6), ops.ABS, ops.SQUARE, ops.ADD_NUMBER])
 
 
 @given(st.data())

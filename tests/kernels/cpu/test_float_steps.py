@@ -67,7 +67,7 @@ CONVOLUTIONS: dict[str, Any] = {
     "long sums": ((1, 1, 5, 1300), (40, 1300, 1, 1), {}),
     "dense": ((2, 9, 8, 3), (10, 3, 3, 3), {"padding": (1, 1, 1, 1)}),
     "windows": ((2, 9, 8, 5), (16, 5, 3, 3), {"padding": (1, 1, 1, 1)}),
-    "windows, uneven": ((1, 13, 11, 3), (40, 3, 2, 5), {"padding": (0, 3, 1, 0)}),
+    "windows, uneven": ((1, 8, 6, 3), (40, 3, 2, 5), {"padding": (0, 3, 1, 0)}),
     "windows, strides": (
         *((1, 19, 23, 4), (32, 4, 3, 3)),
         {"padding": (1, 2, 0, 1), "stride": (2, 3)},
@@ -77,7 +77,7 @@ CONVOLUTIONS: dict[str, Any] = {
         *((2, 6, 7, 6), (32, 3, 3, 3)),
         {"groups": 2, "padding": (1,) * 4},
     ),
-    "windows, long sums": ((1, 5, 6, 420), (48, 420, 3, 3), {"padding": (1,) * 4}),
+    "windows, long sums": ((1, 3, 4, 350), (32, 350, 3, 3), {}),
     "windows, all padding": ((1, 2, 2, 3), (16, 3, 1, 3), {"padding": (2, 5, 2, 6)}),
     "uneven": ((1, 9, 8, 3), (10, 3, 2, 3), {"padding": (1, 0, 0, 2)}),
     "strides": ((1, 9, 8, 4), (6, 4, 1, 1), {"stride": (2, 3)}),
@@ -113,8 +113,8 @@ def test_convolutions(name: str) -> None:
 def test_windows_give_the_bytes_of_im2col(name: str) -> None:
     shape, weights, options = CONVOLUTIONS[name]
     x, w = normal(*shape), normal(*weights, seed=1)
-    for isa in ISAS:
-        own = kernel_set.kernels(isa)
+    for name_of_isa in ISAS:
+        own = kernel_set.kernels(name_of_isa)
         plain = SimpleNamespace(**vars(own) | {"MULTIPLIES_WINDOWS": False})
         made = [kernel_set.make_on(on, lambda: floats.Conv2d(w, **options))
                 for on in (own, plain)]  # fmt: skip
@@ -271,13 +271,13 @@ def test_softmax() -> None:
     np.testing.assert_allclose(found[:7], wanted, rtol=1e-6, atol=1e-45)
     assert np.isnan(found[7]).all()
     for axis in (-2, -3):
-        cube = normal(3, 20, 300) * 9
+        cube = normal(2, 5, 260) * 9
         wide = np.exp((cube - cube.max(axis, keepdims=True)).astype(np.float64))
         wanted = wide / wide.sum(axis, keepdims=True)
         found = floats.Softmax(axis)(cube)
         np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-45)
     cube[1, 2, 3] = np.nan
-    assert np.isnan(floats.Softmax(-2)(cube)[1]).sum() == 20
+    assert np.isnan(floats.Softmax(-2)(cube)[1]).sum() == 5
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 70, 5), (1, 130, 9, 9), (1, 1, 4, 4)])
