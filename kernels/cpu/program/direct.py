@@ -1,7 +1,7 @@
 """Programs of a few elementwise steps, run on the arrays of the caller.
 
-An arena would cost a copy of every input and output, and these steps do little more than
-read and write memory.
+An arena would cost a copy of every input and output, and these steps do little more
+than read and write memory.
 """
 
 from collections import deque
