@@ -3144,6 +3144,8 @@ class MaxPool2D(Call):
     @overload
     def __call__(self, x: np.ndarray[Any, Any] | np.generic, /, kernel_size: Integers, *, stride: Integers | None = None, padding: Integers = 0, ceil_mode: bool = False) -> Any: ...
 
+class LikeGru(Call):
+
 class LikeAll(Call):
     @overload
     def __call__(self, x: HostNumeric | BoolTensor, /, *, axis: Axes | None = None, keepdims: bool = False) -> BoolTensor: ...
