@@ -237,10 +237,11 @@ def _start(x: Array, k: int, state: Array | None) -> Array:
 
 def _products(x: Array, w: Array, b: Array | None) -> Array:
     """Compute x · wᵀ + b for all steps at once, [t, n, rows]."""
-    flat = np.matmul(x.reshape(-1, x.shape[2]), w.T)
+    t, n, i = x.shape
+    flat = np.matmul(x.reshape(t * n, i), w.T)
     if b is not None:
         flat += b
-    return flat.reshape(*x.shape[:2], len(w))
+    return flat.reshape(t, n, len(w))
 
 
 def _advance(
