@@ -28,7 +28,8 @@ FIXED = {
     md.scaled_dot_product_attention: {"attn_mask"},
     md.searchsorted: {"sorter"},
     md.lstm: {7},
-    **dict.fromkeys([md.gru, md.rnn], {5}),
+    md.gru: {5},
+    md.rnn: {5},
 }
 #: Options of samples that are for floats, or for another type than the tensor's.
 OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}

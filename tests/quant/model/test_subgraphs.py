@@ -97,7 +97,32 @@ def test_a_branch_chosen_by_an_input(
     feeds = {"x": X, "sr": np.array(rate)}
     model = agrees(path, feeds, onnxruntime_of, constants={"sr": rate})
     assert [*model.graph.inputs] == ["x"]
-    with pytest.raises(ModelError, match=r"'c' depends on the data.*constants"):
+
+
+@pytest.mark.parametrize("size", [1, 0])
+def test_a_branch_chosen_by_the_data(
+    size: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    """Both branches run, and the condition chooses between their results."""
+    nodes = [node("ReduceMax", "x", "m", keepdims=0), node("Greater", "m n", "c")]
+    nodes.append(choice("c"))
+    limit = np.full((1,) * size, 2, np.float32)
+    path = make_model(nodes, {"x": (3, 4)}, {"n": limit})
+    for factor in (1, 100, -100):
+        model = agrees(path, {"x": X * np.float32(factor)}, onnxruntime_of)
+    assert md.where in [n.operation for n in model.graph.nodes]
+    model.save(path)
+    assert load(path)(X).tolist() == model(X).tolist()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, "n")])
+def test_branches_with_other_shapes(shape: Any, make_model: Any) -> None:
+    nodes = [node("ReduceMax", "x", "m", keepdims=0), node("Greater", "m n", "c")]
+    same = body([node("Neg", "x", "a")], "", "a")
+    other = body([node("ReduceSum", "x", "a")], "", "a") if shape[1] == 4 else same
+    nodes.append(node("If", "c", "y", then_branch=same, else_branch=other))
+    path = make_model(nodes, {"x": shape}, {"n": np.float32(2)})
+    with pytest.raises(ModelError, match=r"branches with results .* 'c' depends"):
         load(path)
 
 

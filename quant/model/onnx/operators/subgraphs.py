@@ -1,8 +1,9 @@
 """Readers of If, Loop and Scan, whose nodes contain graphs.
 
 A graph of mdtensor does not have branches. If the condition is known while the file is
-read, the nodes of one branch take the place of the If; a loop whose number of turns is
-known becomes that many copies of its nodes.
+read, the nodes of one branch take the place of the If; otherwise both branches run and
+the condition chooses between their results. A loop whose number of turns is known
+becomes that many copies of its nodes.
 """
 
 from __future__ import annotations
@@ -24,10 +25,37 @@ from mdtensor.quant.model.onnx.order import sort_nodes
 
 @reads("If")
 def branch(g: Builder, op: Operator) -> None:
-    """Read If: the nodes of the branch that its condition chooses."""
-    is_chosen = _truth(g, op, op.inputs[0], "its condition")
+    """Read If: the nodes of the branch that its condition chooses.
+
+    If the condition depends on the data, both branches run.
+    """
+    condition = op.inputs[0]
+    if g.array(condition) is None:
+        _name_outputs(g, op, _chosen(g, op, str(condition)))
+        return
+    is_chosen = _truth(g, op, condition, "its condition")
     graph = op.get("then_branch" if is_chosen else "else_branch")
     _name_outputs(g, op, inline(g, op, graph, ()))
+
+
+def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
+    """Return the results of both branches, chosen by a condition of one element."""
+    if g.shape(condition):
+        options: dict[str, Any] = {"shape": ()}
+        condition = g.step(op, "condition", md.reshape, condition, **options)
+    sides = [inline(g, op, op.get(side), ()) for side in ("then_branch", "else_branch")]
+    require_count(op, sides[0], len(sides[1]), "outputs of its first branch")
+    found: list[str] = []
+    for one, other in zip(*sides, strict=True):
+        # A spec says nothing else that differs; a dynamic size may differ.
+        if g.specs[one] != g.specs[other] or min(g.shape(one), default=0) < 0:
+            raise op.error(
+                f"has branches with results {g.specs[one]} and {g.specs[other]}, and "
+                f"its condition {op.inputs[0]!r} depends on the data",
+                f"If inputs decide it, fix them: {written('constants')} of load",
+            )
+        found.append(g.step(op, "choice", md.where, condition, one, other))
+    return found
 
 
 @reads("Loop")
