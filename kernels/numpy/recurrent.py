@@ -125,32 +125,35 @@ def _lstm(
     k, step = r.shape[1], partial(_lstm_step, p=p, functions=functions, coupled=coupled)
     hidden, cell = _start(x, k, h), _start(x, k, c)
     parts = _products(x, w, None if b is None else b[0] + b[1])
-    columns, out = (
-        np.ascontiguousarray(r.T),
-        np.empty((len(x) + 2, *hidden.shape), x.dtype),
-    )
+    out = np.empty((len(x) + 2, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
-        gates = np.matmul(hidden, columns)
-        gates += part
-        states = step(gates, cell)
+        states = step(np.matmul(hidden, r.T), part, cell)
         out[t], (hidden, cell) = _advance(t, lengths, states, (hidden, cell))
     out[-2], out[-1] = hidden, cell
     return out
 
 
 def _lstm_step(
-    gates: Array,
+    product: Array,
+    part: Array,
     cell: Array,
     p: Array | None,
     functions: Sequence[InPlace],
     coupled: bool,
 ) -> tuple[Array, Array]:
-    """Return the new hidden state and cell from the arguments of the gates."""
+    """Return the new hidden state and cell.
+
+    The arguments of the gates are the product of the state plus a part of the product
+    of x.
+    """
     gate, candidate, state = functions
     k = cell.shape[1]
-    i, o, f, new = (gates[:, at * k : at * k + k] for at in range(4))
+    at = 3 * k
+    # Sums of their own are contiguous, which exp and tanh need to be fast.
+    gates, new = product[:, :at] + part[:, :at], product[:, at:] + part[:, at:]
+    i, o, f = (gates[:, j * k : j * k + k] for j in range(3))
     if p is None:
-        gate(gates[:, : 3 * k])
+        gate(gates)
     else:
         i += p[0] * cell
         f += p[2] * cell
@@ -186,18 +189,15 @@ def _gru(
         after = b[1, 2 * k :]
         b = np.stack([b[0], np.concatenate([b[1, : 2 * k], np.zeros_like(after)])])
     parts = _products(x, w, None if b is None else b[0] + b[1])
-    columns, out = (
-        np.ascontiguousarray(r.T),
-        np.empty((len(x) + 1, *hidden.shape), x.dtype),
-    )
+    out = np.empty((len(x) + 1, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
         width = 3 * k if reset_after else 2 * k
-        gates = np.matmul(hidden, columns[:, :width])
+        gates = np.matmul(hidden, r[:width].T)
         new = gates[:, 2 * k :] + after if reset_after else None
         gates = gates[:, : 2 * k] + part[:, : 2 * k]
         gate(gates)
         z, s = gates[:, :k], gates[:, k:]
-        new = s * new if reset_after else np.matmul(s * hidden, columns[:, 2 * k :])
+        new = s * new if reset_after else np.matmul(s * hidden, r[2 * k :].T)
         new += part[:, 2 * k :]
         candidate(new)
         state = (1 - z) * new + z * hidden
@@ -217,12 +217,9 @@ def _rnn(
 ) -> Array:
     (function,), hidden = functions, _start(x, r.shape[1], h)
     parts = _products(x, w, None if b is None else b[0] + b[1])
-    columns, out = (
-        np.ascontiguousarray(r.T),
-        np.empty((len(x) + 1, *hidden.shape), x.dtype),
-    )
+    out = np.empty((len(x) + 1, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
-        state = np.matmul(hidden, columns)
+        state = np.matmul(hidden, r.T)
         state += part
         function(state)
         out[t], (hidden,) = _advance(t, lengths, (state,), (hidden,))
