@@ -12,9 +12,6 @@ from mdtensor.spec.options import flag, number
 from mdtensor.spec.shapes import DYNAMIC, Shape, are_like, entries
 from mdtensor.spec.spec import TensorSpec
 
-#: The name of a function, or the name with alpha and beta.
-Activation = str | tuple[str, float, float]
-
 #: Functions of gates and states, with their default alpha and beta.
 ACTIVATIONS: dict[str, tuple[float, float]] = {
     "affine": (1.0, 0.0),
@@ -43,7 +40,7 @@ def infer_lstm(
     p: TensorSpec | None = None,
     lengths: TensorSpec | None = None,
     *,
-    activations: Sequence[Activation] = ("sigmoid", "tanh", "tanh"),
+    activations: Sequence[str | tuple[str, float, float]] = ("sigmoid", "tanh", "tanh"),
     clip: float | None = None,
     coupled: bool = False,
 ) -> TensorSpec:
@@ -61,7 +58,7 @@ def infer_gru(
     h: TensorSpec | None = None,
     lengths: TensorSpec | None = None,
     *,
-    activations: Sequence[Activation] = ("sigmoid", "tanh"),
+    activations: Sequence[str | tuple[str, float, float]] = ("sigmoid", "tanh"),
     clip: float | None = None,
     reset_after: bool = False,
 ) -> TensorSpec:
@@ -79,7 +76,7 @@ def infer_rnn(
     h: TensorSpec | None = None,
     lengths: TensorSpec | None = None,
     *,
-    activations: Sequence[Activation] = ("tanh",),
+    activations: Sequence[str | tuple[str, float, float]] = ("tanh",),
     clip: float | None = None,
 ) -> TensorSpec:
     """Infer the promoted type and [t + 1, n, k]."""
@@ -142,7 +139,8 @@ def functions_of(
         )
     found = []
     for entry in listed:
-        name, *factors = (entry,) if isinstance(entry, str) else entries(entry) or ("",)
+        parts: Any = (entry,) if isinstance(entry, str) else entries(entry)
+        name, *factors = parts or ("",)
         if not isinstance(name, str) or name not in ACTIVATIONS or len(factors) > 2:
             known = ", ".join(map(repr, ACTIVATIONS))
             problem = f"activations contains {shown(entry)}"
@@ -165,7 +163,7 @@ def lstm(
     lengths: object = None,
     /,
     *,
-    activations: Sequence[Activation] = ("sigmoid", "tanh", "tanh"),
+    activations: Sequence[str | tuple[str, float, float]] = ("sigmoid", "tanh", "tanh"),
     clip: float | None = None,
     coupled: bool = False,
 ) -> Any:
@@ -217,7 +215,7 @@ def gru(
     lengths: object = None,
     /,
     *,
-    activations: Sequence[Activation] = ("sigmoid", "tanh"),
+    activations: Sequence[str | tuple[str, float, float]] = ("sigmoid", "tanh"),
     clip: float | None = None,
     reset_after: bool = False,
 ) -> Any:
@@ -268,7 +266,7 @@ def rnn(
     lengths: object = None,
     /,
     *,
-    activations: Sequence[Activation] = ("tanh",),
+    activations: Sequence[str | tuple[str, float, float]] = ("tanh",),
     clip: float | None = None,
 ) -> Any:
     """Return the state of a plain recurrent layer after each step.

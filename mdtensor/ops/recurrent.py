@@ -36,8 +36,10 @@ def lstm(
     result: type[Tensor] = deduced(lstm, *given, lengths, **options).type
     sizes = _sizes(lstm, given, lengths)
     functions, limit = functions_of(activations, 3), _limit(clip)
-    arrays, dtype = map(_buffer, given), result.dtype.storage
-    return result.wrap(kernel.lstm(*arrays, sizes, functions, limit, coupled, dtype))
+    states = _buffer(b), _buffer(h), _buffer(c), _buffer(p), sizes
+    operands = x.buffer, w.buffer, r.buffer, *states
+    storage = result.dtype.storage
+    return result.wrap(kernel.lstm(*operands, functions, limit, coupled, storage))
 
 
 @method(gru)
@@ -59,8 +61,9 @@ def gru(
     result: type[Tensor] = deduced(gru, *given, lengths, **options).type
     sizes = _sizes(gru, given, lengths)
     functions, limit = functions_of(activations, 2), _limit(clip)
-    arrays, dtype = map(_buffer, given), result.dtype.storage
-    return result.wrap(kernel.gru(*arrays, sizes, functions, limit, reset_after, dtype))
+    operands = x.buffer, w.buffer, r.buffer, _buffer(b), _buffer(h), sizes
+    storage = result.dtype.storage
+    return result.wrap(kernel.gru(*operands, functions, limit, reset_after, storage))
 
 
 @method(rnn)
@@ -81,8 +84,9 @@ def rnn(
     result: type[Tensor] = deduced(rnn, *given, lengths, **options).type
     sizes = _sizes(rnn, given, lengths)
     functions, limit = functions_of(activations, 1), _limit(clip)
-    arrays, dtype = map(_buffer, given), result.dtype.storage
-    return result.wrap(kernel.rnn(*arrays, sizes, functions, limit, dtype))
+    operands = x.buffer, w.buffer, r.buffer, _buffer(b), _buffer(h), sizes
+    storage = result.dtype.storage
+    return result.wrap(kernel.rnn(*operands, functions, limit, storage))
 
 
 def _sizes(operation: Any, given: tuple[Any, ...], lengths: Any) -> Any:

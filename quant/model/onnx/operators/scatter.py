@@ -26,7 +26,7 @@ def scatter_elements(g: Builder, op: Operator) -> None:
     index = g.require_array(op, 1, "the indices")
     axis = normalize_axis(op, op.get("axis", 0), len(shape))
     _require_shape(g, op, index.shape)
-    places = list(np.indices(index.shape))
+    places: list[Any] = list(np.indices(index.shape))
     places[axis] = _from_front(op, index, shape[axis])
     if any(size > limit for size, limit in zip(index.shape, shape, strict=True)):
         raise op.error(f"has indices of shape {index.shape} for {shape}", "Use fewer")

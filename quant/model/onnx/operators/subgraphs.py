@@ -68,7 +68,8 @@ def loop(g: Builder, op: Operator) -> None:
     elif not op.input(1):
         raise op.error("never ends", "Give it a number of turns or a condition")
     goes_on: Any = op.input(1) or g.new_constant(op, "go", np.array(True))
-    states, rows = list(op.inputs[2:]), _empty_rows(op, body, len(op.inputs) - 2, 1)
+    states: list[Any] = list(op.inputs[2:])
+    rows = _empty_rows(op, body, len(op.inputs) - 2, 1)
     count = 0
     while _truth(g, op, goes_on, "its condition") and (turns is None or count < turns):
         # A turn may add no node at all, so that turns count as well.
@@ -89,7 +90,8 @@ def scan(g: Builder, op: Operator) -> None:
         raise op.error("scans with a batch axis", "Export it for operator set 9")
     body, scanned = op.get("body"), int(op.get("num_scan_inputs"))
     first = len(op.inputs) - scanned
-    states, sources = list(op.inputs[:first]), op.inputs[first:]
+    states: list[Any] = list(op.inputs[:first])
+    sources = op.inputs[first:]
     axes = _per_scan(op, "scan_input_axes", scanned)
     axes = [
         normalize_axis(op, axis, len(g.shape(x)), "scan_input_axes")
