@@ -139,14 +139,14 @@ def functions_of(
         )
     found = []
     for entry in listed:
-        parts: Any = (entry,) if isinstance(entry, str) else entries(entry)
-        name, *factors = parts or ("",)
+        parts = (entry,) if isinstance(entry, str) else entries(entry)
+        name, factors = (parts[0], list(parts[1:])) if parts else ("", [])
         if not isinstance(name, str) or name not in ACTIVATIONS or len(factors) > 2:
             known = ", ".join(map(repr, ACTIVATIONS))
             problem = f"activations contains {shown(entry)}"
             raise OptionError(problem, f"Use one of {known}, or (name, alpha, beta)")
         default = ACTIVATIONS[name]
-        alpha, beta = (*factors, *default[len(factors) :])
+        alpha, beta = [*factors, *default[len(factors) :]]
         found.append((name, number(alpha, "alpha"), number(beta, "beta")))
     return tuple(found)
 
