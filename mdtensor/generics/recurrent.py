@@ -146,7 +146,8 @@ def functions_of(
             problem = f"activations contains {shown(entry)}"
             raise OptionError(problem, f"Use one of {known}, or (name, alpha, beta)")
         default = ACTIVATIONS[name]
-        alpha, beta = [*factors, *default[len(factors) :]]
+        both: list[Any] = [*factors, *default[len(factors) :]]
+        alpha, beta = both
         found.append((name, number(alpha, "alpha"), number(beta, "beta")))
     return tuple(found)
 
