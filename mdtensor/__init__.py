@@ -238,6 +238,7 @@ from mdtensor.generics.pool import (
     max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
 )
+from mdtensor.generics.recurrent import gru as gru, lstm as lstm, rnn as rnn
 from mdtensor.generics.reduction import (
     all as all,
     any as any,

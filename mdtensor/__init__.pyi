@@ -357,6 +357,12 @@ max_pool1d: _calls.MaxPool1D
 """Return the largest element of each window; padding never wins."""
 max_pool2d: _calls.MaxPool2D
 """Return the largest element of each window; padding never wins."""
+gru: _calls.Gru
+"""Return the state of a gated recurrent unit after each step."""
+lstm: _calls.Lstm
+"""Return the states of a long short-term memory after each step."""
+rnn: _calls.Rnn
+"""Return the state of a plain recurrent layer after each step."""
 all: _calls.LikeAll
 """Return whether all elements over `axis` differ from zero, as NaN does."""
 any: _calls.LikeAll

@@ -74,7 +74,8 @@ ONE_OF = ("scale_factor",)
 OF_TYPES = (DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
-SIZES = (2, 3, 1)
+# Weights of several gates have several times the rows, which only 0 fits.
+SIZES = (2, 3, 1, 0)
 RANKS = (2, 4, 3, 1, 0)
 
 
@@ -225,9 +226,11 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
 
 
 def _ranks(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield ranks for `count` tensors: all equal, one with vectors, and any two."""
+    """Yield ranks for `count` tensors: all equal, one larger, and any two."""
     yield from ((rank,) * count for rank in RANKS)
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
+    if count > 2:
+        yield from ((rank, *(rank - 1,) * (count - 1)) for rank in RANKS if rank > 2)
     # All pairs are few for two tensors; for three they would be 125.
     if count == 2:
         yield from product(RANKS, repeat=count)

@@ -27,6 +27,9 @@ FIXED = {
     md.embedding: {0},
     md.scaled_dot_product_attention: {"attn_mask"},
     md.searchsorted: {"sorter"},
+    md.lstm: {7},
+    md.gru: {5},
+    md.rnn: {5},
 }
 #: Options of samples that are for floats, or for another type than the tensor's.
 OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}

@@ -145,7 +145,7 @@ def supported(found: dict[str, tuple[Any, Outcome]]) -> list[str]:
 
 
 def listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) + "."
+    return (", ".join(f"`{name}`" for name in names) or "none") + "."
 
 
 def unread(found: dict[str, tuple[Any, Outcome]]) -> list[str]:

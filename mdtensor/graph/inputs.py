@@ -202,7 +202,8 @@ def shapes_example(inputs: Mapping[str, TensorSpec]) -> str:
     """Return the argument that fixes all dynamic sizes, as a caller may write it.
 
     Example:
-        >>> shapes_example({"x": TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))})
+        >>> import mdtensor as md
+        >>> shapes_example({"x": md.TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))})
         "input_shapes={'x': (1, 3, 8, 8)}"
     """
     found = {}
@@ -258,3 +259,51 @@ def _size(value: Any) -> int:
 
 def _shape_fits(wanted: int, size: int) -> bool:
     return wanted in (size, DYNAMIC) or (size == DYNAMIC and wanted >= 0)
+
+
+# Inputs that the caller fixes when a model is loaded.
+
+
+def constant_inputs(
+    inputs: Mapping[str, TensorSpec], given: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return an array for each input that the caller fixes, in the input's type.
+
+    Args:
+        inputs: type and shape of each; -1 is any size.
+        given: an array or a number by name. A number stands for an array whose sizes
+            all are 1.
+
+    Raises:
+        DataError: an input does not exist, or the value does not have its type or
+            shape.
+    """
+    if not isinstance(given, Mapping | None):
+        problem = f"{written('constants')} is {shown(given)}"
+        raise DataError(problem, "Give a dict of numbers or arrays by name")
+    for name in given or {}:
+        if name not in inputs:
+            problem = f"there is no input {shown(name)}"
+            raise DataError(problem, f"Inputs are {_listed(inputs)}")
+    return {n: _constant(n, inputs[n], value) for n, value in (given or {}).items()}
+
+
+def _constant(name: str, spec: TensorSpec, value: Any) -> Any:
+    """Return a value as an array of an input's type and shape."""
+    start = f"{written('constants')} gives {shown(value)} for the input {name!r}"
+    try:
+        array = np.asarray(value)
+        typed = array.astype(spec.dtype.storage)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(start, f"Give numbers of {spec.dtype}") from None
+    # The largest integers are compared as floats otherwise.
+    if not np.array_equal(typed.astype(object), array.astype(object)):
+        problem = f"{start}, which {spec.dtype} does not represent"
+        raise DataError(problem, f"Give numbers of {spec.dtype}")
+    sizes = set(map(int, spec.shape))
+    if not typed.ndim and sizes <= {1, DYNAMIC}:
+        typed = typed.reshape((1,) * spec.ndim)
+    if not _fits(typed.shape, spec.shape):
+        problem = f"{start}, of shape {typed.shape}; the input has shape {spec.shape}"
+        raise DataError(problem, "Give an array of that shape; -1 is any size")
+    return typed

@@ -19,6 +19,7 @@ from mdtensor.ops import (
     matmul as matmul,
     normalization as normalization,
     pool as pool,
+    recurrent as recurrent,
     reduction as reduction,
     resize as resize,
     sorting as sorting,

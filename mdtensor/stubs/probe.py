@@ -25,10 +25,11 @@ from mdtensor.tensor import Tensor
 
 #: Python's numbers. Type checkers accept each one where the next is annotated.
 SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}
-#: Numbers of axes of the first, the second and all other arguments.
+#: Numbers of axes of the first arguments; all further ones have the last number.
 _AXES = (
     *((2, 2, 2), (1, 1, 1), (4, 4, 1), (3, 3, 1)),
     *((2, 2, 1), (1, 2, 1), (2, 1, 1), (4, 1, 1), (3, 1, 1)),
+    *((3, 2, 2, 2, 2, 2, 2, 1), (3, 2, 2, 2, 2, 1)),
 )
 _SHAPES = tuple(product((DYNAMIC, 1), _AXES))
 #: Values for parameters without a default, by name.
@@ -147,8 +148,8 @@ def _value(name: str, hint: type) -> Any:
 
 def _specs(types: Types, values: list[Any], tried: Any) -> Iterator[Any]:
     """Yield the arguments, with specs in place of tensors."""
-    size, (first, second, rest) = tried
-    axes = (first, second, *[rest] * len(types))
+    size, counts = tried
+    axes = (*counts, *counts[-1:] * len(types))
     for t, value, count in zip(types, values, axes, strict=False):
         is_tensor = issubclass(t, Tensor)
         yield spec(t, (size,) * count) if is_tensor else value

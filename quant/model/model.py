@@ -453,6 +453,7 @@ def load(
     path: Path | Any,
     input_shapes: Shapes | None = None,
     *,
+    constants: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
 ) -> Model:
     """Load an ONNX model and simplify it: constants and batch norms are folded.
@@ -461,6 +462,9 @@ def load(
         path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
             operators.
         input_shapes: the shape of each input by name, or of the only input.
+        constants: a number or an array for each input that you want to fix, by name,
+            such as `{"sr": 16000}`; the model does not have these inputs. If an input
+            chooses the branch of an If, fix it: a model does not have branches.
         budget: limits on what a file may compute while it is loaded.
 
     Raises:
@@ -468,6 +472,6 @@ def load(
             is not supported, or the model needs more than the budget.
     """
     spending = Spending(budget)
-    graph = read.read_graph(path, input_shapes, spending)
+    graph = read.read_graph(path, input_shapes, spending, constants)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return Model(reapply_rule(simplify.simplify(graph, spending)))

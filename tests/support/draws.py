@@ -644,6 +644,26 @@ def taken_along(draw: Draw) -> Call:
     return (any_tensor(draw), key_tensor(draw)), {"axis": draw(AXES)}
 
 
+def recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
+    """Operands of a layer with so many gates and states, some omitted or misshapen."""
+
+    def drawn(draw: Draw) -> Call:
+        t, n, i, k = draw(st.tuples(*[st.integers(0, 3)] * 4))
+        rows = gates * k
+        shapes = [(t, n, i), (rows, i), (rows, k), (2, rows), *[(n, k)] * states]
+        shapes += [(3, k)] if states == 2 else []
+        given = []
+        for at, shape in enumerate(shapes):
+            other = draw(SHAPES) if not draw(st.integers(0, 19)) else shape
+            is_left = at > 2 and draw(st.booleans())
+            given.append(None if is_left else any_tensor(draw, FLOATS, st.just(other)))
+        lengths = any_tensor(draw, INTEGERS, st.just((n,)))
+        limit = draw(st.sampled_from([None, None, 1.5, 0]))
+        return (*given, draw(st.sampled_from([None, lengths]))), {"clip": limit}
+
+    return drawn
+
+
 HOMES = [None, md.cpu, "cpu"]
 
 
@@ -735,6 +755,9 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.avg_pool1d: averaged_signal,
     **dict.fromkeys([md.adaptive_avg_pool2d, md.adaptive_max_pool2d], adapted),
     md.scaled_dot_product_attention: attended,
+    md.lstm: recurrent(4, 2),
+    md.gru: recurrent(3, 1),
+    md.rnn: recurrent(1, 1),
     md.embedding: embedded,
     md.one_hot: one_of,
     md.interpolate: resampled,
@@ -780,6 +803,7 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     # How many places of a mask are true decides with what it broadcasts.
     **dict.fromkeys([md.getitem, md.setitem], (md.BoundsError, md.ShapeError)),
     md.embedding: (md.BoundsError,),
+    **dict.fromkeys([md.lstm, md.gru, md.rnn], (md.BoundsError,)),
     **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
     **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
     **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),

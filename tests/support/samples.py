@@ -69,6 +69,15 @@ def channels(count: int) -> tuple[Any, ...]:
     return tuple(floats(3) for _ in range(count))
 
 
+def recurrent(gates: int, states: int) -> tuple[Any, ...]:
+    """Operands of a layer of two units, for three steps of two samples."""
+    rows = 2 * gates
+    given = [floats(3, 2, 4), floats(rows, 4), floats(rows, 2), floats(2, rows)]
+    given += [floats(2, 2) for _ in range(states)]
+    given += [floats(3, 2)] if states == 2 else []
+    return (*given, integers(2))
+
+
 SAMPLES: dict[Any, Callable[[], Call]] = {
     **dict.fromkeys([md.logical_and, md.logical_or, md.logical_xor], two_truths),
     **dict.fromkeys([md.bitwise_and, md.bitwise_or, md.bitwise_xor], two_integers),
@@ -120,6 +129,9 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     ),
     md.embedding: calls(lambda: (integers(4), floats(2, 3))),
     md.one_hot: calls(lambda: (integers(2, 3),)),
+    md.lstm: calls(lambda: recurrent(4, 2)),
+    md.gru: calls(lambda: recurrent(3, 1)),
+    md.rnn: calls(lambda: recurrent(1, 1)),
     md.linear: calls(lambda: (floats(2, 4), floats(3, 4), floats(3))),
     md.matmul: calls(lambda: (floats(2, 3), floats(3, 2))),
     md.tensordot: calls(lambda: (floats(2, 3), floats(3, 2)), axes=1),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,9 @@ ELEMENT_TYPES = {
 }
 
 
+#: Operators whose first output may be omitted.
+RECURRENT = frozenset({"GRU", "LSTM", "RNN", "com.microsoft.DynamicQuantizeLSTM"})
+
 _CODES_OF_ELEMENTS = {dtype: code for code, dtype in ELEMENT_TYPES.items()}
 
 
@@ -71,6 +76,9 @@ class Operator:
         opset: version of the operator set.
         proto: the node in the file.
         shapes_example: the argument of `load` that fixes the sizes of its inputs.
+        folder: the folder of the file, with its external data.
+        scope: names of values in this graph, by the names that graphs inside of the
+            node have for them.
     """
 
     kind: str
@@ -81,6 +89,8 @@ class Operator:
     opset: int
     proto: Any = None
     shapes_example: str = ""
+    folder: Path = Path()
+    scope: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -127,6 +137,11 @@ def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return inputs + (None,) * missing
 
 
+def _read_nothing(g: Any, op: Operator) -> None:
+    """Raise for a node inside of another one, where nothing reads such nodes."""
+    raise op.error("is inside of another node, which is not supported")
+
+
 # Readers call a builder instead of making nodes, so that the backend can run the same
 # calls (decision 0026).
 @dataclass
@@ -146,6 +161,7 @@ class Builder:
             code.
         spending: what loading has used of its budget.
         reserved: names that the file uses, so that new values do not get them.
+        read: reads one operator; for the nodes of graphs inside of nodes.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -158,8 +174,12 @@ class Builder:
     narrow: frozenset[str] = frozenset()
     spending: Spending = field(default_factory=Spending)
     reserved: frozenset[str] = frozenset()
+    read: Callable[[Any, Operator], None] = _read_nothing
     # Readers fetch the same constant several times; each conversion costs 10 us.
     _arrays: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
+    # The nodes whose inputs all are known, by their output.
+    _fixed: dict[str, Node] = field(default_factory=dict, init=False, repr=False)
+    _computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _node_names: set[str] = field(default_factory=set, init=False, repr=False)
     _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _node_counts: dict[str, int] = field(default_factory=dict, init=False, repr=False)
@@ -239,7 +259,7 @@ class Builder:
                 )
             if name not in self.specs:
                 raise op.error(f"reads {name!r}, which no earlier node writes")
-        if not op.outputs or not op.outputs[0]:
+        if not any(op.outputs[: None if op.kind in RECURRENT else 1]):
             raise op.error(
                 "does not have a first output", "Export it with a name for the output"
             )
@@ -285,6 +305,8 @@ class Builder:
         self._define(output)
         self.specs[output] = infer_spec(node, self.specs)
         self.nodes.append(node)
+        if all(name in self.constants or name in self._fixed for name in node.values):
+            self._fixed[output] = node
         self._node_names.add(name)
         return output
 
@@ -297,21 +319,57 @@ class Builder:
                     f"Give {shapes_example(self.inputs)}",
                 )
 
+    def alias(self, op: Operator, output: str, source: str) -> None:
+        """Give a value of the graph a second name, `output`."""
+        if source in self.sizes:
+            self._define(output)
+            self.sizes[output], self.specs[output] = (
+                self.sizes[source],
+                self.specs[source],
+            )
+        elif source in self.constants:
+            self.constant(output, self.constants[source])
+        else:
+            dtype = self.specs[source].dtype
+            self._add(self.fresh(op.name), md.astype, (source, dtype), output, {})
+        if source in self.elements:
+            self.elements[output] = self.elements[source]
+
     def array(self, name: str | None) -> Array | None:
         """Return the elements of a value if the file fixes them, otherwise None.
+
+        A value that nodes compute from constants is computed here, as folding does
+        later; the graph does not change.
 
         A value computed from a partly dynamic shape (in `sizes`) has None for each size
         that is not known.
         """
         if name in self.sizes:
             return self.sizes[name]
-        if name not in self.constants:
+        if name not in self.constants and name not in self._fixed:
             return None
         if name not in self._arrays:
-            tensor = self.constants[name]
+            tensor = self._tensor(str(name))
             is_coded = self.specs[name].qparams is not None
             self._arrays[name] = np.asarray(tensor.codes if is_coded else tensor)
         return self._arrays[name]
+
+    def _tensor(self, name: str) -> Any:
+        """Return a constant, or compute it from constants."""
+        known, waiting = ChainMap(self._computed, self.constants), [name]
+        # Not by recursion: a file may have chains of any length.
+        while waiting:
+            if waiting[-1] in known:
+                waiting.pop()
+                continue
+            node = self._fixed[waiting[-1]]
+            if missing := [n for n in node.values if n not in known]:
+                waiting += missing
+                continue
+            size = max(prod(self.specs[node.output].shape), 0)
+            self.spending.add_computed(f"node {node.name!r}", size)
+            self._computed[node.output] = node(*node.arguments(known))
+        return known[name]
 
     def require_array(self, op: Operator, index: int, what: str) -> Array:
         """Return the elements of an input that must be known while reading.

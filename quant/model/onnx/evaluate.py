@@ -32,6 +32,12 @@ from mdtensor.quant.model.onnx.build import (
 )
 from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED, Element, magnitudes
 from mdtensor.quant.model.onnx.files import check_model, inline_functions
+from mdtensor.quant.model.onnx.nodes import (
+    defined,
+    initial_arrays,
+    names_in,
+    operators_of,
+)
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.manipulation import (
     cast as cast_to_plain,
@@ -43,18 +49,8 @@ from mdtensor.quant.model.onnx.operators.windows import (
     require_window_axes,
 )
 from mdtensor.quant.model.onnx.qdq import UINT8, check_zero_points
-from mdtensor.quant.model.onnx.read import (
-    initial_arrays,
-    names_in,
-    operator,
-    operators_of,
-    reader_of,
-)
-from mdtensor.quant.model.onnx.schemas import (
-    check_types,
-    definition,
-    is_defined,
-)
+from mdtensor.quant.model.onnx.read import reader_of
+from mdtensor.quant.model.onnx.schemas import check_types, is_defined
 from mdtensor.quant.model.onnx.sizes import shape
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import rounding
@@ -126,8 +122,8 @@ class Evaluator(Builder):
             self.check(op)
             check_types(self, op)
             if op.kind not in readers and is_defined(op):
-                for node, opset in definition(self, op):
-                    self.apply(operator(node, opset, Path()), readers)
+                for inner in defined(self, op):
+                    self.apply(inner, readers)
                 return
             reader_of(op, readers)(self, op)
         # Readers compute on the wide type; moved elements keep their type in the file.
@@ -173,7 +169,7 @@ class Evaluation:
                 f"the model has the inputs {listed}, but got {len(arrays)} arrays",
                 "Pass one array for each input, in this order",
             )
-        g = Evaluator(reserved=self.reserved)
+        g = Evaluator(reserved=self.reserved, read=self._read)
         given = zip(self.inputs, arrays, strict=True)
         for name, array in [*self.arrays.items(), *given]:
             g.enter(name, array)
@@ -185,6 +181,10 @@ class Evaluation:
             if name not in g.constants:
                 raise ModelError(f"no node writes the output {name!r}")
         return [g.result(name) for name in self.outputs]
+
+    def _read(self, g: Evaluator, op: Operator) -> None:
+        """Run a node of a graph inside of a node."""
+        g.apply(op, self.readers)
 
 
 # Rounding to floating-point types of at most 8 bits.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -101,17 +100,28 @@ def check_model(model: Any, what: object) -> None:
 
 def _check_texts(model: Any) -> None:
     """Raise for a name in a model that is not UTF-8: protobuf returns bytes."""
-    graph = model.graph
-    values = [*graph.input, *graph.output, *graph.initializer]
-    _require_text("a value", *(value.name for value in values))
     _require_text("an operator set", *(entry.domain for entry in model.opset_import))
     for entry in model.metadata_props:
         _require_text("the metadata", entry.key, entry.value)
-    nodes = [graph.node, *(function.node for function in model.functions)]
-    for number, node in enumerate(chain(*nodes)):
+    _check_graph_texts(model.graph)
+    for function in model.functions:
+        _check_node_texts(function.node)
+
+
+def _check_graph_texts(graph: Any) -> None:
+    """Raise for a name in a graph, or in the graphs inside of its nodes."""
+    values = [*graph.input, *graph.output, *graph.initializer]
+    _require_text("a value", *(value.name for value in values))
+    _check_node_texts(graph.node)
+
+
+def _check_node_texts(nodes: Any) -> None:
+    for number, node in enumerate(nodes):
         kind, texts = node.op_type, [node.name, node.domain, *node.input, *node.output]
         for attribute in node.attribute:
             texts += (attribute.name, attribute.ref_attr_name)
+            if attribute.type == attribute.GRAPH:
+                _check_graph_texts(attribute.g)
         _require_text(f"node number {number}", kind, *texts)
 
 

@@ -222,18 +222,14 @@ def _call_and_quantize(
 
 
 def reject_dynamic(g: Builder, op: Operator) -> None:
-    """Raise for grids that depend on the data: a grid must be known before the call."""
+    """Raise for an operator that ONNX Runtime fuses for dynamic quantization."""
     raise op.error(
-        "belongs to dynamic quantization, where each call computes its own grids",
-        "Quantize the float model instead: with quantize_static of ONNX Runtime, or "
-        "with load(...).quantize or load(...).quantize_weights",
+        "is written by ONNX Runtime when it optimizes a dynamically quantized model",
+        "Load the file of quantize_dynamic, before ONNX Runtime optimizes it",
     )
 
 
-DYNAMIC = (
-    *("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"),
-    *(f"{MICROSOFT}.{k}" for k in ("DynamicQuantizeMatMul", "MatMulIntegerToFloat")),
-)
+DYNAMIC = (f"{MICROSOFT}.DynamicQuantizeMatMul", f"{MICROSOFT}.MatMulIntegerToFloat")
 READERS: dict[str, Reader] = {
     "QLinearConv": conv,
     "QLinearMatMul": matmul,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -152,14 +153,29 @@ def _type(g: Builder, name: str) -> str:
 Rename = Callable[[str], str]
 
 
+@dataclass(frozen=True)
+class Definition:
+    """What an operator stands for.
+
+    Args:
+        nodes: NodeProtos, with the names of the values of the graph.
+        opset: their operator set.
+        scope: these names, by the names in the definition, for graphs inside of nodes.
+    """
+
+    nodes: list[Any]
+    opset: int
+    scope: dict[str, str]
+
+
 def is_defined(op: Operator) -> bool:
     """Return whether the format defines the operator by other operators."""
     declared = None if op.proto.domain else schema(op)
     return bool(declared and declared.all_function_opset_versions)
 
 
-def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
-    """Return the nodes that compute the outputs, each with its operator set.
+def definition(g: Builder, op: Operator) -> Definition:
+    """Return the nodes that compute the outputs, with their operator set and names.
 
     Raises:
         ModelError: the format does not define the operator for these inputs.
@@ -179,7 +195,8 @@ def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
         raise op.error("is not defined for these inputs", "Check their types")
     # A definition may be written for an older operator set than the file uses.
     opset = next((o.version for o in function.opset_import if not o.domain), op.opset)
-    return [(inner, opset) for inner in _inline_nodes(g, function, node, op)]
+    nodes, names = _inline_nodes(g, function, node, op)
+    return Definition(nodes, opset, names)
 
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
@@ -208,8 +225,13 @@ def _definition_bytes(
     return body
 
 
-def _inline_nodes(g: Builder, function: Any, node: Any, op: Operator) -> list[Any]:
-    """Return the nodes of a function, with the value names of the call `node`."""
+def _inline_nodes(
+    g: Builder, function: Any, node: Any, op: Operator
+) -> tuple[list[Any], dict[str, str]]:
+    """Return the nodes of a function, with the value names of the call `node`.
+
+    Also return these names, by the names in the function.
+    """
     given = list(node.input) + [""] * (len(function.input) - len(node.input))
     names = dict(zip(function.input, given, strict=False))
     pairs = zip(function.output, node.output, strict=False)
@@ -223,7 +245,7 @@ def _inline_nodes(g: Builder, function: Any, node: Any, op: Operator) -> list[An
             names[name] = g.fresh(f"{stem}/{name}")
         return names[name] if name else ""
 
-    return [_copy_node(inner, rename, attributes) for inner in function.node]
+    return [_copy_node(inner, rename, attributes) for inner in function.node], names
 
 
 def _copy_node(inner: Any, rename: Rename, attributes: dict[str, Any]) -> Any:

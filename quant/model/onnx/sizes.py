@@ -41,23 +41,27 @@ def evaluate(g: Builder, op: Operator) -> bool:
         return True
     if op.kind not in _MOVES and op.kind not in _CALCULATES:
         return False
-    arrays = [g.array(name) for name in op.inputs if name]
-    if not arrays:
+    names = [name for name in op.inputs if name]
+    # Floats stay in the graph, where they are rounded as at run time. Their types are
+    # checked first, because `array` would compute them.
+    if not names or not all(map(_is_whole, (g.specs[name].dtype for name in names))):
         return False
-    # Kind O are partly dynamic sizes; floats stay in the graph, where they are rounded
-    # as at run time.
-    known = [a for a in arrays if a is not None and a.dtype.kind in "biuO"]
+    known = [a for a in map(g.array, names) if a is not None]
     dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[_elements(op)]}
     if op.kind == "Cast":
         dtype = element_type(op.get("to"), str(op))
     elif op.kind in _DECIDES:
         dtype = md.bool
-    if len(known) < len(arrays) or others or not (dtype.is_integer or dtype is md.bool):
+    if len(known) < len(names) or others or not _is_whole(dtype):
         return False
     # A result of several operands is at most as large as all indices and elements.
     g.reserve(op, *(max(a.size, 1) for a in known if op.kind in _GROWS))
     g.size(op.outputs[0], _result(op, known), dtype)
     return True
+
+
+def _is_whole(dtype: md.DType) -> bool:
+    return dtype.is_integer or dtype is md.bool
 
 
 def _elements(op: Operator) -> slice:

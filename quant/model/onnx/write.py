@@ -18,7 +18,10 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.model.onnx import write_compound as write_compound
+from mdtensor.quant.model.onnx import (
+    write_compound as write_compound,
+    write_recurrent as write_recurrent,
+)
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
 from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
 from mdtensor.quant.model.onnx.write_operators import (

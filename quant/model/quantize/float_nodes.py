@@ -34,6 +34,9 @@ STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 STAY_FLOAT: dict[Any, str] = {
     md.astype: "it changes the type",
     md.softmax: "probabilities stay float",
+    **dict.fromkeys(
+        (md.lstm, md.gru, md.rnn), "rounding its state at each step adds up"
+    ),
     md.div: "its divisor could become the code of 0",
     **dict.fromkeys(PARTIAL, "it is undefined for some codes"),
     **dict.fromkeys(JUMPING, "it jumps between codes"),

@@ -387,15 +387,17 @@ def test_refuses_to_calculate_with_codes() -> None:
     )
 
 
-def test_refuses_dynamic_quantization(rng: Any, tmp_path: Path) -> None:
-    quantization.quantize_dynamic(network(rng), tmp_path / "q.onnx")
+def test_refuses_what_onnx_runtime_fuses_for_dynamic_quantization() -> None:
+    fused = helper.make_node(
+        "DynamicQuantizeMatMul", ["x", "w", "s"], ["y"], "m", domain="com.microsoft"
+    )
+    constants = {"w": np.zeros((3, 2), np.int8), "s": F32(0.5)}
     with pytest.raises(ModelError) as caught:
-        load(tmp_path / "q.onnx")
+        load(proto([fused], constants, {"x": np.zeros((2, 3), F32)}, {"y": F32}))
     assert str(caught.value) == (
-        "DynamicQuantizeLinear 'x_QuantizeLinear' belongs to dynamic quantization, "
-        "where each call computes its own grids. Quantize the float model instead: "
-        "with quantize_static of ONNX Runtime, or with load(...).quantize or "
-        "load(...).quantize_weights."
+        "com.microsoft.DynamicQuantizeMatMul 'm' is written by ONNX Runtime when it "
+        "optimizes a dynamically quantized model. Load the file of quantize_dynamic, "
+        "before ONNX Runtime optimizes it."
     )
 
 

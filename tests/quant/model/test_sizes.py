@@ -9,6 +9,7 @@ from onnx import helper
 
 import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.onnx.read import read_graph
 
 INT = {"dtype": np.int64}
@@ -264,3 +265,131 @@ def test_sizes_that_are_not_integers_are_refused(kind: str, make_model: Any) -> 
     path = make_model([LAST], {"x": (2, 3)}, {"shape": np.array([1, 6], kind)})
     with pytest.raises(ModelError, match="needs the shape as integers, not"):
         read_graph(path)
+
+
+#: Ways in which exporters compute a size by floats and reductions; `s` is (4, 6).
+COMPUTED = {
+    "float": (
+        [
+            node("Cast", ["s"], "f", to=1),
+            node("Mul", ["f", "factor"], "m"),
+            node("Floor", ["m"], "fl"),
+            node("Cast", ["fl"], "shape", to=7),
+        ],
+        [3, 4],
+    ),
+    "ceil of a quotient": (
+        [
+            node("Cast", ["s"], "f", to=1),
+            node("Div", ["f", "factor"], "m"),
+            node("Ceil", ["m"], "fl"),
+            node("Cast", ["fl"], "shape", to=7),
+        ],
+        [6, 8],
+    ),
+    "extremes": (
+        [
+            node("Max", ["s", "five"], "a"),
+            node("Min", ["s", "five"], "b"),
+            node("Sub", ["a", "b"], "shape"),
+        ],
+        [1, 1],
+    ),
+    "reductions": (
+        [
+            node("ReduceProd", ["s"], "a", keepdims=1),
+            node("ReduceMax", ["s"], "b", keepdims=1),
+            node("Concat", ["a", "b"], "shape", axis=0),
+        ],
+        [24, 6],
+    ),
+    "a choice": (
+        [
+            node("Greater", ["s", "five"], "g"),
+            node("Where", ["g", "five", "s"], "shape"),
+        ],
+        [4, 5],
+    ),
+    "a clip": ([node("Clip", ["s", "", "last"], "shape")], [4, 5]),
+    "a range": (
+        [
+            node("ReduceMin", ["s"], "n", keepdims=0),
+            node("Range", ["second", "n", "first2"], "shape"),
+        ],
+        [1, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_sizes_computed_by_any_operator(
+    name: str, make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes, wanted = COMPUTED[name]
+    constants = {
+        **CONSTANTS,
+        "factor": np.float32(0.75),
+        "five": np.array([5]),
+        "last": np.array(5),
+        "first2": np.array(2),
+        "one_": np.float32(1),
+    }
+    nodes = [
+        node("Shape", ["x"], "s"),
+        *nodes,
+        node("Expand", ["one_", "shape"], "big"),
+        node("Mul", ["big", "big"], "y"),
+    ]
+    path = make_model(nodes, {"x": (4, 6)}, constants)
+    feeds = {"x": np.ones((4, 6), np.float32)}
+    graph = read_graph(path)
+    assert list(graph.specs()["y"].shape) == wanted
+    assert graph.run(feeds)["y"].shape == onnxruntime_of(path, feeds)[0].shape
+
+
+def test_long_chains_of_constants(make_model: Any) -> None:
+    """Values are computed one after the other, not by recursion."""
+    count = 3000
+    chain = [node("Neg", [f"v{i}"], f"v{i + 1}") for i in range(count)]
+    nodes = [
+        *chain,
+        node("Cast", [f"v{count}"], "n", to=7),
+        node("Expand", ["x", "n"], "y"),
+    ]
+    path = make_model(nodes, {"x": (1,)}, {"v0": np.float32([3])})
+    assert read_graph(path).specs()["y"].shape == (3,)
+
+
+def test_values_computed_from_constants_are_limited(make_model: Any) -> None:
+    nodes = [
+        node("Expand", ["row", "far"], "a"),
+        node("ReduceSum", ["a"], "b", keepdims=0),
+        node("Cast", ["b"], "n", to=7),
+        node("Reshape", ["n", "one"], "shape"),
+        node("Expand", ["x", "shape"], "y"),
+    ]
+    constants = {**CONSTANTS, "row": np.float32([1]), "far": np.array([10**7])}
+    path = make_model(nodes, {"x": (1,)}, constants)
+    spending = Spending(Budget(elements=10**6))
+    with pytest.raises(ModelError, match="computes 10,000,000 elements"):
+        read_graph(path, spending=spending)
+
+
+@pytest.mark.parametrize("given", ["low", "high", "low high"])
+def test_bounds_of_clip_that_are_computed(
+    given: str, make_model: Any, onnxruntime_of: Any
+) -> None:
+    """Where the bounds cross, all elements are the upper one."""
+    names = [name if name in given else "" for name in ("low", "high")]
+    scaled = ["x", *(f"{name}2" if name else "" for name in names)]
+    nodes = [
+        node("ReduceMax", ["x"], "top", keepdims=0),
+        *(node("Mul", [name, "top"], f"{name}2") for name in names if name),
+        node("Clip", scaled if scaled[2] else scaled[:2], "y"),
+    ]
+    bounds = {"low": np.float32(-0.5), "high": np.float32(0.25)}
+    path = make_model(nodes, {"x": (2, 3)}, bounds)
+    for sign in (1, -1):
+        x = sign * np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+        found = read_graph(path).run({"x": x})["y"]
+        assert found.tolist() == onnxruntime_of(path, {"x": x})[0].tolist()

@@ -8,7 +8,10 @@ from mdtensor.quant.model.onnx.operators import (
     einsum as einsum,
     elementwise as elementwise,
     manipulation as manipulation,
+    recurrent as recurrent,
     reduction as reduction,
+    scatter as scatter,
+    subgraphs as subgraphs,
     transposed as transposed,
     windows as windows,
 )

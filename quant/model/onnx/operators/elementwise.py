@@ -219,7 +219,11 @@ def prelu(g: Builder, op: Operator) -> None:
 
 @reads("Clip")
 def clip(g: Builder, op: Operator) -> None:
-    """Read Clip."""
+    """Read Clip; bounds that depend on the data become a maximum and a minimum."""
+    bounds = [op.input(1), op.input(2)] if op.opset >= 11 else []
+    if any(name and g.array(name) is None for name in bounds):
+        _clip_by_values(g, op)
+        return
     if op.opset < 11:
         low, high = op.get("min"), op.get("max")
     else:
@@ -228,6 +232,20 @@ def clip(g: Builder, op: Operator) -> None:
         # Where they cross, ONNX returns max for every element; `md.clip` raises.
         low = min(low, high)
     g.call(op, md.clip, op.inputs[0], min=low, max=high)
+
+
+def _clip_by_values(g: Builder, op: Operator) -> None:
+    """Read Clip whose bounds are computed; where they cross, the result is max."""
+    found = str(op.inputs[0])
+    for index, operation in ((1, md.maximum), (2, md.minimum)):
+        bound = op.input(index)
+        if bound is None:
+            continue
+        # An axis of size 1 could add an axis to the result.
+        if g.shape(bound):
+            bound = g.step(op, f"bound{index}", md.reshape, bound, shape=())
+        found = g.step(op, f"clipped{index}", operation, found, bound)
+    g.alias(op, op.outputs[0], found)
 
 
 @reads("HardSigmoid")

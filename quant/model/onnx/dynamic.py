@@ -1,0 +1,137 @@
+"""Dynamic quantization: DynamicQuantizeLinear with MatMulInteger and ConvInteger.
+
+The grid of the activations depends on the data, so that these operators stay in float:
+codes are whole numbers, and their products and sums are exact as long as the float type
+represents them. A sum that could leave float32 is computed in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import mdtensor as md
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.recurrent import LAYERS, read_layer
+from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.operators.windows import (
+    CONVOLUTIONS,
+    conv_options,
+    require_window_axes,
+)
+
+#: The largest magnitude of a code minus a zero point.
+WIDEST = 255
+#: The float types, and the largest magnitude up to which they hold every integer.
+EXACT = ((md.float32, 2**24), (md.float64, 2**53))
+
+
+def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
+    """Read DynamicQuantizeLinear: the grid covers all elements and 0."""
+    x = op.inputs[0]
+    low = g.step(op, "low", md.minimum, g.step(op, "min", md.min, x), 0.0)
+    high = g.step(op, "high", md.maximum, g.step(op, "max", md.max, x), 0.0)
+    width = g.step(op, "width", md.sub, high, low)
+    step = g.step(op, "step", md.div, width, 255.0)
+    # If all elements are 0, the scale is 1, as in ONNX Runtime.
+    is_zero = g.step(op, "is_zero", md.equal, step, 0.0)
+    scale = g.step(op, "scale", md.where, is_zero, 1.0, step)
+    start = g.step(op, "start", md.neg, g.step(op, "part", md.div, low, scale))
+    inside = g.step(op, "inside", md.clip, start, min=0.0, max=255.0)
+    zero = g.step(op, "zero", md.round, inside)
+    whole = g.step(op, "whole", md.round, g.step(op, "steps", md.div, x, scale))
+    shifted = g.step(op, "shifted", md.add, whole, zero)
+    g.call(op, md.astype, shifted, md.uint8, casting="saturate")
+    g.call_output(op, 1, md.astype, scale, md.float32)
+    g.call_output(op, 2, md.astype, zero, md.uint8, casting="saturate")
+
+
+def matmul_integer(g: Builder, op: Operator) -> None:
+    """Read MatMulInteger: the exact product of codes minus zero points, in int32."""
+    shape = g.shape(op.inputs[1])
+    terms = shape[-2] if len(shape) > 1 else shape[0]
+    if terms < 0:
+        raise op.size_error("sums over a dynamic size")
+    wide = _float_for(g, op, terms)
+    a = _numbers(g, op, (0, 2), wide, -2)
+    b = _numbers(g, op, (1, 3), wide, -1)
+    g.call(op, md.astype, g.step(op, "sums", md.matmul, a, b), md.int32)
+
+
+def conv_integer(g: Builder, op: Operator) -> None:
+    """Read ConvInteger: the exact convolution of codes minus zero points, in int32."""
+    w = op.inputs[1]
+    shape = g.shape(w)
+    operation = CONVOLUTIONS[require_window_axes(op, shape[2:], CONVOLUTIONS)]
+    options = conv_options(g, op, w)
+    wide = _float_for(g, op, prod(shape[1:]))
+    # Borders are filled with the zero point, the number 0.
+    a, b = _numbers(g, op, (0, 2), wide, 1), _numbers(g, op, (1, 3), wide, 0)
+    sums = g.step(op, "sums", operation, a, b, None, **options)
+    g.call(op, md.astype, sums, md.int32)
+
+
+def _float_for(g: Builder, op: Operator, terms: int) -> md.DType:
+    """Return the smaller float type that holds every sum of so many products."""
+    weights, zero = g.array(op.inputs[1]), g.array(op.input(3))
+    largest = WIDEST
+    if weights is not None and weights.size and (zero is not None or not op.input(3)):
+        ends = [int(weights.min()), int(weights.max())]
+        zeros = [0] if zero is None else [int(zero.min()), int(zero.max())]
+        largest = max(abs(end - z) for end in ends for z in zeros)
+    bound = terms * WIDEST * largest
+    # int32 would wrap around.
+    if bound >= 2**31:
+        raise op.error(f"sums {terms} products, which could leave int32", "Use fewer")
+    return next(dtype for dtype, limit in EXACT if bound <= limit)
+
+
+def _numbers(
+    g: Builder, op: Operator, at: tuple[int, int], wide: md.DType, axis: int
+) -> str:
+    """Return the codes in one input minus the zero points in another, as floats.
+
+    Several zero points in a vector lie along `axis` of the codes.
+    """
+    codes, zero = str(op.inputs[at[0]]), op.input(at[1])
+    found = g.step(op, f"codes{at[0]}", md.astype, codes, wide)
+    if zero is None:
+        return found
+    ndim, shape = len(g.shape(codes)), g.shape(zero)
+    zeros = g.step(op, f"zeros{at[0]}", md.astype, zero, wide)
+    if len(shape) == 1:
+        target = [1] * ndim
+        target[axis] = shape[0]
+        zeros = g.step(op, f"row{at[0]}", md.reshape, zeros, shape=tuple(target))
+    return g.step(op, f"real{at[0]}", md.sub, found, zeros)
+
+
+def dynamic_quantize_lstm(g: Builder, op: Operator) -> None:
+    """Read DynamicQuantizeLSTM of ONNX Runtime: an LSTM of dequantized weights.
+
+    ONNX Runtime also rounds the activations of each step to 8 bits; here they stay
+    float, so that the result is the more exact one.
+    """
+    weights = []
+    for at, scale in ((1, 8), (2, 10)):
+        codes = g.step(op, f"codes{at}", md.astype, op.inputs[at], md.float32)
+        zero = g.step(op, f"zero{at}", md.astype, op.inputs[scale + 1], md.float32)
+        shape = g.shape(op.inputs[scale])
+        options: dict[str, Any] = {"shape": (shape[0], 1, -1 if len(shape) > 1 else 1)}
+        factor = g.step(op, f"scale{at}", md.reshape, op.inputs[scale], **options)
+        shift = g.step(op, f"shift{at}", md.reshape, zero, **options)
+        moved = g.step(op, f"moved{at}", md.sub, codes, shift)
+        real = g.step(op, f"real{at}", md.mul, moved, factor)
+        weights.append(g.step(op, f"rows{at}", md.permute_dims, real, axes=(0, 2, 1)))
+    # The scales of the weights follow the inputs of an LSTM.
+    plain = replace(op, inputs=op.inputs[:8])
+    read_layer(g, plain, LAYERS["LSTM"], (weights[0], weights[1]))
+
+
+READERS: dict[str, Reader] = {
+    "ConvInteger": conv_integer,
+    "DynamicQuantizeLinear": dynamic_quantize_linear,
+    "MatMulInteger": matmul_integer,
+    "com.microsoft.DynamicQuantizeLSTM": dynamic_quantize_lstm,
+}

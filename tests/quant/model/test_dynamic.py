@@ -1,0 +1,149 @@
+"""Dynamic quantization: grids of each call, against ONNX Runtime and the reference."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from mdtensor.quant import load, onnx_backend
+
+RNG = np.random.default_rng(4)
+DYNAMIC = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
+
+
+def dynamic_model() -> Any:
+    """A model that returns the codes and the grid of any vector."""
+    value = helper.make_tensor_value_info
+    kinds = {"y": TensorProto.UINT8, "scale": TensorProto.FLOAT}
+    kinds["zero"] = TensorProto.UINT8
+    outputs = [value(name, kind, None) for name, kind in kinds.items()]
+    inputs = [value("x", TensorProto.FLOAT, ("n",))]
+    graph = helper.make_graph([DYNAMIC], "g", inputs, outputs)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=6))
+def test_grids_of_each_call(values: list[float]) -> None:
+    x, model = np.float32(values), dynamic_model()
+    found = load(model).graph.run({"x": x})
+    wanted = onnx_backend.run_model(model, [x])
+    for name, want in zip(("y", "scale", "zero"), wanted, strict=True):
+        assert np.asarray(found[name]).tolist() == want.tolist()
+        assert np.asarray(found[name]).dtype == want.dtype
+
+
+def test_grids_as_others_compute(tmp_path: Any, onnxruntime_of: Any) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(dynamic_model().SerializeToString())
+    model = load(path)
+    for x in (RNG.standard_normal(12, np.float32), np.zeros(3, np.float32)):
+        found = model.graph.run({"x": x})
+        for name, want in zip(found, onnxruntime_of(path, {"x": x}), strict=True):
+            assert np.asarray(found[name]).tolist() == want.tolist()
+
+
+def whole(code: int, shape: tuple[int, ...]) -> np.ndarray:
+    info = np.iinfo(helper.tensor_dtype_to_np_dtype(code))
+    return RNG.integers(info.min, info.max + 1, shape).astype(info.dtype)
+
+
+CODES = (TensorProto.UINT8, TensorProto.INT8)
+
+
+def agrees(path: Any, feeds: Any) -> None:
+    """The sums are those of int64, as the reference computes them."""
+    model = load(path)
+    wanted = ReferenceEvaluator(str(path)).run(None, feeds)[0]
+    found = np.asarray(model.graph.run(feeds)["y"])
+    assert found.dtype == wanted.dtype == np.int32
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("left", CODES)
+@pytest.mark.parametrize("right", CODES)
+@pytest.mark.parametrize("zeros", ["", "a", "b", "ab", "rows"])
+@pytest.mark.parametrize("terms", [5, 700])
+def test_products(
+    left: int, right: int, zeros: str, terms: int, make_model: Any
+) -> None:
+    """700 products of codes exceed the integers of float32."""
+    constants = {"b": whole(right, (terms, 3))}
+    if "a" in zeros:
+        constants["za"] = whole(left, ())
+    if "b" in zeros:
+        constants["zb"] = whole(right, ())
+    if zeros == "rows":
+        constants |= {"za": whole(left, (4,)), "zb": whole(right, (3,))}
+    names = ["a", "b", *("za" if "za" in constants else "",)]
+    names += ["zb"] if "zb" in constants else []
+    while not names[-1]:
+        names.pop()
+    node = helper.make_node("MatMulInteger", names, ["y"])
+    path = make_model([node], {"a": (left, (4, terms))}, constants)
+    a = whole(left, (4, terms))
+    za, zb = (constants.get(n, np.array(0)).astype(np.int64) for n in ("za", "zb"))
+    za = za[:, None] if za.ndim else za
+    wanted = (a.astype(np.int64) - za) @ (constants["b"].astype(np.int64) - zb)
+    found = np.asarray(load(path).graph.run({"a": a})["y"])
+    assert found.dtype == np.int32
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("right", CODES)
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]])
+def test_convolutions(right: int, pads: list[int], make_model: Any) -> None:
+    left = TensorProto.UINT8
+    constants = {"w": whole(right, (4, 3, 2, 3)), "zx": whole(left, ())}
+    constants["zw"] = whole(right, ())
+    node = helper.make_node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], pads=pads)
+    path = make_model([node], {"x": (left, (2, 3, 5, 6))}, constants)
+    agrees(path, {"x": whole(left, (2, 3, 5, 6))})
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_files_of_quantize_dynamic(
+    per_channel: bool, make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w2"], ["y"]),
+    ]
+    # 7 bits, so that ONNX Runtime's sums of pairs do not saturate on any CPU.
+    shapes = {"w1": (16, 8), "w2": (8, 4)}
+    constants = {n: RNG.standard_normal(s, np.float32) for n, s in shapes.items()}
+    path, small = make_model(nodes, {"x": (3, 16)}, constants), tmp_path / "small.onnx"
+    quantize_dynamic(
+        path,
+        small,
+        per_channel=per_channel,
+        reduce_range=True,
+        weight_type=QuantType.QInt8,
+    )
+    x = RNG.standard_normal((3, 16), np.float32)
+    found = np.asarray(load(small)(x))
+    wanted = onnxruntime_of(small, {"x": x})[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_an_lstm_with_dequantized_weights(
+    make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    """ONNX Runtime rounds the activations of each step, so the results are near."""
+    shapes = {"w": (2, 16, 3), "r": (2, 16, 4), "b": (2, 32)}
+    constants = {n: RNG.uniform(-1, 1, s).astype(np.float32) for n, s in shapes.items()}
+    node = helper.make_node(
+        "LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=4, direction="bidirectional"
+    )
+    path, small = make_model([node], {"x": (6, 2, 3)}, constants), tmp_path / "s.onnx"
+    quantize_dynamic(path, small, weight_type=QuantType.QInt8, reduce_range=True)
+    x = RNG.standard_normal((6, 2, 3), np.float32)
+    exact = np.asarray(load(path)(x))
+    found, wanted = np.asarray(load(small)(x)), onnxruntime_of(small, {"x": x})[0]
+    assert 0 < np.abs(found - exact).max() < 0.03
+    assert np.abs(found - wanted).max() < 0.03
