@@ -12,7 +12,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, OptionError
 from mdtensor.kernels.cpu.program.program import Program, Slot
@@ -22,6 +21,7 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
 from mdtensor.quant.model.run.bound import Called, Compiled, FloatLayer, Part
 from mdtensor.quant.model.run.layouts import (
+    COMMUTATIVE,
     ELEMENTWISE,
     RESHAPES,
     ROW_OPERATIONS,
@@ -33,13 +33,16 @@ from mdtensor.quant.model.run.layouts import (
     is_elementwise,
     is_float,
     is_orderless,
+    is_spread,
     moved,
     row_values,
     slot_shape,
+    spread,
     storage,
     to_images,
     to_rows,
 )
+from mdtensor.quant.ops.kernels import make_step
 from mdtensor.quant.ops.weight_only import PackedLayer
 
 
@@ -97,7 +100,7 @@ class _Lowering:
             return
         if node.operation is quantize:
             self._isolate(node)
-        if node.operation in (md.add, md.mul) and _smaller(*arguments):
+        if node.operation in COMMUTATIVE and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
         selection = node.select(*node.arguments(self._specs))
@@ -112,6 +115,8 @@ class _Lowering:
         parameters = declared.signature.parameters
         omitted = declared.dispatched[len(arguments) :]
         arguments += [parameters[name].default for name in omitted]
+        if self._compile_spread(node, prepare, options):
+            return
         if self._compile_flat(node, prepare, arguments, options):
             return
         step = prepare(*arguments, **options)
@@ -157,6 +162,31 @@ class _Lowering:
         shape = slot_shape(self._specs[node.output], in_rows)
         self._add(node, step, self._program.reshape(result, shape), flat, in_rows)
         return True
+
+    def _compile_spread(self, node: Node, prepare: Any, options: Any) -> bool:
+        """Append a step on codes that are broadcast first; return whether it is one.
+
+        A constant is an input of the part.
+        """
+        if not is_spread(node, self._graph, self._specs):
+            return False
+        after = self._specs[node.output]
+        specs = [self._specs[name] for name in node.values]
+        step = prepare(*(spec.with_shape(after.shape) for spec in specs), **options)
+        names = (*node.values, node.output)
+        in_rows = after.ndim != 4 or not self._rows.isdisjoint(names)
+        slots = [self._spread(name, after, in_rows) for name in node.values]
+        self._add(node, step, self._program.append(step, *slots), slots, in_rows)
+        return True
+
+    def _spread(self, name: str, after: TensorSpec, in_rows: bool) -> Slot:
+        """Return the slot of a value that is broadcast to the shape of `after`."""
+        slot, shape = self._slot(name, in_rows), slot_shape(after, in_rows)
+        if slot.shape == shape:
+            return slot
+        step = spread(shape, not in_rows)
+        make_step(lambda: step.prepare(slot.shape))
+        return self._program.append(step, slot)
 
     def _append(self, node: Node, step: Any) -> None:
         """Append a step, with its operands and its result in the order that it takes.
