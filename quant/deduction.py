@@ -177,6 +177,11 @@ def check_one_scale(x: Operand, *_: Any, **__: Any) -> None:
     combine.check_one_scale(x)
 
 
+def _check_slopes(x: Operand, weight: Operand, **_: Any) -> None:
+    """Raise `GridError` if scales of the argument or of its slopes differ."""
+    combine.check_one_scale(x, weight)
+
+
 def require_elements(rule: ShapeRule) -> ShapeRule:
     """Return `rule` of a mean, extended to raise for a mean over an empty axis.
 
@@ -362,6 +367,10 @@ rounded_conv = RoundingAware(
 rounded_total = RoundingAware(_infer_sum)
 rounded_mean = RoundingAware(require_elements(on_one_grid(out_grid_rule(reduction))))
 rounded_softmax = RoundingAware(on_one_grid(out_grid_rule(along)))
+rounded_prelu = RoundingAware(out_grid_rule(shape_rule(md.prelu), check=_check_slopes))
+rounded_norm = RoundingAware(
+    out_grid_rule(shape_rule(md.layer_norm), check=check_one_scale)
+)
 rounded_window = RoundingAware(
     require_elements(out_grid_rule(shape_rule(md.max_pool2d), check=check_one_scale))
 )

@@ -37,6 +37,7 @@ OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}
 STEPS = {**dict.fromkeys([md.asin, md.acos, md.atanh], 0.125), md.acosh: 1.0}
 #: Operations whose last argument, a bias, has another type than the others if those
 #: are quantized; it may be left out.
+NORMS = (md.layer_norm, md.rms_norm)
 BIASED = {md.conv2d, md.linear}
 
 
@@ -57,6 +58,9 @@ def arranged(operation: Any, leaf: Any) -> tuple[tuple[Any, ...], dict[str, Any]
     """The sample with all its tensors of one type, but where the type is fixed."""
     arguments, options = sample(operation)
     arguments = arguments[:2] if operation in BIASED else arguments
+    # Weights of a norm of codes stay floats.
+    if operation in NORMS and leaf.dtype.kind == "quantized":
+        arguments = arguments[:1]
     fixed = FIXED.get(operation, ())
 
     def made(place: Any, x: Any) -> Any:

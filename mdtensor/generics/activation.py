@@ -250,12 +250,20 @@ def leaky_relu(
 
 
 @generic(deduce=infer_prelu)
-def prelu(x: object, weight: object, /) -> Any:
+def prelu(
+    x: object,
+    weight: object,
+    /,
+    *,
+    out: object = None,
+    rounding: str | None = None,
+) -> Any:
     """Return x where x > 0, else weight · x.
 
     Args:
-        x: [n, c, ...] or any shape, floating.
-        weight: [c], or one number for all, [1] or [].
+        x: [n, c, ...] or any shape, floating or quantized.
+        weight: [c], or one number for all, [1] or []; floating, or quantized like x.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
         ShapeError: the shape of `weight` is neither.

@@ -233,15 +233,19 @@ def layer_norm(
     *,
     normalized_shape: Integers,
     eps: float = 1e-5,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes.
 
     Args:
-        x: [..., *normalized_shape], floating.
-        weight, bias: of shape `normalized_shape`, or None.
+        x: [..., *normalized_shape], floating or quantized.
+        weight, bias: of shape `normalized_shape`, floating, or None.
         normalized_shape: the sizes of the last axes, which share mean and variance;
             one integer for one axis.
         eps: keeps the root from zero.
+        out, rounding: grid and rounding rule of a quantized result; the exact real
+            number rounds once.
 
     Raises:
         ShapeError: `x` does not end in `normalized_shape`, or a weight is not of it.
@@ -266,11 +270,13 @@ def rms_norm(
     *,
     normalized_shape: Integers,
     eps: float | None = None,
+    out: object = None,
+    rounding: str | None = None,
 ) -> Any:
     """Return x / sqrt(mean(x²) + eps) · weight over the last axes.
 
     Args:
-        x, weight, normalized_shape: as in `layer_norm`.
+        x, weight, normalized_shape, out, rounding: as in `layer_norm`.
         eps: None is the distance from 1 to the next number of the type that computes,
             float32 for 16-bit floats.
 

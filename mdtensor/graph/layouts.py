@@ -47,6 +47,7 @@ from mdtensor.kernels.cpu.program.steps import (
     U8,
     Add,
     Dequantize,
+    Extreme,
     Lookup,
     Move,
     Mul,
@@ -65,8 +66,10 @@ VIEWS = (
 )
 #: Views that leave the bytes of row-major codes as they are.
 RESHAPES = (reshape, squeeze, expand_dims)
+#: Operations on two codes, in a step of two values of one shape.
+COMMUTATIVE = (add, mul, maximum, minimum)
 #: Steps that compute each element from the elements at the same place.
-ELEMENTWISE = (Lookup, Add, Mul, Quantize, Dequantize, Elementwise)
+ELEMENTWISE = (Lookup, Add, Extreme, Mul, Quantize, Dequantize, Elementwise)
 
 
 def is_codes(spec: Any) -> bool:
@@ -129,7 +132,7 @@ def row_values(graph: Graph, specs: Mapping[str, TensorSpec]) -> frozenset[str]:
         names = [name for name in (*node.values, node.output) if name in group]
         if node.operation in (*ROW_OPERATIONS, *VIEWS):
             in_rows.update(names)
-        elif is_elementwise(node, specs):
+        elif is_elementwise(node, specs) or is_spread(node, graph, specs):
             for name in names[1:]:
                 _join(group, names[0], name)
         else:
@@ -171,6 +174,42 @@ def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
         return True
     wide = {specs[name].shape for name in values if prod(specs[name].shape) != 1}
     return len(wide) <= 1 and node.operation not in IMAGES
+
+
+# A copy of a mask costs less than a call between compiled parts (decision 0056).
+def is_spread(node: Node, graph: Graph, specs: Mapping[str, TensorSpec]) -> bool:
+    """Return whether a node of two codes has one that is broadcast, or is constant.
+
+    A constant number is not broadcast, nor are factors for each channel of an image.
+    """
+    if node.operation not in COMMUTATIVE or len(node.values) != 2:
+        return False
+    first, second = (specs[name] for name in node.values)
+    if not (is_codes(first) and is_codes(second)):
+        return False
+    constants = [name for name in node.values if name in graph.constants]
+    if any(prod(specs[name].shape) == 1 for name in constants):
+        return False
+    if constants:
+        return True
+    shapes = {first.shape, second.shape}
+    whole = specs[node.output].shape
+    has_factors = node.operation is mul and shapes == {whole, (*whole[:2], 1, 1)}
+    return len(shapes) > 1 and not (has_factors and len(whole) == 4)
+
+
+def spread(shape: tuple[int, ...], is_image: bool) -> Move:
+    """Return the step that broadcasts codes to `shape`, channels last for an image."""
+
+    def look(codes: Any) -> Any:
+        missing = len(shape) - codes.ndim
+        if missing:
+            # Only values of four axes are stored channels last.
+            codes = codes.reshape((1,) * missing + codes.shape)
+            codes = channels_last(codes) if is_image else codes
+        return np.broadcast_to(codes, shape)
+
+    return Move(look)
 
 
 def flattened(given: Any) -> Any:

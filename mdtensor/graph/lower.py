@@ -15,10 +15,10 @@ from typing import Any
 
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import MdtensorError, OptionError
-from mdtensor.generics.arithmetic import add, mul
 from mdtensor.graph.bound import Called, Compiled, FloatLayer, Part
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import (
+    COMMUTATIVE,
     ELEMENTWISE,
     RESHAPES,
     ROW_OPERATIONS,
@@ -30,9 +30,11 @@ from mdtensor.graph.layouts import (
     is_elementwise,
     is_float,
     is_orderless,
+    is_spread,
     moved,
     row_values,
     slot_shape,
+    spread,
     storage,
     to_images,
     to_rows,
@@ -115,7 +117,7 @@ class _Lowering:
             return
         if self._encodes(node):
             self._isolate(node)
-        if node.operation in (add, mul) and _smaller(*arguments):
+        if node.operation in COMMUTATIVE and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
         selection = node.select(*node.arguments(self._specs))
@@ -130,6 +132,8 @@ class _Lowering:
         parameters = declared.signature.parameters
         omitted = declared.dispatched[len(arguments) :]
         arguments += [parameters[name].default for name in omitted]
+        if self._compile_spread(node, prepare, options):
+            return
         if self._compile_flat(node, prepare, arguments, options):
             return
         step = prepare(*arguments, **options)
@@ -188,6 +192,33 @@ class _Lowering:
         shape = slot_shape(self._specs[node.output], in_rows)
         self._add(node, step, self._program.reshape(result, shape), flat, in_rows)
         return True
+
+    def _compile_spread(self, node: Node, prepare: Any, options: Any) -> bool:
+        """Append a step on codes that are broadcast first; return whether it is one.
+
+        A constant is an input of the part.
+        """
+        if not is_spread(node, self._graph, self._specs):
+            return False
+        after = self._specs[node.output]
+        specs = [self._specs[name] for name in node.values]
+        step = prepare(*(spec.with_shape(after.shape) for spec in specs), **options)
+        names = (*node.values, node.output)
+        in_rows = after.ndim != 4 or not self._rows.isdisjoint(names)
+        slots = [self._spread(name, after, in_rows) for name in node.values]
+        self._add(node, step, self._program.append(step, *slots), slots, in_rows)
+        return True
+
+    def _spread(self, name: str, after: TensorSpec, in_rows: bool) -> Slot:
+        """Return the slot of a value that is broadcast to the shape of `after`."""
+        slot, shape = self._slot(name, in_rows), slot_shape(after, in_rows)
+        if slot.shape == shape:
+            return slot
+        step = spread(shape, not in_rows)
+        try:
+            return self._program.append(step, slot)
+        except ValueError as error:
+            raise OptionError(str(error).rstrip(".")) from None
 
     def _append(self, node: Node, step: Any) -> None:
         """Append a step, with its operands and its result in the order that it takes.

@@ -12,6 +12,7 @@ from mdtensor.quant.ops import (
     manipulation as manipulation,
     math as math,
     matmul as matmul,
+    normalization as normalization,
     pool as pool,
     reduction as reduction,
     refusals as refusals,

@@ -21,6 +21,7 @@ from mdtensor import (
     logsigmoid,
     method,
     mish,
+    prelu,
     relu,
     relu6,
     selu,
@@ -41,6 +42,7 @@ from mdtensor.quant.deduction import (
     curve,
     on_input_grid,
     reduced_grid,
+    rounded_prelu,
     rounded_softmax,
 )
 from mdtensor.quant.grids.combine import pieces
@@ -225,6 +227,60 @@ def leaky_relu(
 ) -> Run:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
     return bind_lookup(leaky_relu, function, x, out, negative_slope=negative_slope)
+
+
+def prelu_step(
+    x: TensorSpec, weight: Any, /, *, out: QParams | None = None
+) -> steps.Lookup | steps.LookupChannels:
+    """Return the lookup step of a constant slope, with a table for each channel.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
+    if isinstance(weight, TensorSpec):
+        raise NotCompiled("compiled slopes are constants")
+    source = unsigned_grid(require_one_grid(x))
+    require_one_grid(weight)
+    target = unsigned_grid(require_output_grid(out))
+    codes, slopes = np.arange(256) - source.zero, exact.steps_of(weight).reshape(-1, 1)
+    found = _prelu_steps(codes, slopes, source, weight.qparams, target)
+    tables = exact.to_codes(np.broadcast_to(found, (len(slopes), 256)), target)
+    if len(tables) == 1:
+        return steps.Lookup(np.ascontiguousarray(tables[0]))
+    # Images are channels last.
+    axis = -1 if x.ndim in (2, 4) else 1
+    return steps.LookupChannels(np.ascontiguousarray(tables), axis)
+
+
+def _prelu_steps(
+    a: IntArray, b: IntArray, source: QParams, slopes: QParams, grid: QParams
+) -> IntArray:
+    """Return a where a > 0, else a · b, as steps of `grid`, rounded once."""
+    ratio = source.fraction / grid.fraction
+    above = exact.round_sum((a, ratio))
+    below = exact.round_sum((a * b, ratio * slopes.fraction))
+    return np.where(a > 0, above, below)
+
+
+@method(prelu, deduce=rounded_prelu, prepare=prelu_step)
+@bind_once
+def prelu(x: ShortTensor, weight: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    grid = require_out("prelu", out, x, weight)
+    checked(
+        "prelu",
+        (x, weight),
+        lambda: rounded_prelu.rule(*map(spec_of, (x, weight)), out=grid),
+    )
+    # Raises for every rule but the exact one, because no library has another.
+    rounding_rule("prelu", grid)
+    along = (-1,) + (1,) * (x.ndim - 2) if weight.size > 1 else (1,) * x.ndim
+
+    def run(x: QuantizedTensor, weight: QuantizedTensor) -> QuantizedTensor:
+        a, b = exact.steps_of(x), exact.steps_of(weight).reshape(along)
+        found = _prelu_steps(a, b, x.qparams, weight.qparams, grid)
+        return quantized(exact.to_codes(found, grid), grid)
+
+    return run
 
 
 def _elu(alpha: float) -> build.Function:

@@ -364,24 +364,75 @@ def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
     return np.array(values, np.int64)[index.ravel()]
 
 
-@method(minimum, deduce=on_common_grid)
+# Rounding is monotone, so it comes before the choice, as a table of each operand.
+def _extreme_step(
+    is_maximum: bool, a: TensorSpec, b: Any, out: QParams | None
+) -> steps.Extreme | steps.Lookup:
+    """Return the step of the larger or smaller of two numbers, on `out`.
+
+    It is a lookup table if b is a constant number.
+
+    Args:
+        is_maximum: whether the larger number is taken.
+        a: the spec of the first operand.
+        b: a spec of the same shape, or a constant tensor.
+        out: the grid of the result; None for the grid of both operands.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
+    source, other = require_one_grid(a), require_one_grid(b)
+    if out is None and source != other:
+        raise NotCompiled("a compiled extreme on no grid of its own takes equal grids")
+    if (number := _number(a, b)) is not None:
+        low, high = (number, None) if is_maximum else (None, number)
+        return lookup_step(build.clip(low, high), a, out or source)
+    if not a.shape or a.shape != b.shape:
+        raise NotCompiled("a compiled extreme takes equal shapes, or a constant number")
+    if out is None:
+        return steps.Extreme(is_maximum)
+    target = unsigned_grid(require_output_grid(out))
+    same = build.affine(Fraction(1), Fraction(0))
+    first, second = (
+        build.lookup_table(same, unsigned_grid(grid), target)
+        for grid in (source, other)
+    )
+    # Operands on one grid share a table, which then comes after the choice.
+    tables = (None, None, first) if source == other else (first, second, None)
+    return steps.Extreme(is_maximum, tables)
+
+
+def maximum_step(
+    a: TensorSpec, b: Any, /, *, out: QParams | None = None
+) -> steps.Extreme | steps.Lookup:
+    return _extreme_step(True, a, b, out)
+
+
+def minimum_step(
+    a: TensorSpec, b: Any, /, *, out: QParams | None = None
+) -> steps.Extreme | steps.Lookup:
+    return _extreme_step(False, a, b, out)
+
+
+@method(minimum, deduce=on_common_grid, prepare=minimum_step)
 @bind_once
 def minimum(
     x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None
 ) -> Run:
-    return _extreme("minimum", np.minimum, x1, x2, out)
+    return _extreme("minimum", minimum_step, np.minimum, x1, x2, out)
 
 
-@method(maximum, deduce=on_common_grid)
+@method(maximum, deduce=on_common_grid, prepare=maximum_step)
 @bind_once
 def maximum(
     x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None
 ) -> Run:
-    return _extreme("maximum", np.maximum, x1, x2, out)
+    return _extreme("maximum", maximum_step, np.maximum, x1, x2, out)
 
 
 def _extreme(
     name: str,
+    prepare: Callable[..., Any],
     choose: np.ufunc,
     x1: QuantizedTensor,
     x2: QuantizedTensor,
@@ -395,6 +446,9 @@ def _extreme(
         return lambda x1, x2: quantized(choose(x1.code_array, x2.code_array), grid)
     if rounding_rule(name, out):
         return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
+
+    if (call := _by_kernel(prepare, x1, x2, out)) is not None:
+        return call
 
     # Rounding is monotone, so it may come before the choice.
     def run(*xs: QuantizedTensor) -> QuantizedTensor:

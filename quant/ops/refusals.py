@@ -30,6 +30,7 @@ from mdtensor import (
     minimum,
     mul,
     not_equal,
+    prelu,
     stack,
     sub,
     where,
@@ -43,6 +44,7 @@ COMPLEX = Union[ComplexTensor, complex]
 NUMERIC = Union[QuantizedTensor, NumericTensor]
 TENSOR = Union[QuantizedTensor, NumericTensor, LogicalTensor]
 BIAS = Union[NumericTensor, QuantizedTensor, None]
+DENSE = Union[NumericTensor, LogicalTensor]
 
 
 class Refusal(NamedTuple):
@@ -89,6 +91,7 @@ REFUSALS = (
             (LogicalTensor, QuantizedTensor, BIAS),
         ),
     ),
+    Refusal((prelu,), ((QuantizedTensor, TENSOR), (DENSE, QuantizedTensor))),
     Refusal((where,), ((LogicalTensor, ANYTHING, ANYTHING),)),
     Refusal((concat, stack), ((TENSOR,),)),
 )

@@ -22,7 +22,10 @@ SUM = (
     "dtype: DType | str | type | dtype[Any] | None = None, keepdims: bool = False, "
     "out: object = None, rounding: str | None = None."
 )
-NORM = "Attributes: normalized_shape: int | Collection[int], eps: float = 1e-05."
+NORM = (
+    "Attributes: normalized_shape: int | Collection[int], eps: float = 1e-05, "
+    "out: object = None, rounding: str | None = None."
+)
 BY_NAME = "came by position, but must be given by name"
 FEW = "expects 2 arguments, got"
 #: What is called by name in the text of an error, and the error.

@@ -25,6 +25,20 @@ def lookup_u8(x, table, out):
 
 
 @kernel
+def lookup_channels_u8(x, channels, tables, out):
+    """Set out[i, j] = tables[j, x[i, j]].
+
+    Args:
+        x, out: uint8 1-D [pixels, channels]; `out` is written.
+        tables: uint8 1-D, 256 entries for each channel.
+    """
+    for first in range(0, len(out), channels):
+        row, target = x[np.uintp(first) :], out[np.uintp(first) :]
+        for j in range(np.uintp(channels)):
+            target[j] = tables[np.uintp(j * np.uintp(256)) + np.uintp(row[j])]
+
+
+@kernel
 def lookup_u16(x, table, out):
     """Set out[i] = table[x[i]]; 1-D; x uint16, `out` like the 65,536-entry table."""
     half = np.uintp(len(out) // 2)
@@ -36,6 +50,19 @@ def lookup_u16(x, table, out):
         out[2 * i + np.uintp(1)] = table[np.uintp(pair >> np.uint32(16))]
     if len(out) % 2:
         out[-1] = table[np.uintp(x[-1])]
+
+
+@kernel
+def choose_u8(a, b, is_maximum, out):
+    """Set out[i] = max(a[i], b[i]), or min(a[i], b[i]); uint8 1-D of one length."""
+    n = np.uintp(len(out))
+    # LLVM makes vectors of these, and not of `max`.
+    if is_maximum:
+        for i in range(n):
+            out[i] = a[i] if a[i] > b[i] else b[i]
+    else:
+        for i in range(n):
+            out[i] = a[i] if a[i] < b[i] else b[i]
 
 
 @kernel

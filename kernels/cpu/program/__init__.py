@@ -91,6 +91,8 @@ STEP = np.dtype((np.record, [
     ("bias", np.int64),  # place of int32
     # other kinds
     ("has_factors", np.int64),  # Mul; 1: y has one factor for each image and channel
+    ("is_maximum", np.int64),  # Extreme; 1: the larger code is taken
+    ("tables", np.int64),  # Extreme: bit i is 1 if table i of three is used
     ("counts_padding", np.int64),  # AvgPool; 1: divide by all taps
     ("start", np.int64),  # Move: bytes to the first element; Elementwise: that of out
     ("lengths", np.int64, AXES),  # Move: elements along each axis
@@ -98,8 +100,9 @@ STEP = np.dtype((np.record, [
     ("run", np.int64),  # Move: bytes that lie side by side
     ("is_single", np.int64),  # Move; 1: of float32
     ("outer", np.int64),  # Take and Concat: elements before the axis
-    ("length", np.int64),  # Take and Softmax: of the axis in x
-    ("inner", np.int64),  # Take: bytes behind the axis; float Softmax: elements
+    ("length", np.int64),  # Take, Softmax and Normalize: of the axis in x
+    # Take and LookupChannels: bytes behind the axis; float Softmax: elements
+    ("inner", np.int64),
     ("indices", np.int64),  # Take: how many
     ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
     ("y_run", np.int64),
@@ -107,7 +110,10 @@ STEP = np.dtype((np.record, [
     ("depth", np.int64),  # MatMul: columns of x, and rows of y; Conv2d: length of a sum
     ("quotients", np.int64),  # Softmax: place of int64 [256, 8]
     ("inverse_step", np.int64),  # Softmax: place of one float64
-    # steps of floats
+    ("gains", np.int64),  # Normalize: place of float64 [length]
+    ("offsets", np.int64),
+    ("widths", np.int64, 4),  # Normalize: limbs of the numbers at `limbs`
+    # steps of floats, and norms of codes
     ("is_centered", np.int64),  # Normalize; 1: the mean is subtracted
     ("has_residual", np.int64),  # Conv2d; 1: y is added before the activation
     ("activation", np.int64),  # Conv2d, see `generic/activation.py`

@@ -4,6 +4,8 @@ A rule joins a step with the step that wrote one of its inputs, if nothing else 
 that value. The joined step takes the place of the later one.
 
     lookup table, lookup table             one table
+    lookup table, extreme of two inputs    a table of the extreme
+    extreme, lookup table                  a table of the extreme
     float product, activation              the tile activates its sums
     float product, sum with another value  the tile adds the value
     elementwise, elementwise               one program of instructions
@@ -11,14 +13,18 @@ that value. The joined step takes the place of the later one.
 
 from collections import Counter
 
+import numpy as np
+
 from mdtensor.kernels.cpu.generic import float_elementwise
 from mdtensor.kernels.cpu.generic.activation import HARDSWISH, KEEP
 from mdtensor.kernels.cpu.generic.float_elementwise import INPUTS
 from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.elementwise import Formula, prepared
-from mdtensor.kernels.cpu.program.steps import Lookup
+from mdtensor.kernels.cpu.program.steps import Extreme, Lookup
 
 CODES = 256
+#: Tables of an Extreme: for both inputs, and for the result.
+FIRST, SECOND, LAST = range(3)
 #: Products whose tiles add a value; those that activate.
 ADDING = (interpret.CONV_F32, interpret.WINDOWS_F32)
 PRODUCTS = (*ADDING, interpret.DEPTHWISE_F32)
@@ -72,6 +78,10 @@ def _join(first, second):
     kinds = first[1][0].kind, second[1][0].kind
     if kinds == (interpret.LOOKUP, interpret.LOOKUP):
         return _join_tables(first, second)
+    if kinds == (interpret.LOOKUP, interpret.EXTREME):
+        return _translate_input(first, second)
+    if kinds == (interpret.EXTREME, interpret.LOOKUP):
+        return _translate_result(first, second)
     if kinds[1] != interpret.ELEMENTWISE_F32:
         return None
     if kinds[0] in PRODUCTS:
@@ -87,6 +97,41 @@ def _join_tables(first, second):
     later, _, _, result = second
     table = later.constants[:CODES][plan.constants[:CODES]]
     return (*Lookup(table).prepare(later.shape), slots, result)
+
+
+def _tables_of(plan):
+    """Return a copy of the tables of an Extreme, uint8 [3, 256]."""
+    return plan.constants[: 3 * CODES].reshape(3, CODES).copy()
+
+
+def _translate_input(first, second):
+    """Return one extreme that reads the input of a lookup step.
+
+    It is one lookup step if both inputs are then the same codes.
+    """
+    plan, _, (source,), middle = first
+    later, row, given, result = second
+    tables, slots, shape = _tables_of(later), list(given), later.shape
+    for number in (FIRST, SECOND):
+        if given[number].storage == middle.storage:
+            tables[number] = tables[number][plan.constants[:CODES]]
+            slots[number] = source._replace(shape=shape)
+    if slots[FIRST].storage == slots[SECOND].storage:
+        choose = np.maximum if row[0].is_maximum else np.minimum
+        table = tables[LAST][choose(tables[FIRST], tables[SECOND])]
+        return (*Lookup(table).prepare(shape), (slots[FIRST],), result)
+    step = Extreme(row[0].is_maximum, tables)
+    return (*step.prepare(shape, shape), tuple(slots), result)
+
+
+def _translate_result(first, second):
+    """Return one extreme that writes the result of a lookup step."""
+    plan, row, slots, _ = first
+    later, _, _, result = second
+    tables = _tables_of(plan)
+    tables[LAST] = later.constants[:CODES][tables[LAST]]
+    joined, own = Extreme(row[0].is_maximum, tables).prepare(plan.shape, plan.shape)
+    return joined._replace(shape=later.shape), own, slots, result
 
 
 def _finish_product(first, second):

@@ -14,6 +14,8 @@ import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import concat_u8, move_f32, move_u8, take_u8
+from mdtensor.kernels.cpu.generic.elementwise import choose_u8, lookup_channels_u8
+from mdtensor.kernels.cpu.generic.normalization import normalize_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import Window, interpret_floats, window_of
 from mdtensor.kernels.cpu.rounding import requantize_rows
@@ -39,15 +41,17 @@ softmax_u8 = kernel_set.HOST.softmax_u8
 ALIGN = 64
 # Kernels read whole vectors, so this many bytes after every input are readable.
 SLACK = 64
+#: Codes of a strip of an Extreme, so that its buffers stay in the first cache.
+STRIP = 4096
 
 # Kinds are plain ints, so that compiled code holds them as constants.
 CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
 MOVE, TAKE, CONCAT = range(11, 14)
-MATMUL, SOFTMAX = range(14, 16)
-CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(16, 20)
-MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(20, 24)
-NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(24, 27)
+MATMUL, SOFTMAX, EXTREME, NORMALIZE, LOOKUP_CHANNELS = range(14, 19)
+CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(19, 23)
+MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
+NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
@@ -197,6 +201,20 @@ def convolve_depthwise(steps, i, x, y, out, scratch, constants):
 def look_up(steps, i, x, y, out, scratch, constants):
     """Run a Lookup."""
     lookup_u8(x, constants[:256], out)
+
+
+@kernel
+def look_up_channels(steps, i, x, y, out, scratch, constants):
+    """Run a LookupChannels."""
+    step = steps[i]
+    inner, channels = step.inner, step.channels
+    if inner == 1:
+        lookup_channels_u8(x, channels, constants, out)
+        return
+    for plane in range(len(out) // inner):
+        part = slice(np.uintp(plane * inner), np.uintp((plane + 1) * inner))
+        table = _part(constants, plane % channels * 256, 256)
+        lookup_u8(x[part], table, out[part])
 
 
 @kernel
@@ -432,14 +450,69 @@ def softmax(steps, i, x, y, out, scratch, constants):
     )
 
 
+@kernel
+def _translate(step, number, codes, constants, buffer):
+    """Return `codes` behind table `number`: in `buffer`, or as they are."""
+    if (step.tables >> number) & 1 == 0:
+        return codes
+    found = buffer[: np.uintp(len(codes))]
+    lookup_u8(codes, _part(constants, number * 256, 256), found)
+    return found
+
+
+@kernel
+def choose(steps, i, x, y, out, scratch, constants):
+    """Run an Extreme, a strip at a time."""
+    step = steps[i]
+    for first in range(0, len(out), STRIP):
+        part = slice(np.uintp(first), np.uintp(min(first + STRIP, len(out))))
+        a = _translate(step, 0, x[part], constants, scratch)
+        b = _translate(step, 1, y[part], constants, scratch[STRIP:])
+        if (step.tables >> 2) & 1 == 0:
+            choose_u8(a, b, step.is_maximum != 0, out[part])
+            continue
+        chosen = scratch[2 * STRIP : 2 * STRIP + len(a)]
+        choose_u8(a, b, step.is_maximum != 0, chosen)
+        lookup_u8(chosen, _part(constants, 512, 256), out[part])
+
+
+@kernel
+def _integers(constants, place, rows, columns):
+    """Return int64 [rows, columns] of the constants."""
+    found = _part(constants, place, 8 * rows * columns).view(np.int64)
+    return found.reshape((rows, columns))
+
+
+@kernel
+def normalize(steps, i, x, y, out, scratch, constants):
+    """Run a Normalize."""
+    step = steps[i]
+    n, widths, place = step.length, step.widths, step.limbs
+    gains = _part(constants, step.gains, 8 * n).view(np.float64)
+    offsets = _part(constants, step.offsets, 8 * n).view(np.float64)
+    squares = _integers(constants, place, n, widths[0])
+    place += 8 * squares.size
+    # The last row is the unit of the ties.
+    biases = _integers(constants, place, n + 1, widths[1])
+    place += 8 * biases.size
+    spreads = _integers(constants, place, 2, widths[2])
+    place += 8 * spreads.size
+    normalize_u8(
+        *(x, n, step.is_centered != 0, step.x_zero_point, step.low, gains, offsets),
+        *(squares, biases, biases[n], spreads),
+        *(_integers(constants, place, 1, widths[3])[0],),
+        *(step.zero_point, step.lo, step.hi, out),
+    )
+
+
 INVOKE = (
     *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
     *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
-    *(multiply_matrices, softmax),
+    *(multiply_matrices, softmax, choose, normalize, look_up_channels),
     *interpret_floats.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
-HELPERS = (_operand, _multiply_rows, *interpret_floats.HELPERS)
+HELPERS = (_operand, _multiply_rows, _translate, *interpret_floats.HELPERS)
 
 
 # Rebound functions have names of their own, or they would share the cache of another

@@ -63,6 +63,38 @@ class Lookup(Step):
         return 256
 
 
+class LookupChannels(Step):
+    """A lookup table for each channel: out[.., j, ..] = tables[j][x[.., j, ..]].
+
+    Args:
+        tables: uint8 [channels, 256].
+        axis: the axis of the channels.
+    """
+
+    kind = interpret.LOOKUP_CHANNELS
+    kernels = ("lookup_channels_u8",)
+
+    def __init__(self, tables, axis=-1):
+        assert tables.shape[1:] == (256,) and tables.dtype == U8, "tables: uint8"
+        constants = Constants()
+        constants.add(tables)
+        self.constants, self.axis = constants.array(), axis
+        self.channels = len(tables)
+
+    def output_shape(self, shape):
+        assert shape[self.axis] == self.channels, f"{self.channels} tables for {shape}"
+        return shape
+
+    def plan(self, shape):
+        inner = prod(shape[self.axis % len(shape) + 1 :])
+        fields = {"channels": self.channels, "inner": inner}
+        return Plan(fields, self.constants, self.output_shape(shape), 0)
+
+    @property
+    def bytes(self):
+        return 256 * self.channels
+
+
 class Add(Step):
     """A sum of two inputs of the same shape.
 
@@ -87,6 +119,49 @@ class Add(Step):
 
     def plan(self, a, b):
         return Plan(self._fields, self.constants, self.output_shape(a, b), 0)
+
+
+#: The table that leaves codes as they are.
+IDENTITY = np.arange(256, dtype=np.uint8)
+
+
+# Rounding to a grid is monotone, so a table for each input may come before the choice
+# (decision 0056).
+class Extreme(Step):
+    """The larger or the smaller code of two inputs of one shape, behind tables.
+
+        out = last[max(first[x], second[y])]
+
+    Args:
+        is_maximum: whether the larger code is taken.
+        tables: first, second and last, each uint8 [256]; None leaves codes as they are.
+    """
+
+    kind = interpret.EXTREME
+    kernels = ("choose_u8",)
+    input_types = (U8, U8)
+
+    def __init__(self, is_maximum, tables=(None, None, None)):
+        constants = Constants()
+        self._fields = {"is_maximum": int(is_maximum), "tables": 0}
+        for number, table in enumerate(tables):
+            own = IDENTITY if table is None else table
+            constants.add(own)
+            is_used = not np.array_equal(own, IDENTITY)
+            self._fields["tables"] |= int(is_used) << number
+        self.constants = constants.array()
+
+    def output_shape(self, x, y):
+        assert x == y, f"Extreme: expected equal shapes, got {x} and {y}"
+        return x
+
+    def plan(self, x, y):
+        scratch = 3 * interpret.STRIP + interpret.SLACK
+        return Plan(self._fields, self.constants, self.output_shape(x, y), scratch)
+
+    @property
+    def bytes(self):
+        return 256 * self._fields["tables"].bit_count()
 
 
 class Mul(Step):

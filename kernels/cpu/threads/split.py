@@ -137,11 +137,11 @@ def _columns(row, count):
 
 
 def _elements(row, count):
-    """Cut Lookup, Add or Dequantize by elements."""
+    """Cut Lookup, Add, Extreme or Dequantize by elements."""
     size = 4 if row.kind == interpret.DEQUANTIZE else 1
     parts = []
     for a, b in _ranges(row.out_bytes // size, count, ELEMENTS):
-        y = a if row.kind == interpret.ADD else 0
+        y = a if row.kind in (interpret.ADD, interpret.EXTREME) else 0
         parts.append(_move(row, a, y, a * size, (b - a) * size))
     return parts
 
@@ -285,6 +285,14 @@ def _softmax_parts(row, count):
     return parts
 
 
+def _channel_parts(row, count):
+    """Cut LookupChannels by images, or by pixels if the channels come last."""
+    size, parts = row.channels * row.inner, []
+    for a, b in _ranges(row.out_bytes // size, count, -(-ELEMENTS // size)):
+        parts.append(_move(row, a * size, 0, a * size, (b - a) * size))
+    return parts
+
+
 CUTS = {
     interpret.CONV: _products,
     interpret.DEPTHWISE: _windows,
@@ -292,6 +300,7 @@ CUTS = {
     interpret.AVG_POOL: _windows,
     interpret.LOOKUP: _elements,
     interpret.ADD: _elements,
+    interpret.EXTREME: _elements,
     interpret.DEQUANTIZE: _elements,
     interpret.QUANTIZE: _quantize_parts,
     interpret.MUL: _pair_parts,
@@ -300,6 +309,8 @@ CUTS = {
     interpret.CONCAT: _concat_parts,
     interpret.MATMUL: _matmul_parts,
     interpret.SOFTMAX: _softmax_parts,
+    interpret.NORMALIZE: _softmax_parts,
+    interpret.LOOKUP_CHANNELS: _channel_parts,
     interpret.CONV_F32: _products,
     interpret.DEPTHWISE_F32: _windows,
     interpret.MAX_POOL_F32: _windows,
@@ -345,6 +356,8 @@ FLOAT_RATES = {
 INSTRUCTION_NANOSECONDS = 0.25
 #: Nanoseconds per code of a softmax.
 SOFTMAX_NANOSECONDS = 2
+#: Nanoseconds per code of a norm.
+NORM_NANOSECONDS = 1
 #: Nanoseconds per byte of the result, for any other kind of step.
 BYTE_NANOSECONDS = 0.25
 
@@ -391,6 +404,8 @@ def nanoseconds(row):
         return row.images * row.rows * row.columns * row.depth / products
     if row.kind == interpret.SOFTMAX:
         return row.out_bytes * SOFTMAX_NANOSECONDS
+    if row.kind == interpret.NORMALIZE:
+        return row.out_bytes * NORM_NANOSECONDS
     if row.kind in POOLS:
         return row.out_bytes * taps * BYTE_NANOSECONDS
     return max(row.out_bytes, row.x_bytes) * BYTE_NANOSECONDS

@@ -30,6 +30,8 @@ Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, which may have a scale per output channel.
 WEIGHTED = (md.conv2d, md.linear)
 PRODUCTS = (*WEIGHTED, md.matmul)
+#: Operations on codes whose weights and biases stay floats.
+NORMS = (md.layer_norm, md.rms_norm)
 EIGHT_BITS = (qint8, quint8)
 #: The number of uint8 in the file format, the default type of QuantizeLinear.
 UINT8 = 2
@@ -264,7 +266,8 @@ def _quantized_node(
 ) -> Node | None:
     """Return `node` with codes as inputs; None if no method takes them."""
     inputs = tuple(
-        x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
+        x if _stays(graph, node, x, specs) else _codes_behind(graph, x)
+        for x in node.inputs
     )
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
@@ -287,10 +290,13 @@ def rounds(node: Node, method: Any) -> bool:
     return bool(method.rounds) and node.operation is not md.concat
 
 
-def _is_place(node: Node, value: Any, specs: Specs) -> bool:
-    """Return whether a node uses `value` as indices only."""
-    is_index = node.operation is md.take and value != node.inputs[0]
-    return is_index and specs[value].qparams is None
+def _stays(graph: Graph, node: Node, value: Any, specs: Specs) -> bool:
+    """Return whether a node on codes reads `value` as it is: indices or weights."""
+    if value == node.inputs[0] or value is None:
+        return False
+    is_weight = node.operation in NORMS and value in graph.constants
+    is_unchanged = node.operation is md.take or is_weight
+    return is_unchanged and specs[value].qparams is None
 
 
 def _has_fitting_scales(node: Node, given: list[TensorSpec | None]) -> bool:

@@ -98,6 +98,17 @@ def with_attribute(sink: Sink, node: Node, inputs: list[str]) -> None:
             sink.result(kind, inputs, **given)
 
 
+@emits(md.prelu)
+def prelu(sink: Sink, node: Node, inputs: list[str]) -> None:
+    x, slope = inputs
+    before, count = sink.specs[node.inputs[0]].ndim, sink.specs[node.inputs[1]].shape
+    if before > 2 and count not in ((), (1,)):
+        # The operator broadcasts from the last axis, and channels are axis 1.
+        shape = sink.constant(np.array([*count, *[1] * (before - 2)], np.int64))
+        slope = sink.emit("Reshape", [slope, shape])
+    sink.result("PRelu", [x, slope])
+
+
 @emits(md.gelu)
 def gelu(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Gelu", inputs, approximate=node.options.get("approximate", "none"))

@@ -43,6 +43,7 @@ from mdtensor.quant.model.passes.fold import (
 from mdtensor.quant.model.passes.patterns import name_gelus, name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
+from mdtensor.quant.model.passes.slopes import name_slopes
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -357,6 +358,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_hardswish,
     name_layer_norms,
     name_gelus,
+    name_slopes,
     scale_codes,
     code_numbers,
     fold_grids,

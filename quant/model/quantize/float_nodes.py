@@ -12,7 +12,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown, written
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import quint8
-from mdtensor.quant.model.onnx.qdq import WEIGHTED, rounds
+from mdtensor.quant.model.onnx.qdq import NORMS, WEIGHTED, rounds
 from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
@@ -91,8 +91,9 @@ def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
 
 
 def data_inputs(node: Node) -> tuple[str, ...]:
-    """Return the inputs of a node without its indices."""
-    return node.values[:1] if node.operation is md.take else node.values
+    """Return the inputs of a node without its indices or the weights of a norm."""
+    has_others = node.operation in (md.take, *NORMS)
+    return node.values[:1] if has_others else node.values
 
 
 def _reason(
@@ -105,8 +106,8 @@ def _reason(
         return f"only {known} are quantized, and this is {other}"
     if node.operation in STAY_FLOAT:
         return STAY_FLOAT[node.operation]
-    if node.operation in WEIGHTED and not set(node.values[1:]) <= set(graph.constants):
-        return "its weights are not constant"
+    if why := _weights_reason(graph, node) or _norm_reason(graph, node, found):
+        return why
     try:
         method = node.operation.select(*_types(node)).method
     except DispatchError:
@@ -115,11 +116,51 @@ def _reason(
         return ""
     if not _is_kept(node, specs):
         return f"{name} does not keep its grid"
-    # Quantizing only to move data is useless: it rounds and saves no arithmetic.
+    if _is_embedding(graph, node) or _is_on_codes(graph, node, found):
+        return ""
+    return f"{name} keeps its grid, and there is none before it"
+
+
+# Quantizing only to move data is useless: it rounds and saves no arithmetic.
+def _is_on_codes(graph: Graph, node: Node, found: Collection[str]) -> bool:
+    """Return whether an integer node writes the first value that a node reads."""
     before = graph.producers.get(node.values[0])
-    if before is None or before.name in found:
-        return f"{name} keeps its grid, and there is none before it"
+    return before is not None and before.name not in found
+
+
+def _weights_reason(graph: Graph, node: Node) -> str:
+    """Return why an operation with weights stays float; empty if it does not."""
+    has_weights = node.operation in (*WEIGHTED, *NORMS)
+    if has_weights and not set(node.values[1:]) <= set(graph.constants):
+        return "its weights are not constant"
     return ""
+
+
+# A norm of codes rounds nothing that the values before and after it do not round in any
+# case, so it is quantized between integers only (decision 0056).
+def _norm_reason(graph: Graph, node: Node, found: dict[str, str]) -> str:
+    """Return why a norm stays float; empty for others, and if it is quantized."""
+    if node.operation not in NORMS:
+        return ""
+    if not _is_on_codes(graph, node, found):
+        return "the values that it normalizes are floats"
+    if node.output in graph.outputs:
+        return "its result is an output of the network"
+    return ""
+
+
+#: A smaller table is not worth a grid: it would save less than the grid costs.
+LEAST_TABLE = 256
+
+
+# Rows of codes are codes of rows, so a table costs one rounding (decision 0056).
+def _is_embedding(graph: Graph, node: Node) -> bool:
+    """Return whether a node takes rows of a constant table by computed indices."""
+    table = graph.constants.get(node.values[0])
+    is_table = table is not None and table.ndim == 2 and table.size > LEAST_TABLE
+    is_computed = len(node.values) == 2 and node.values[1] not in graph.constants
+    is_taken = node.operation is md.take and node.options.get("axis") == 0
+    return is_taken and is_table and is_computed
 
 
 def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
@@ -143,6 +184,8 @@ def _types(node: Node) -> list[Any]:
         kinds[1:] = [QInt8Tensor, QInt32Tensor]
     elif node.operation is md.take:
         kinds[1:] = [md.Int64Tensor]
+    elif node.operation in NORMS:
+        kinds[1:] = [md.Float32Tensor] * len(kinds[1:])
     pairs = zip(node.inputs, kinds, strict=True)
     return [kind if isinstance(x, str) else type(x) for x, kind in pairs]
 

@@ -27,7 +27,7 @@ from mdtensor.errors import DataError, OptionError
 from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
+from mdtensor.quant.model.onnx.qdq import CUTS, NORMS, WEIGHTED, fold_grids
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
@@ -87,7 +87,7 @@ def quantize_graph(
         raise OptionError(problem, "Give model.calibrate(samples)")
     check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
-    kept = dict.fromkeys(keep_float, "kept float")
+    kept = _without_rule(graph, rule) | dict.fromkeys(keep_float, "kept float")
     # A layer without a valid bias scale stays float, which changes the grids around it,
     # so choose all grids again until every layer has one.
     while True:
@@ -100,6 +100,19 @@ def quantize_graph(
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
     return share_constants(fold_grids(replace(explicit, notes=notes)))
+
+
+#: Operations on codes that no library rounds in a way of its own.
+ONLY_EXACT = (*NORMS, md.prelu)
+
+
+def _without_rule(graph: Graph, rule: str) -> dict[str, str]:
+    """Return the reason for each node that stays float because of the rule."""
+    if rule == EXACT:
+        return {}
+    nodes = [node for node in graph.nodes if node.operation in ONLY_EXACT]
+    why = f"{rule!r} does not define it"
+    return dict.fromkeys((node.name for node in nodes), why)
 
 
 def _notes(

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from mdtensor.kernels.cpu import avx2, dot8, kernel_set
 from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.program import interpret, products, steps
+from mdtensor.kernels.cpu.program import interpret, norms, products, steps
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.threads import split
 from mdtensor.kernels.cpu.threads.pool import run_alone
@@ -150,6 +150,7 @@ def test_elements():
     for count in (2, 3):
         check(steps.Lookup(table), x, count=count, least=2)
         check(steps.Add(pair, (3, 9), 100), x, y, count=count, least=2)
+        check(steps.Extreme(True, (table, None, table)), x, y, count=count, least=2)
         check(steps.Mul(Fraction(1, 99), (3, 9), 100), x, y, count=count, least=2)
         check(steps.Dequantize(0.1, 7), x, count=count, least=2)
         check(steps.Quantize(0.1, 7), floats, count=count, least=2)
@@ -159,6 +160,23 @@ def test_elements():
 def test_a_factor_for_each_channel(images):
     x, y = codes(images, 30, 40, 6), codes(images, 1, 1, 6, seed=1)
     check(steps.Mul(Fraction(1, 99), (3, 9), 100), x, y, count=4, least=4)
+
+
+@pytest.mark.parametrize("images", [1, 4])
+def test_tables_of_channels(images):
+    tables = codes(6, 256, seed=3)
+    for count in (2, 3):
+        last = steps.LookupChannels(tables)
+        check(last, codes(images, 30, 40, 6), count=count, least=2)
+        middle = steps.LookupChannels(tables, axis=1)
+        check(middle, codes(images, 6, 30, 40), count=count, least=min(images, 2))
+
+
+def test_rows_of_a_norm():
+    numbers = [Fraction(i, 7) for i in range(24)]
+    step = norms.Normalize(True, 0, Fraction(1, 100), numbers, numbers, 100)
+    for count in (2, 3):
+        check(step, codes(3, 50, 24), count=count, least=2)
 
 
 def test_kinds_that_stay_whole():
