@@ -36,12 +36,12 @@ class Joined:
     Args:
         part: the compiled call.
         calls: the calls that it stands for.
-        reads: the tensors that it takes, in order.
+        reads: what it takes, in order: results of other calls, and constants.
     """
 
     part: Compiled
     calls: tuple[Call, ...]
-    reads: tuple[Output, ...]
+    reads: tuple[Any, ...]
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -124,8 +124,11 @@ def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
         if not isinstance(part, Compiled) or not _pays(part):
             items += own
             continue
-        inputs = tuple(reads.get(n) or Output(numbers[int(n)]) for n in part.reads)
-        items.append(Joined(part, tuple(own), inputs))
+        known = {**graph.constants, **reads}
+        given = (
+            known[n] if n in known else Output(numbers[int(n)]) for n in part.reads
+        )
+        items.append(Joined(part, tuple(own), tuple(given)))
     return items
 
 

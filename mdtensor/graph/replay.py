@@ -25,7 +25,7 @@ class Several(Protocol):
     """A function that stands for several calls, see `join.Joined`."""
 
     calls: tuple[Call, ...]
-    reads: tuple[Output, ...]
+    reads: tuple[Any, ...]
 
     @property
     def writes(self) -> tuple[int, ...]: ...

@@ -320,11 +320,11 @@ def binary_step(
         x, given = (x1, x2) if is_first else (x2, x1)
         require_float32(x)
         found, named = _number(given), by_number if is_first else from_number
-        is_number = found is not None and _axes(given) <= x.ndim
-        if is_number and named is not None:
-            return _unary(named, low=found)
-        if is_number and name == "SUB":
-            return _unary("ADD_NUMBER", low=-found)
+        if found is not None and _axes(given) <= x.ndim:
+            if named is not None:
+                return _unary(named, low=found)
+            if name == "SUB":
+                return _unary("ADD_NUMBER", low=-found)
         array = _constant(given, x)
         places = (0, -1) if is_first else (-1, 0)
         one = floats.Instruction(operation(name), *places)

@@ -265,12 +265,10 @@ def _prelu_steps(
 @method(prelu, deduce=rounded_prelu, prepare=prelu_step)
 @bind_once
 def prelu(x: ShortTensor, weight: ShortTensor, /, *, out: QParams | None = None) -> Run:
+    specs = [spec_of(one) for one in (x, weight)]
+    # Shapes first, as in inference.
+    checked("prelu", (x, weight), lambda: rounded_prelu.rule(*specs, out=out))
     grid = require_out("prelu", out, x, weight)
-    checked(
-        "prelu",
-        (x, weight),
-        lambda: rounded_prelu.rule(*map(spec_of, (x, weight)), out=grid),
-    )
     # Raises for every rule but the exact one, because no library has another.
     rounding_rule("prelu", grid)
     along = (-1,) + (1,) * (x.ndim - 2) if weight.size > 1 else (1,) * x.ndim

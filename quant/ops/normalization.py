@@ -159,8 +159,9 @@ def _normalize(
     """Return the norm of `x` on the grid `out`."""
     given = [None if w is None else spec_of(w) for w in (weight, bias)]
     specs = given if name == "layer_norm" else given[:1]
-    grid = require_out(name, options["out"], x)
+    # Shapes first, as in inference.
     checked(name, (x,), lambda: rounded_norm.rule(spec_of(x), *specs, **options))
+    grid = require_out(name, options["out"], x)
     # Raises for every rule but the exact one, because no library has another.
     rounding_rule(name, grid)
     norm = _norm_of(name, x, weight, bias, options, grid)

@@ -70,6 +70,8 @@ PAIRS = [*itertools.product([S8, U8, S32], repeat=2), (WIDE, WIDE), (S8, S8[0, 0
 ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
 COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
 COMPARISONS += [md.greater, md.greater_equal]
+NORMS = [md.layer_norm, md.rms_norm]
+BIAS8 = QInt8Tensor(np.ones(3, np.int8), scale=0.5)
 CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
 CURVES += [md.silu, md.mish, md.gelu, md.elu, md.selu, md.softsign, md.leaky_relu]
 SHORT = [*CURVES]  # of 16 bits as well
@@ -90,6 +92,9 @@ CASES = [
     *((f, (x,), {}) for f in (md.abs, md.sign) for x in (BLOCKS, NEW[0])),
     (md.acosh, (QInt8Tensor([2, 3], scale=0.5),), {}),
     *((md.softmax, (x,), {"axis": a}) for x in (S8, SPLIT) for a in (0, -1)),
+    *((md.prelu, (x, BIAS8), {}) for x in (S8, U8, SPLIT, LONG, NEW[0], S8[0])),
+    *((f, (S8,), {"normalized_shape": n}) for f in NORMS for n in (4, 3)),
+    *((f, (SPLIT,), {"normalized_shape": 4}) for f in NORMS),
     (md.relu, (S32,), {}),
     (md.clip, (S8,), {"min": -1, "max": 2}),
     *((md.neg, (x,), {}) for x in (S8, U8, S32, SPLIT)),

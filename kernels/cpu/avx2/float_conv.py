@@ -17,7 +17,6 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     IS_WIDE,
     LANES,
     LINE,
-    PANEL,
     WIDTH,
     add_products,
     copy_columns,
@@ -26,7 +25,7 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     repeat_steps,
 )
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import finish_columns
+from mdtensor.kernels.cpu.generic.float_matmul import PANEL, finish_columns
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64
 

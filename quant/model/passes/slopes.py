@@ -15,7 +15,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.quant.model.graph import Graph, Node, spec_of
+from mdtensor.graph import Graph, Node, spec_of
 from mdtensor.quant.model.onnx.qdq import dequantize_behind
 
 #: Comparisons with 0, and whether they are true below it. At 0 both results are 0.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.passes.simplify import simplify
 from mdtensor.quant.model.passes.slopes import name_slopes
 

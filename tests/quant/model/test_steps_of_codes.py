@@ -5,9 +5,9 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import load
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.passes.simplify import simplify
 
 F32 = md.Float32Tensor
