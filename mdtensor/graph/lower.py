@@ -216,9 +216,10 @@ class _Lowering:
             return slot
         step = spread(shape, not in_rows)
         try:
-            return self._program.append(step, slot)
+            found: Slot = self._program.append(step, slot)
         except ValueError as error:
             raise OptionError(str(error).rstrip(".")) from None
+        return found
 
     def _append(self, node: Node, step: Any) -> None:
         """Append a step, with its operands and its result in the order that it takes.

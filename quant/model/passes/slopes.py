@@ -66,9 +66,8 @@ def _named(
     if len(shape) == 1:
         return [named]
     flat = graph.fresh(f"{node.output}.slopes")
-    options = {"shape": (size,)}
     return [
-        Node(flat, md.reshape, (slope,), flat, options),
+        Node(flat, md.reshape, (slope,), flat, {"shape": (size,)}),
         named.rewired((x, flat)),
     ]
 
