@@ -51,11 +51,3 @@ def test_views_keep_their_order(name):
     laid = codes.contiguous(seen)
     assert laid.shape == view.shape and laid.flags.c_contiguous
     assert np.array_equal(laid, seen)
-
-
-def test_images_turn_and_turn_back():
-    image = np.arange(24).reshape(1, 2, 3, 4)
-    last = codes.channels_last(image)
-    assert last.shape == (1, 3, 4, 2) and last.flags.c_contiguous
-    assert last[0, 1, 2].tolist() == [6, 18]
-    assert np.array_equal(codes.channels_first(last), image)

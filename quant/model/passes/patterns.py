@@ -15,7 +15,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.extend import normalize_axes
-from mdtensor.graph import Graph, Node
+from mdtensor.graph import Graph, Node, spec_of
 
 
 # A layer norm runs in floats as one operation, because its squares would need a grid of
@@ -61,7 +61,8 @@ class _Matcher:
         if not isinstance(value, str):
             return float(value)
         tensor = self.graph.constants.get(value)
-        if tensor is None or tensor.size != 1:
+        is_number = tensor is not None and spec_of(tensor).qparams is None
+        if not is_number or tensor.size != 1:
             return None
         return float(np.asarray(tensor).reshape(()))
 

@@ -19,8 +19,11 @@ import pytest
 import mdtensor as md
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.program import interpret, products, step as plan, steps
+from mdtensor.kernels.cpu.program.elementwise import Elementwise
 from mdtensor.kernels.cpu.program.floats import FloatStep
+from mdtensor.kernels.cpu.program.norms import Normalize
 from mdtensor.kernels.cpu.program.products import Repeated
+from mdtensor.kernels.cpu.program.steps import Extreme, LookupChannels
 from mdtensor.kernels.cpu.threads import split
 from mdtensor.quant.certificate import case as draw, case as stepping, cases, verify
 from mdtensor.quant.certificate.case import Case, digest
@@ -86,12 +89,25 @@ def subclasses(kind: type) -> set[type]:
     return {*direct, *(c for d in direct for c in subclasses(d))}
 
 
+#: Steps without a case, and why.
+NO_CASE: dict[type, str] = {
+    PackedLayer: "sums of floats; kernels/cpu/test_float_matmul.py compares their bytes"
+}
+# A case changes the published hash, so these wait for the next edition of it.
+NO_CASE |= {
+    Extreme: "kernels/cpu/test_extreme.py compares every pair of codes",
+    Normalize: "kernels/cpu/test_norms.py compares exact fractions",
+    LookupChannels: "quant/model/test_steps_of_codes.py compares every code",
+}
+
+
 def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
     kinds = {step.kind for step in ran["steps"] if step.parts == (step,)}
     # Kinds of float32 follow; kernels/cpu/test_float_steps.py compares their bytes.
-    assert kinds == set(range(interpret.CONV_F32))
+    without = {kind.kind for kind in NO_CASE if issubclass(kind, plan.Step)}
+    assert kinds == set(range(interpret.CONV_F32)) - without
     ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}
-    ours -= {FloatStep, *subclasses(FloatStep)}
+    ours -= {FloatStep, Elementwise, *subclasses(FloatStep), *NO_CASE}
     assert {type(step) for step in ran["steps"]} == ours
 
 
@@ -107,12 +123,6 @@ def made_for_plans() -> dict[str, set[type]]:
     return found
 
 
-#: What has no case, and why.
-NO_CASE = {
-    PackedLayer: "sums of floats; kernels/cpu/test_float_matmul.py compares their bytes"
-}
-
-
 def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> None:
     known = {type(step) for step in ran["steps"]} | set(NO_CASE)
     made = made_for_plans()
@@ -123,6 +133,7 @@ def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> 
 def test_every_kernel_has_a_case(ran: dict[str, Any]) -> None:
     seen = {name for step in ran["steps"] for name in step.kernels}
     seen |= {case.kernel for case in CASES}
+    seen |= {x for kind in NO_CASE for x in getattr(kind, "kernels", ())}
     assert {"gemm_u8s8u8", "lookup_u16"} < integer_kernels() <= seen
 
 
