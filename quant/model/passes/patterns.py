@@ -61,8 +61,7 @@ class _Matcher:
         if not isinstance(value, str):
             return float(value)
         tensor = self.graph.constants.get(value)
-        is_number = tensor is not None and spec_of(tensor).qparams is None
-        if not is_number or tensor.size != 1:
+        if tensor is None or tensor.size != 1 or spec_of(tensor).qparams is not None:
             return None
         return float(np.asarray(tensor).reshape(()))
 
