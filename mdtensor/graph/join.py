@@ -1,10 +1,10 @@
 """Neighbouring calls of a trace, joined into compiled calls where no byte changes.
 
-    calls       mul(x, w), add(%1, b), hardswish(%2), matmul(%3, v)
-    joined      [mul, add, hardswish] in one compiled call, then matmul
+    calls       quantize(x), conv2d(%1, w), relu(%2), dequantize(%3), exp(%4)
+    joined      [quantize, conv2d, relu, dequantize] in one compiled call, then exp
 
-A step is used only if it gives the bytes of the call that it stands for: all steps of
-codes do, and so do steps of floats that add in no order of their own.
+Only steps that read or write codes are used. They have the bytes of the calls that they
+stand for; steps of floats may add in another order than NumPy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.lower import lower
 from mdtensor.graph.storage import storage_of
+from mdtensor.kernels.cpu.program.steps import U8
 from mdtensor.kernels.numpy.threads import THREADS, available
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
@@ -72,7 +73,7 @@ def explain(items: Iterable[Item]) -> str:
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
 
-# A step of floats may add in another order than a call (decision 0055).
+# Steps of floats would change bytes, and saved no time (decision 0055).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:
@@ -118,7 +119,7 @@ def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
     numbers = {call.number: call for call in calls}
     graph, reads = _graph(calls, [n for n in numbers if n in needed])
     items: list[Item] = []
-    for part in lower(graph, accept=_require_bytes_of_call):
+    for part in lower(graph, accept=_require_codes):
         nodes = part.nodes if isinstance(part, Compiled) else (part.node,)
         own = [numbers[int(node.output)] for node in nodes]
         if not isinstance(part, Compiled) or not _pays(part):
@@ -185,14 +186,15 @@ def _spec(argument: Any) -> Any:
     return spec_of(argument) if isinstance(argument, Tensor) else argument
 
 
-def _require_bytes_of_call(step: Any) -> None:
-    """Raise if a step rounds otherwise than the call that it stands for.
+def _require_codes(step: Any) -> None:
+    """Raise if a step neither reads nor writes codes.
 
     Raises:
-        OptionError: it does.
+        OptionError: it does neither.
     """
-    if not getattr(step, "has_bytes_of_call", False):
-        raise OptionError("a call of the operation rounds in another order")
+    types = (*getattr(step, "input_types", ()), getattr(step, "output_type", None))
+    if U8 not in types:
+        raise OptionError("a step of floats may round otherwise than its call")
 
 
 def _pays(part: Compiled) -> bool:

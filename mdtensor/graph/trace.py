@@ -136,14 +136,16 @@ class Trace:
     def explain(self) -> str:
         """Return what a repeated call runs: a line for each call of a function.
 
-        Neighbouring calls are one compiled call where that does not change a byte.
+        Neighbouring calls of quantized tensors are one compiled call.
 
         Example:
             >>> import mdtensor as md
+            >>> from mdtensor import quant
+            >>> grid = quant.QParams(0.05, dtype=quant.qint8)
             >>> x = md.TensorSpec(md.Float32Tensor, (1000,))
-            >>> text = md.trace(lambda x: md.hardswish(x * 2 + 1), x).explain()
-            >>> text.split("  ")[:2]
-            ['mul, add, hardswish', 'one compiled call']
+            >>> found = md.trace(lambda x: md.relu(quant.quantize(x, grid)), x)
+            >>> found.explain().split("  ")[:2]
+            ['quantize, relu', 'one compiled call']
         """
         from mdtensor.graph.join import explain
 

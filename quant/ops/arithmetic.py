@@ -492,7 +492,7 @@ def _on_grid_or_out(exact: GridRule) -> RoundingAware:
 def abs(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     if out is None:
         grid = _magnitude_grid(x.qparams)
-        return lambda x: quantized(np.abs(exact.steps_of(x)), grid)
+        return lambda x: quantized(exact.to_codes(np.abs(exact.steps_of(x)), grid), grid)
     return bind_lookup(abs, build.magnitude, x, out)
 
 
@@ -501,7 +501,7 @@ def abs(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
 def sign(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     if out is None:
         grid = _sign_grid(x.qparams)
-        return lambda x: quantized(np.sign(exact.steps_of(x)), grid)
+        return lambda x: quantized(exact.to_codes(np.sign(exact.steps_of(x)), grid), grid)
     return bind_lookup(sign, build.sign, x, out)
 
 
@@ -510,7 +510,7 @@ def sign(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
 def square(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     if out is None:
         grid = checked("square", (x,), lambda: combine.of_product(x, x))
-        return lambda x: quantized(exact.steps_of(x) ** 2, grid)
+        return lambda x: quantized(exact.to_codes(exact.steps_of(x) ** 2, grid), grid)
     return bind_lookup(square, build.square, x, out)
 
 

@@ -59,25 +59,6 @@ def joined(trace: md.graph.Trace) -> list[list[str]]:
     return [[call.name for call in item.calls] for item in items]
 
 
-def test_a_chain_is_one_call_of_one_step(runs: list[int]) -> None:
-    x, w, b = (
-        md.asarray(np.linspace(-4, i, 1000, dtype=np.float32)) for i in (1, 2, 5)
-    )
-    trace = repeat(lambda x, w, b: md.hardswish(x * w + b), x, w, b)
-    assert joined(trace) == [["mul", "add", "hardswish"]]
-    # The first call of a trace runs its calls one by one.
-    assert len(runs) == 2
-    assert trace.explain().startswith("mul, add, hardswish  one compiled call  elem")
-
-
-def test_a_chain_on_one_value_is_one_step(runs: list[int]) -> None:
-    def chain(x: Any) -> Any:
-        return md.relu(md.abs(md.abs(x * 3) + 1.5) * 0.5)
-
-    repeat(chain, md.asarray(np.linspace(-4, 4, 500, dtype=np.float32)))
-    assert runs == [1, 1]
-
-
 def test_quantized_calls_are_joined(runs: list[int]) -> None:
     def network(x: Any) -> Any:
         y = md.relu(md.conv2d(quant.quantize(x, GRID), KERNEL, out=FINE))
@@ -89,13 +70,17 @@ def test_quantized_calls_are_joined(runs: list[int]) -> None:
     assert len(runs) == 2
 
 
-def test_calls_with_other_rounding_stay_calls(runs: list[int]) -> None:
+def test_floats_between_codes_stay_calls(runs: list[int]) -> None:
+    def network(x: Any) -> Any:
+        y = quant.dequantize(md.relu(quant.quantize(x, GRID)))
+        return md.relu(quant.quantize(md.exp(y) * 2 + 1, GRID))
+
     x = md.asarray(np.linspace(-4, 4, 12, dtype=np.float32).reshape(3, 4))
-    w = md.asarray(np.ones((4, 4), np.float32))
-    trace = repeat(lambda x: md.softmax(md.exp(x * 2 + 1) @ w, axis=-1) * 2 + 1, x)
-    assert joined(trace) == [["mul", "add"], ["mul", "add"]]
+    trace = repeat(network, x)
+    assert joined(trace) == [["quantize", "relu", "dequantize"], ["quantize", "relu"]]
     kinds = [line.split("  ")[0] for line in trace.explain().splitlines()]
-    assert kinds == ["mul, add", "exp", "matmul", "softmax", "mul, add"]
+    floats = ["exp", "mul", "add"]
+    assert kinds == ["quantize, relu, dequantize", *floats, "quantize, relu"]
 
 
 def test_a_view_that_leaves_shares_memory_as_in_an_eager_call() -> None:
@@ -122,13 +107,13 @@ def test_other_rules_and_audits_run_the_calls(runs: list[int]) -> None:
 
 
 def test_a_write_into_a_constant_is_seen() -> None:
-    w = md.asarray(np.linspace(1, 2, 64, dtype=np.float32))
-    function = md.compile(lambda x: md.relu(x * w + w))
-    x = md.asarray(np.linspace(-2, 2, 64, dtype=np.float32))
-    for number in (3.0, 5.0):
+    y = quant.quantize(md.asarray(np.linspace(1, 2, 64, dtype=np.float32)), FINE)
+    function = md.compile(lambda x: md.relu(md.add(x, y, out=FINE)))
+    x = quant.quantize(md.asarray(np.linspace(-2, 2, 64, dtype=np.float32)), FINE)
+    for _ in range(2):
         for _ in range(3):
-            assert raw(function(x)) == raw(md.relu(x * w + w))
-        w[:] = number
+            assert raw(function(x)) == raw(md.relu(md.add(x, y, out=FINE)))
+        y[:] = 0.0
 
 
 def test_nan_that_is_rounded_names_the_line() -> None:
@@ -139,35 +124,38 @@ def test_nan_that_is_rounded_names_the_line() -> None:
         function(md.asarray([1.0, float("nan")]))
 
 
-NUMBERS: list[Callable[..., Any]] = [
-    *(lambda x: x + 1.5, lambda x: x * -0.1, lambda x: 2 - x, lambda x: x / 3),
-    *(md.neg, md.abs, md.relu, md.relu6, md.hardswish, md.square, md.hardsigmoid),
-    *(lambda x: md.clip(x, -1, 1), lambda x: md.leaky_relu(x, negative_slope=0.25)),
+UNARY: list[Callable[..., Any]] = [
+    *(md.relu, md.relu6, md.abs, md.neg, lambda x: md.sigmoid(x, out=FINE)),
+    *(lambda x: md.hardswish(x, out=FINE), lambda x: md.tanh(x, out=FINE)),
+    lambda x: quant.requantize(x, out=FINE),
+    lambda x: quant.quantize(quant.dequantize(x), FINE),
+    lambda x: md.reshape(x, x.shape),
 ]
-PAIRS: list[Callable[..., Any]] = [md.add, md.sub, md.mul, md.maximum, md.minimum]
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3.4e38, 1.0, -3.0]
+BINARY: list[Callable[..., Any]] = [
+    *(lambda a, b: md.add(a, b, out=FINE), lambda a, b: md.mul(a, b, out=FINE)),
+    *(lambda a, b: md.maximum(a, b, out=FINE), lambda a, b: md.sub(a, b, out=FINE)),
+]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     x=hnp.arrays(
         np.float32,
         hnp.array_shapes(max_dims=4, max_side=4),
-        elements=st.sampled_from(SPECIAL) | st.floats(-9, 9, width=32),
+        elements=st.floats(-5, 5, width=32),
     ),
     steps=st.lists(
-        st.tuples(st.sampled_from(NUMBERS), st.sampled_from(PAIRS), st.integers(0, 9)),
+        st.tuples(st.sampled_from(UNARY), st.sampled_from(BINARY), st.integers(0, 9)),
         min_size=1,
         max_size=5,
     ),
 )
-def test_joined_floats_have_the_bytes_of_calls(x: Any, steps: Any) -> None:
+def test_joined_calls_have_the_bytes_of_calls(x: Any, steps: Any) -> None:
     def program(x: Any) -> Any:
-        values = [x]
+        values = [quant.quantize(x, FINE)]
         for unary, binary, place in steps:
             other = values[place % len(values)]
             values.append(binary(unary(values[-1]), other))
-        return values[-1]
+        return quant.dequantize(values[-1])
 
-    trace = repeat(program, md.asarray(x))
-    assert joined(trace)
+    repeat(program, md.asarray(x))

@@ -221,12 +221,6 @@ class Elementwise(Step):
         is_binary = any(1 in one.reads for one in instructions)
         self.input_types = (F32, F32) if is_binary else (F32,)
 
-    @property
-    def has_bytes_of_call(self):
-        """Return whether NumPy computes every instruction in the same way."""
-        operations = {one.operation for one in self.instructions}
-        return operations.isdisjoint(float_elementwise.OWN_FUNCTIONS)
-
     def output_shape(self, *shapes):
         """Return the shape of the result."""
         return np.broadcast_shapes(*shapes, *(one.shape for one in self.arrays))

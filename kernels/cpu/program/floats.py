@@ -44,7 +44,6 @@ class FloatStep(Step):
 
     input_types: tuple = (F32,)
     output_type = F32
-    has_bytes_of_call = False
 
 
 class Conv2d(FloatStep):
@@ -171,7 +170,6 @@ class MaxPool(FloatStep, steps.MaxPool):
 
     kind = interpret.MAX_POOL_F32
     kernels = ("max_pool_f32",)
-    has_bytes_of_call = True
 
 
 class AvgPool(MaxPool):
@@ -182,7 +180,6 @@ class AvgPool(MaxPool):
 
     kind = interpret.AVG_POOL_F32
     kernels = ("avg_pool_f32",)
-    has_bytes_of_call = False
 
     def __init__(
         self, kernel, stride, padding=(0, 0, 0, 0), *, count_include_pad=False
@@ -305,7 +302,6 @@ class Transpose(FloatStep):
 
     kind = interpret.TRANSPOSE_F32
     kernels = ("transpose_f32",)
-    has_bytes_of_call = True
 
     def __init__(self, to_images):
         self._to_images = to_images

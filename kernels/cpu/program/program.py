@@ -15,7 +15,6 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import STEP, interpret
-from mdtensor.kernels.cpu.program.direct import direct
 from mdtensor.kernels.cpu.program.functions import address
 from mdtensor.kernels.cpu.program.fuse import fuse
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
@@ -242,7 +241,6 @@ class Executable:
         self._constants = constants.array()
         self._layout = Layout(program, self._steps, outputs, places, reuse=True)
         self._free = []
-        self._direct = direct(program, self._steps, outputs)
 
     @property
     def arena_bytes(self):
@@ -262,19 +260,13 @@ class Executable:
     def _arena(self, layout, outputs):
         return Arena(layout, self._program.inputs, outputs)
 
-    def _check(self, arrays):
-        """Check number, shapes and types of the inputs."""
-        inputs = self._program.inputs
-        assert len(arrays) == len(inputs), "wrong number of inputs"
-        for slot, array in zip(inputs, arrays, strict=True):
-            assert array.shape == slot.shape, f"input shape is {slot.shape}"
-            assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
-
     def _load(self, arena, arrays):
         """Copy the inputs into the arena."""
-        self._check(arrays)
+        assert len(arrays) == len(arena.inputs), "wrong number of inputs"
         pairs = zip(arena.inputs, arrays, self._refuses_nan, strict=True)
         for target, array, refuses_nan in pairs:
+            assert array.shape == target.shape, f"input shape is {target.shape}"
+            assert array.dtype == target.dtype, f"input type is {target.dtype}"
             if not refuses_nan:
                 target[...] = array
             elif not copy_f32(_bits(array), _bits(target)):
@@ -309,9 +301,6 @@ class Executable:
 
         The bytes are the same for any number of threads.
         """
-        if self._direct is not None:
-            self._check(arrays)
-            return self._direct(arrays, threads)
         layout = self._layout
         # Taking an arena is one operation of a list, so threads need no lock.
         try:

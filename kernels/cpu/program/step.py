@@ -78,9 +78,6 @@ class Step:
     kernels: tuple = ()
     input_types: tuple = (np.dtype(np.uint8),)
     output_type: np.dtype = np.dtype(np.uint8)
-    #: Whether the result has the bytes that a call of the operation returns. Integers
-    #: add in any order; floats that add or call `exp` do not have them.
-    has_bytes_of_call = True
 
     def __new__(cls, *_, **__):
         step = super().__new__(cls)
