@@ -492,7 +492,9 @@ def _on_grid_or_out(exact: GridRule) -> RoundingAware:
 def abs(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     if out is None:
         grid = _magnitude_grid(x.qparams)
-        return lambda x: quantized(exact.to_codes(np.abs(exact.steps_of(x)), grid), grid)
+        return lambda x: quantized(
+            exact.to_codes(np.abs(exact.steps_of(x)), grid), grid
+        )
     return bind_lookup(abs, build.magnitude, x, out)
 
 
@@ -501,7 +503,9 @@ def abs(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
 def sign(x: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     if out is None:
         grid = _sign_grid(x.qparams)
-        return lambda x: quantized(exact.to_codes(np.sign(exact.steps_of(x)), grid), grid)
+        return lambda x: quantized(
+            exact.to_codes(np.sign(exact.steps_of(x)), grid), grid
+        )
     return bind_lookup(sign, build.sign, x, out)
 
 
