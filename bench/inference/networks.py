@@ -17,7 +17,8 @@ from mdtensor.quant.model.model import Model, load
 
 #: Images at hand, as many as are given at once.
 MANY = 8
-#: How far floats may be from those of dispatch, relative to the largest.
+#: The largest difference of floats between a plan and single calls, relative to the
+#: largest float.
 NEAR = 1e-5
 
 

@@ -47,7 +47,7 @@ def lstm(
         p: [3, k], for i, o and f.
         lengths: [n], each from 0 to t.
         activations: of the gates, the cell and its state.
-        clip: limit of the arguments of the functions, without that of the state.
+        clip: limit of the arguments of the first two functions.
         coupled: f = 1 - i.
         dtype: of the result.
 

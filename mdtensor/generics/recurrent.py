@@ -183,8 +183,8 @@ def lstm(
         lengths: [n], integers from 0 to t: the steps of each sample; None is t.
         activations: the functions f of the gates, g of the cell, q of its state. A
             name, or (name, alpha, beta).
-        clip: the arguments of f and g are limited to -clip to clip, but not that of q,
-            as in ONNX Runtime.
+        clip: the arguments of f and g are limited to -clip to clip. The argument of q
+            is not limited, as in ONNX Runtime.
         coupled: the forget gate is 1 - i.
 
     Returns:

@@ -121,17 +121,10 @@ class Compiled:
     writes: Mapping[str, TensorSpec]
     in_rows: frozenset[str]
 
-    def run(self, values: Values, threads: int = 0) -> None:
-        """Run the nodes, and add their results to `values`.
-
-        Args:
-            values: tensors by name.
-            threads: how many threads run the nodes; 0 for the number that is chosen.
-        """
+    def run(self, values: Values) -> None:
+        """Run the nodes, and add their results to `values`."""
         # Without a choice and without the variable, there is nothing to look up.
-        threads = (
-            threads or THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
-        )
+        threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
         results = self._call(self.executable, values, threads=threads)
         for (name, write), array in zip(self._writers, results, strict=True):
             values[name] = write(array)

@@ -216,16 +216,27 @@ def shapes_example(inputs: Mapping[str, TensorSpec]) -> str:
     return written("input_shapes", found) if found else written("input_shapes")
 
 
+def require_inputs(
+    inputs: Mapping[str, TensorSpec], given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return `given` if each of its names is an input.
+
+    Raises:
+        DataError: a name is not.
+    """
+    for name in given:
+        if name not in inputs:
+            problem = f"the model does not have an input {shown(name)}"
+            raise DataError(problem, f"Inputs are {_listed(inputs)}")
+    return given
+
+
 def _by_name(inputs: Mapping[str, TensorSpec], given: Any) -> Mapping[str, Any]:
     listed = ", ".join(map(repr, inputs)) or "none"
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        for name in given:
-            if name not in inputs:
-                problem = f"there is no input {shown(name)}"
-                raise DataError(problem, f"Inputs are {listed}")
-        return given
+        return require_inputs(inputs, given)
     if len(inputs) != 1:
         raise DataError(
             f"got one shape, but the inputs are {listed}",
@@ -281,11 +292,8 @@ def constant_inputs(
     if not isinstance(given, Mapping | None):
         problem = f"{written('constants')} is {shown(given)}"
         raise DataError(problem, "Give a dict of numbers or arrays by name")
-    for name in given or {}:
-        if name not in inputs:
-            problem = f"there is no input {shown(name)}"
-            raise DataError(problem, f"Inputs are {_listed(inputs)}")
-    return {n: _constant(n, inputs[n], value) for n, value in (given or {}).items()}
+    known = require_inputs(inputs, given or {})
+    return {name: _constant(name, inputs[name], x) for name, x in known.items()}
 
 
 def _constant(name: str, spec: TensorSpec, value: Any) -> Any:

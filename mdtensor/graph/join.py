@@ -22,7 +22,6 @@ from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.lower import lower
 from mdtensor.graph.storage import storage_of
 from mdtensor.kernels.cpu.program.steps import U8
-from mdtensor.kernels.numpy.threads import THREADS, available
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
@@ -52,8 +51,7 @@ class Joined:
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Return the results, in the order of `writes`."""
         values = dict(zip(self.part.reads, tensors, strict=True))
-        # As many threads as eager calls of large arrays use.
-        self.part.run(values, THREADS.get() or available())
+        self.part.run(values)
         return tuple(values[name] for name in self.part.writes)
 
 

@@ -163,7 +163,7 @@ IMAGES = (
 
 
 def is_elementwise(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
-    """Return whether all values of a node have one shape, and it is no image operation.
+    """Return whether a node computes elements from elements at the same place.
 
     Floats may be broadcast. It is a guess: `lower` looks at the step that the node
     becomes.

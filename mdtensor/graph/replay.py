@@ -6,8 +6,8 @@
         v5, = p5(v2, v0)
         return v5
 
-`f1` is the method that the types select, `c1` an argument that is no result, and `p5` a
-compiled call that stands for several calls, see `join.py`.
+`f1` is the method that the types select, and `c1` an argument that no call returns.
+`p5` is a compiled call that stands for several calls, see `join.py`.
 """
 
 from __future__ import annotations

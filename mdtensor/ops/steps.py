@@ -129,7 +129,7 @@ def _normalize(
 
 def _require_sizes(*given: Any) -> None:
     if any(0 in x.shape for x in given):
-        raise OptionError("there are no elements")
+        raise OptionError("a compiled step takes at least one element")
 
 
 def _pool_window(
@@ -364,7 +364,7 @@ def _fitting(step: Any, *xs: TensorSpec) -> Any:
     if len(shape) == 4 and any(x.ndim != 4 and prod(x.shape) != 1 for x in xs):
         raise OptionError("a compiled step broadcasts an image with images only")
     if 0 in shape:
-        raise OptionError("there are no elements")
+        raise OptionError("a compiled step takes at least one element")
     return step
 
 

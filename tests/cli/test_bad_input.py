@@ -76,7 +76,7 @@ OPTIONS = [
     (["--shape", "1,-3,8,8"], "expected positive sizes, not '1,-3,8,8'."),
     (["--shape", "1,3"], "input 'x' has shape (1, 3, 8, 8), you chose (1, 3)"),
     (["--shape", "1,3,9,9"], "you chose (1, 3, 9, 9). Only sizes of -1"),
-    (["--shape", "z=1,3,8,8"], "there is no input 'z'. Inputs are 'x'."),
+    (["--shape", "z=1,3,8,8"], "the model does not have an input 'z'. Inputs are 'x'."),
     (["--shape", "x=1", "--shape", "2"], "Pass --shape NAME=SIZES for each."),
 ]
 

@@ -156,6 +156,7 @@ def test_joined_calls_have_the_bytes_of_calls(x: Any, steps: Any) -> None:
         for unary, binary, place in steps:
             other = values[place % len(values)]
             values.append(binary(unary(values[-1]), other))
-        return quant.dequantize(values[-1])
+        return quant.dequantize(md.relu6(md.relu(values[-1])))
 
-    repeat(program, md.asarray(x))
+    trace = repeat(program, md.asarray(x))
+    assert joined(trace)[-1][-3:] == ["relu", "relu6", "dequantize"]

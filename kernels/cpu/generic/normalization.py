@@ -165,7 +165,7 @@ def side_of_tie(d, energy, k, gain, square, bias, unit, spreads, divisor, work):
         d, energy: |d| < 2**28, energy < 2**57.
         gain: float64, only its sign is used.
         square: int64 [..], limbs.
-        bias, unit: int64 [m], limbs; those of the bias have its sign.
+        bias, unit: int64 [m], limbs; the limbs of a bias have its sign.
         spreads: int64 [2, ..], limbs of two numbers.
         divisor: int64 [..], limbs.
         work: int64, overwritten.

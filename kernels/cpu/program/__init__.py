@@ -94,7 +94,8 @@ STEP = np.dtype((np.record, [
     ("is_maximum", np.int64),  # Extreme; 1: the larger code is taken
     ("tables", np.int64),  # Extreme: bit i is 1 if table i of three is used
     ("counts_padding", np.int64),  # AvgPool; 1: divide by all taps
-    ("start", np.int64),  # Move: bytes to the first element; Elementwise: that of out
+    # Move: bytes to the first element; Elementwise: number of the first element of out
+    ("start", np.int64),
     ("lengths", np.int64, AXES),  # Move: elements along each axis
     ("jumps", np.int64, AXES),  # Move: bytes from one element to the next
     ("run", np.int64),  # Move: bytes that lie side by side

@@ -61,7 +61,7 @@ class Walk(NamedTuple):
 
     @property
     def is_whole(self):
-        """Return whether the elements are those of the result, in order."""
+        """Return whether the operand has the shape of the result."""
         return self.jumps in ((), (1,))
 
 

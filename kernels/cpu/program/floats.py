@@ -80,7 +80,7 @@ class Conv2d(FloatStep):
     def _has_windows(self, columns):
         """Return whether the sums are products of windows, or else of im2col."""
         kernel, _, _, dilation = self.window
-        # Tiles of windows have whole panels; those of im2col, a part of one.
+        # Tiles of windows have whole panels; tiles of im2col may have a part of one.
         is_filled = padded_columns(columns) <= MOST_PADDED * columns
         is_dense = prod(kernel) > 1 and dilation[1] == 1
         return self.on.MULTIPLIES_WINDOWS and is_dense and is_filled

@@ -190,7 +190,7 @@ def test_a_plan_for_other_sizes_is_refused(shape, text):
     assert str(caught.value) == f"input 'x'{text}"
     with pytest.raises(md.DataError) as caught:
         model.plan({"z": (2, 3)})
-    assert str(caught.value) == "there is no input 'z'. Inputs are 'x'."
+    assert str(caught.value) == "the model does not have an input 'z'. Inputs are 'x'."
 
 
 def two_inputs() -> Model:

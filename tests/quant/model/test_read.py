@@ -170,7 +170,7 @@ def test_input_shapes_fix_dynamic_sizes(shapes: Any, make_model: Any) -> None:
         ((4, 3, 8), "has shape"),
         ((4, 5, 8, 6), "Only sizes of -1 can be chosen"),
         ((True, 3, 8, 6), "Give 4 integers"),
-        ({"z": (1,)}, "there is no input 'z'. Inputs are 'x'"),
+        ({"z": (1,)}, "the model does not have an input 'z'. Inputs are 'x'"),
     ],
 )
 def test_input_shapes_that_do_not_fit(shapes: Any, words: str, make_model: Any) -> None:

@@ -249,7 +249,7 @@ INPUT = {"x": (1, 2), "sr": (TensorProto.INT64, (1,)), "n": (TensorProto.INT64, 
 @pytest.mark.parametrize(
     ("constants", "wanted"),
     [
-        ({"no": 1}, "there is no input 'no'"),
+        ({"no": 1}, "the model does not have an input 'no'"),
         ({"sr": 1.5}, "which int64 does not represent"),
         ({"sr": 2**64}, "Give numbers of int64"),
         ({"sr": "fast"}, "Give numbers of int64"),

@@ -20,7 +20,7 @@ from mdtensor.quant.model.onnx.operators.table import reads
 
 @dataclass(frozen=True)
 class Layer:
-    """What an operator of recurrent layers is read as.
+    """The operation that a recurrent operator becomes.
 
     Args:
         operation: its operation.
@@ -46,8 +46,8 @@ LAYERS = {
     ),
     "RNN": Layer(md.rnn, 1, 1, ("Tanh",)),
 }
-#: Functions by their name in a file: the name here, and the default alpha and beta of
-#: those that have one. The lists of the attributes contain only these.
+#: Functions by their name in a file: the name here, and its default alpha and beta, or
+#: None. The lists of the attributes contain only these.
 FUNCTIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Affine": ("affine", 1.0, 0.0),
     "Elu": ("elu", 1.0, None),
