@@ -8,18 +8,16 @@ without the GIL.
 Two functions share a compiled loop if their code, their closures and the global
 variables that they read are equal. So a lambda in a loop is compiled once, and a
 function whose constants change is compiled again. Arrays in closures and global
-variables are compile-time constants, as always in numba. Compiled loops are not cached
-on disk, because a global variable could change between two processes unnoticed.
+variables are compile-time constants, as always in numba. A loop is cached on disk if
+bytes describe all that its function reads (decision 0059).
 """
 
 import operator
 import os
 import re
 import threading
-from functools import cache
 from itertools import chain
 from pathlib import PurePath
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
@@ -28,6 +26,8 @@ from numba import types
 from numba.core import types as numba_types
 
 from mdtensor.kernels.cpu.user import views
+from mdtensor.kernels.cpu.user.cache import LoopCache
+from mdtensor.kernels.cpu.user.identity import identity, names_read
 from mdtensor.kernels.cpu.user.views import (
     MARK,
     Contiguous,
@@ -222,7 +222,7 @@ def _flatten(x):
 
 def _loop(form, function, arguments, dense):
     """Return the compiled loop, made at the first call for arguments of these types."""
-    key = form, _identity(function), dense, *map(_kind, arguments)
+    key = form, identity(function), dense, *map(_kind, arguments)
     # The first lookup needs no lock, so it does not wait while others compile.
     found = _LOOPS.get(key)
     if found is not None:
@@ -234,7 +234,8 @@ def _loop(form, function, arguments, dense):
                 _LOOPS.clear()
             type_of = _view if form == "indexed" else _row
             kinds = tuple(type_of(x, dense) for x in arguments)
-            found = _LOOPS[key] = _compile(form, function, kinds)
+            described = form, dense, *map(_kind, arguments)
+            found = _LOOPS[key] = _compile(form, function, kinds, described)
     return found
 
 
@@ -245,66 +246,36 @@ def _kind(x):
     return type(x)
 
 
-def _identity(function):
-    """Return the code of a function, and the values that it reads, by name."""
-    code = function.__code__
-    names = (*code.co_freevars, *_names(code))
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    closed = dict(zip(code.co_freevars, cells, strict=True))
-    seen = set()
-    read = _values_of(function.__globals__, names, seen)
-    return code, *_values_of(closed, names, seen), *read
+def _compile(form, function, kinds, described):
+    """Generate the text of a loop for these types, and return it compiled.
 
-
-def _values_of(namespace, names, seen):
-    """Yield (name, value) of these names, in a namespace and in its modules."""
-    for name in names:
-        if name not in namespace:
-            continue
-        value = namespace[name]
-        yield name, _constant(value)
-        if isinstance(value, ModuleType) and id(value) not in seen:
-            seen.add(id(value))
-            yield from _values_of(vars(value), names, seen)
-
-
-@cache
-def _names(code):
-    """Return the names that a code object, and code objects inside it, may read."""
-    inner = [_names(found) for found in code.co_consts if hasattr(found, "co_code")]
-    return tuple(dict.fromkeys((*code.co_names, *chain(*inner))))
-
-
-def _constant(value):
-    """Return a key of a value: type and digits of a number, else the identity.
-
-    So 1 differs from 1.0, and 0.0 from -0.0.
+    Args:
+        described: what the text is generated from, equal in all processes.
     """
-    if isinstance(value, bool | int | float | complex):
-        return type(value), repr(value)
-    return _Same(value)
+    body = _compiled(with_checks(function, names_read(function.__code__)))
+    found = _compiled(_loop_over(form, function, body, kinds))
+    cache = LoopCache.of(function, described)
+    signature = _signature(form, kinds)
+    # Only what passed the checks is in the cache.
+    if cache is None or not cache.holds(signature, found.targetctx.codegen()):
+        _check_body(form, function, body, kinds)
+    if cache is not None:
+        found._cache = cache
+    found.compile(signature)
+    return found
 
 
-class _Same:
-    """A key that equals only the same object.
-
-    The key keeps the object alive, so that no other object gets its address.
-    """
-
-    def __init__(self, value):
-        self.value = value
-
-    def __eq__(self, other):
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self):
-        return id(self.value)
+def _signature(form, kinds):
+    """Return the types of the arguments of a loop."""
+    geometry = numba.typeof(_NO_GEOMETRY)
+    place = (types.intp, types.intp, geometry) if form == "indexed" else (types.intp,)
+    parts = [place if isinstance(kind, View) else (kind,) for kind in kinds]
+    shared = () if form == "indexed" else (geometry,)
+    return types.intp, types.intp, *shared, *chain(*parts)
 
 
-def _compile(form, function, kinds):
-    """Generate the text of a loop for these types, and return it compiled."""
-    body = _compiled(with_checks(function, _names(function.__code__)))
-    _check_body(form, function, body, kinds)
+def _loop_over(form, function, body, kinds):
+    """Return the Python function of a loop that calls `body`."""
     number = iter(range(1, len(kinds) + 1))
     parts = [_part(form, at, kind, number) for at, kind in enumerate(kinds)]
     given = parts if form == "indexed" else parts[1:]
@@ -313,13 +284,14 @@ def _compile(form, function, kinds):
         making="; ".join(part.making for part in parts if part.making) or "pass",
         given=", ".join(part.given for part in given),
     )
-    namespace = {"np": np, "function": body, "line": line}
+    # Loaded code looks its module up by this name.
+    namespace = {"__name__": __name__, "np": np, "function": body, "line": line}
     namespace |= {"read": views.read, "write": views.write}
     for at, kind in enumerate(kinds):
         if isinstance(kind, View):
             namespace[f"make{at}"] = views.maker(kind)
     exec(compile(text, f"<loop over {function.__name__}>", "exec"), namespace)
-    return _compiled(namespace["loop"])
+    return namespace["loop"]
 
 
 class _Part(NamedTuple):

@@ -105,6 +105,7 @@ def _replace(value):
     return _math() if value is math else _stand_ins().get(id(value), value)
 
 
+# Every function is copied, so that its module can be imported (decision 0059).
 def with_checks(function, names):
     """Return a copy of `function` that converts floats to integers with checks.
 
@@ -119,9 +120,6 @@ def with_checks(function, names):
         if _replace(value) is not value:
             given[name] = _replace(value)
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    is_closed = any(_replace(value) is not value for value in cells)
-    if not given and not is_closed:
-        return function
     closure = tuple(CellType(_replace(value)) for value in cells)
     copy = FunctionType(
         function.__code__,
@@ -130,5 +128,6 @@ def with_checks(function, names):
         function.__defaults__,
         closure or None,
     )
-    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    # Cached code imports the modules of its functions, which a made-up name would stop.
+    copy.__module__, copy.__qualname__ = __name__, function.__qualname__
     return copy
