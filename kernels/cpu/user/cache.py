@@ -54,7 +54,7 @@ class LoopCache(jit.KernelCache):
             return None
 
     def save_overload(self, sig, data):
-        """Write the code of a signature, and delete the oldest files above the limit."""
+        """Write the code of a signature; delete the oldest loops above the limit."""
         super().save_overload(sig, data)
         folder = jit.cache_folder()
         if folder is None:
