@@ -30,6 +30,7 @@ from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
 from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.cache_entry import facts_of, pack, unpack
 
 # Shared code of large kernels: callers call a symbol and do not hold a copy.
 
@@ -98,8 +99,6 @@ def load_symbols(needed):
 KEPT_STAMPS = 6
 # The end of the name of a file until it is complete.
 UNFINISHED = ".tmp"
-# A cache file begins with the digest of the rest, so that damage is found.
-DIGEST = hashlib.sha256().digest_size
 SCALARS = (bool, int, float, str, np.number)
 _log = logging.getLogger(__name__)
 
@@ -186,7 +185,7 @@ def _drop_unfinished(folder):
         pass
 
 
-def _write(file, content):
+def write_entry(file, content):
     """Write a cache file at once, readable for all whom the umask allows."""
     # `tempfile` makes files that only their owner may read.
     new = file.with_name(f"{file.name}-{secrets.token_hex(8)}{UNFINISHED}")
@@ -200,15 +199,15 @@ def _write(file, content):
 
 
 def _read(name):
-    """Return the first undamaged entry of this name in any folder, or None."""
+    """Return the code in the first undamaged file of this name, or None."""
     for folder in read_folders():
         try:
             found = (folder / name).read_bytes()
         except OSError:
             continue
-        digest, entry = found[:DIGEST], found[DIGEST:]
-        if hashlib.sha256(entry).digest() == digest:
-            return entry
+        entry = unpack(found)
+        if entry is not None:
+            return entry[1]
     return None
 
 
@@ -307,10 +306,11 @@ class KernelCache(NullCache):
         folder = cache_folder()
         if folder is None:
             return
-        entry = dumps((self.is_large(data), required_symbols(data), data._reduce()))
+        code = dumps((self.is_large(data), required_symbols(data), data._reduce()))
+        facts = facts_of(data, self._function)
         file = folder / self._file_name(sig, data.codegen)
         try:
-            _write(file, hashlib.sha256(entry).digest() + entry)
+            write_entry(file, pack(facts, code))
         except OSError as error:
             _log.warning("a compiled kernel was not cached: %s", error)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import mdtensor
+from mdtensor.cli.cache.commands import app as cache
 from mdtensor.cli.dispatch.commands import app as dispatch
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(dispatch, name="dispatch")
+app.add_typer(cache, name="cache")
 # Options that several commands share are declared once, so that their help is equal.
 # Options of several commands are declared once, so that their help is the same.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,6 +1,5 @@
 """Compiled kernels are cached per source, signature and CPU, in any install."""
 
-import hashlib
 import os
 import platform
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.forks import Forks
 
-from mdtensor.kernels.cpu import jit
+from mdtensor.kernels.cpu import cache_entry, jit
 
 SOURCE = """
 import sys, types
@@ -30,7 +29,7 @@ sys.modules["mdtensor.kernels"] = module
 spec.loader.exec_module(module)
 import logging
 logging.basicConfig(format="LOG %(message)s")
-from mdtensor.kernels.cpu import jit
+from mdtensor.kernels.cpu import cache_entry, jit
 from mdtensor.kernels.cpu.probe import outer
 print(outer(1), jit.cache_folder() is not None)
 """
@@ -78,7 +77,13 @@ def copy(tmp_path):
     sources = Path(jit.__file__).resolve().parents[1]
     shutil.copy(sources / "__init__.py", root)
     shutil.copy(sources / "refusal.py", root)
-    for name in ("__init__.py", "jit.py", "isa.py", "compilation.py"):
+    for name in (
+        "__init__.py",
+        "jit.py",
+        "cache_entry.py",
+        "isa.py",
+        "compilation.py",
+    ):
         shutil.copy(sources / "cpu" / name, root / "cpu")
     (root / "cpu/probe.py").write_text(CALLER)
     (root / "cpu/probed.py").write_text(CALLEE + "    return x * 10\n")
@@ -207,10 +212,10 @@ def test_a_symbol_is_there_before_the_code_that_calls_it(shared, run):
 def test_code_that_calls_what_is_not_here_is_compiled_anew(shared, run):
     run(shared)
     (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
-    made = outer.read_bytes()[jit.DIGEST :]  # opens with what it needs
+    facts, made = cache_entry.unpack(outer.read_bytes())  # opens with what it needs
     elsewhere = made.replace(b"mdtensor.kernel.inner-", b"mdtensor.kernel.other-", 1)
     assert elsewhere != made
-    outer.write_bytes(hashlib.sha256(elsewhere).digest() + elsewhere)
+    outer.write_bytes(cache_entry.pack(facts, elsewhere))
     assert run(shared)[0] == ["11", "True"]
     assert b"mdtensor.kernel.other-" not in outer.read_bytes()
 

@@ -1,0 +1,1 @@
+"""`mdtensor cache`: compiled code on disk."""
