@@ -1,9 +1,9 @@
 """Compile all kernels ahead of time: `python -m mdtensor.kernels.build [ISA ...]`.
 
-For each ISA a process compiles the functions of `native/entries.py`; a C compiler links
-them with `native/runtime.c` into a shared library in `native/`. Two ISAs are compiled at
-a time. The index, which names all files, is replaced last and at once, so whoever reads
-it finds whole files, also if a build is killed.
+For each ISA a process compiles the functions of `native/entries.py`; a C compiler
+links them with `native/runtime.c` into a shared library in `native/`. Two ISAs are
+compiled at a time. The index, which names all files, is replaced last and at once, so a
+reader finds whole files, also if a build is killed.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def build_library(compiler, folder, isa_name, known):
 
     Args: known: the names of all features of LLVM.
 
-    Returns: (path, {function: letters of its arguments}).
+    Returns: (path, {function: (letters of its arguments, symbol)}).
     """
     own = folder / isa_name
     own.mkdir()
@@ -156,9 +156,7 @@ def main():
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m mdtensor.kernels.build")
     parser.description = "Compile all kernels ahead of time into shared libraries."
-    parser.add_argument(
-        "isa", nargs="*", help=f"of {', '.join(TARGETS)}; all if omitted"
-    )
+    parser.add_argument("isa", nargs="*", help=f"{', '.join(TARGETS)}; all if omitted")
     parser.add_argument(
         "--to", type=Path, default=PLACE, help="folder of the libraries"
     )

@@ -65,7 +65,7 @@ class Entry:
                 raise
             raise refusal.error(
                 "numba is not installed, and no library holds this kernel",
-                "Install numba, or build the libraries: python -m mdtensor.kernels.build",
+                "Install numba, or run python -m mdtensor.kernels.build",
                 self.key,
             ) from error
 

@@ -75,7 +75,7 @@ def in_cpuinfo(text):
 
 
 def x86_features(lines):
-    """Return the features of the first processor in lines of /proc/cpuinfo, as LLVM does.
+    """Return the features in lines of /proc/cpuinfo, by LLVM's names.
 
     Linux lists a feature only if the system saves the registers that it needs. All
     processors of an x86 machine have the same features.

@@ -2,10 +2,10 @@
 
     python -m mdtensor.kernels.native.compiler FOLDER
 
-`targets.environment` sets the CPU. numba compiles each entry; the code of all of them is
-one module, whose only exported functions are entries: each once for Python, which takes
-its arguments as an array of 64-bit words, and once for compiled code. The object file and
-a description of the functions are written into FOLDER.
+`targets.environment` sets the CPU. numba compiles each entry, and the code of all of
+them is merged into one module. Only entries are exported: each once for Python, which
+takes its arguments as an array of 64-bit words, and once for compiled code. FOLDER gets
+the object file and a description of the functions.
 """
 
 import json
@@ -26,12 +26,14 @@ from mdtensor.kernels.cpu import isa, jit
 from mdtensor.kernels.cpu.entry import PACKAGE
 from mdtensor.kernels.cpu.program import STEP, Window
 from mdtensor.kernels.native.entries import signatures
-from mdtensor.kernels.native.library import raw_symbol, symbol
+from mdtensor.kernels.native.library import symbol
 
 #: Files of a compiled ISA in the folder.
 OBJECT, DESCRIPTION = "kernels.o", "kernels.json"
 I32, I64 = ir.IntType(32), ir.IntType(64)
 BYTES = ir.IntType(8).as_pointer()
+WORDS = I64.as_pointer()
+WRAPPER = ir.FunctionType(I32, [WORDS, WORDS, BYTES.as_pointer()])
 RECORD = numba.typeof(np.zeros(0, STEP)).dtype
 WINDOW = types.NamedUniTuple(types.int64, len(Window._fields), Window)
 #: Letters of the glue for numbers, and for elements of arrays by their bytes.
@@ -170,7 +172,10 @@ def _as_word(b, value, kind):
 
 
 def compile_library(isa_name):
-    """Compile all entries; return (module, {key: letters of the glue})."""
+    """Compile all entries; return (module, {key: (letters of the glue, symbol)}).
+
+    The symbol is the one by which compiled code calls the function.
+    """
     compiled = {
         key: compile_entry(key, text) for key, text in signatures(isa_name).items()
     }
@@ -179,16 +184,17 @@ def compile_library(isa_name):
     # Large kernels call each other by these symbols (decision 0030).
     for name, (module, function, arguments) in jit._published.items():
         merged.add(getattr(import_module(module), function).overloads[arguments], name)
-    exported, kinds = set(), {}
+    exported, described = set(), {}
     for key, found in compiled.items():
-        callee = merged.add(found, raw_symbol(key))
+        callee = merged.add(found, f"raw_{symbol(key)}")
         wrappers.add(symbol(key), found, callee)
         exported |= {symbol(key), callee}
         letters = "".join(map(letters_of, found.signature.args))
-        kinds[key] = letters + RESULTS.get(found.signature.return_type, "i")
+        letters += RESULTS.get(found.signature.return_type, "i")
+        described[key] = letters, callee
     merged.module.link_in(llvm.parse_assembly(str(wrappers.module)))
     merged.finish(exported)
-    return merged.module, kinds
+    return merged.module, described
 
 
 def write_object(module, path):
@@ -209,9 +215,9 @@ def main(folder):
     # Code from the disk cache has no text that could be merged.
     jit.read_folders = jit.cache_folder = lambda: None
     jit.KernelCache.load_overload = lambda *_: None
-    module, kinds = compile_library(isa.ISA)
+    module, described = compile_library(isa.ISA)
     write_object(module, folder / OBJECT)
-    (folder / DESCRIPTION).write_text(json.dumps(kinds))
+    (folder / DESCRIPTION).write_text(json.dumps(described))
 
 
 if __name__ == "__main__":

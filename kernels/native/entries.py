@@ -1,8 +1,8 @@
 """The functions that Python calls, with the types of their arguments.
 
 A library holds these functions and what they call. numba compiles all others at their
-first call. A type is a NumPy type; `[]` follows for an array of one axis, `[,]` for two.
-`step` is the record of a step, `window` the tuple of its window.
+first call. A type is a NumPy type; `[]` follows it for an array of one axis, `[,]` for
+two. `step` is the record of a step, `window` the tuple of its window.
 """
 
 from mdtensor.kernels.cpu import kernel_set

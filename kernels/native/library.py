@@ -126,7 +126,7 @@ class Library:
         lacks = set(entry["needs"]) - isa.FEATURES
         if lacks:
             raise Unusable(f"this CPU lacks {', '.join(sorted(lacks))}")
-        self._call, self._kinds = _glue_call(), entry["functions"]
+        self._call, self._functions = _glue_call(), entry["functions"]
         try:
             self._code = ctypes.CDLL(str(read_file(PLACE, entry)))
         except OSError as error:
@@ -134,14 +134,14 @@ class Library:
 
     def function(self, key):
         """Return a function as a Python callable, or None if the library lacks it."""
-        kinds = self._kinds.get(key)
-        if kinds is None:
+        if key not in self._functions:
             return None
-        return partial(self._call, self._place(symbol(key)), kinds.encode())
+        letters, _ = self._functions[key]
+        return partial(self._call, self._place(symbol(key)), letters.encode())
 
     def address(self, key):
         """Return the address of a function for compiled code, or None."""
-        return self._place(raw_symbol(key)) if key in self._kinds else None
+        return self._place(self._functions[key][1]) if key in self._functions else None
 
     def _place(self, name):
         return ctypes.cast(self._code[name], ctypes.c_void_p).value
@@ -150,11 +150,6 @@ class Library:
 def symbol(key):
     """Return the symbol of a function that takes its arguments as an array of words."""
     return "mdt_" + key.replace(".", "_").replace(":", "_")
-
-
-def raw_symbol(key):
-    """Return the symbol of a function that other compiled functions call."""
-    return "raw_" + symbol(key)
 
 
 @cache
@@ -194,6 +189,6 @@ def require_numba(isa_name, key):
     _, reason = _state(isa_name)
     raise refusal.error(
         reason or f"the library of {isa_name} does not hold it",
-        "Build the libraries, python -m mdtensor.kernels.build, or omit MDTENSOR_KERNELS",
+        "Run python -m mdtensor.kernels.build, or omit MDTENSOR_KERNELS",
         f"{key} under MDTENSOR_KERNELS=native",
     )

@@ -74,18 +74,18 @@ def fuse(steps, outputs):
 
 def _join(first, second):
     """Return one step for two, where `second` reads what `first` writes; else None."""
-    kinds = first[1][0].kind, second[1][0].kind
-    if kinds == (kinds.LOOKUP, kinds.LOOKUP):
+    pair = first[1][0].kind, second[1][0].kind
+    if pair == (kinds.LOOKUP, kinds.LOOKUP):
         return _join_tables(first, second)
-    if kinds == (kinds.LOOKUP, kinds.EXTREME):
+    if pair == (kinds.LOOKUP, kinds.EXTREME):
         return _translate_input(first, second)
-    if kinds == (kinds.EXTREME, kinds.LOOKUP):
+    if pair == (kinds.EXTREME, kinds.LOOKUP):
         return _translate_result(first, second)
-    if kinds[1] != kinds.ELEMENTWISE_F32:
+    if pair[1] != kinds.ELEMENTWISE_F32:
         return None
-    if kinds[0] in PRODUCTS:
+    if pair[0] in PRODUCTS:
         return _finish_product(first, second)
-    if kinds[0] == kinds.ELEMENTWISE_F32:
+    if pair[0] == kinds.ELEMENTWISE_F32:
         return _join_programs(first, second)
     return None
 

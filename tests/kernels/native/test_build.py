@@ -69,7 +69,7 @@ def test_types_of_entries():
 def test_a_build_without_a_compiler_says_so(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(build.BuildError, match="no C compiler|expected Linux"):
+    with pytest.raises(build.BuildError, match=r"no C compiler|expected Linux"):
         build.c_compiler()
 
 
