@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint stubs types docs site bench wheel
+.PHONY: help demo test interop lint stubs types docs site bench native wheel
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -64,9 +64,17 @@ site: $(VENV)/.docs  ## the documentation as a site: build/site/index.html
 bench: $(VENV)/.bench  ## every benchmark, then docs/reference/benchmarks.md from the results
 	$(BIN)/python -m bench $(ARGS)
 
-wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl
+# Needs gcc and Python's headers; without libraries numba compiles at the first call.
+native: $(VENV)/.dev  ## kernels ahead of time: kernels/native/*.so; ARGS may name ISAs
+	$(BIN)/python -m mdtensor.kernels.build $(ARGS)
+
+# With libraries the wheel is for one platform, or else for all.
+LIBRARIES = $(wildcard kernels/native/entries.json)
+PLATFORM = $(if $(LIBRARIES),-C--build-option=--plat-name=linux_x86_64)
+
+wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl, with the libraries of `make native`
 	rm -rf build dist
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --wheel --outdir dist $(PLATFORM) .
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -16,6 +16,8 @@ from functools import partial
 
 from bench.harness import Bench, Contender, Found, Promise, Race, Reason, Row
 from bench.harness.agreement import gives
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.native import library
 
 PLUM = "numpy, plum"
 IMPORTS = {
@@ -25,6 +27,8 @@ IMPORTS = {
     "bare interpreter": "pass",
 }
 ROW = "import"
+#: Kernels of `make native`; the contender takes part where they are built.
+LIBRARY = "nothing compiled, kernels from a library"
 FIRST, INT8 = "first sum, from the start", "first hardswish of codes, from the start"
 HARDSWISH = """
 import mdtensor as md
@@ -34,13 +38,14 @@ md.hardswish(quantize(md.ones((2, 2)), grid), out=grid)
 """
 
 
-def environment(cache: str) -> dict[str, str]:
-    return {**os.environ, "NUMBA_CACHE_DIR": cache}
+def environment(cache: str, kernels: str = "jit") -> dict[str, str]:
+    return {**os.environ, "NUMBA_CACHE_DIR": cache, "MDTENSOR_KERNELS": kernels}
 
 
-def interpreter(code: str, cache: str = "") -> None:
+def interpreter(code: str, cache: str = "", kernels: str = "jit") -> None:
     """Run `code` in a fresh one, away from the checkout; compiled code in `cache`."""
-    folder, variables = tempfile.gettempdir(), environment(cache) if cache else None
+    folder = tempfile.gettempdir()
+    variables = environment(cache, kernels) if cache else None
     command = [sys.executable, "-c", code]
     subprocess.run(command, cwd=folder, env=variables, check=True)
 
@@ -79,7 +84,7 @@ def first_results() -> list[Contender]:
 
 
 def int8_results() -> list[Contender]:
-    """To a sum of int8 codes: with nothing compiled, and after a warm-up."""
+    """To a sum of int8 codes: with nothing compiled, after a warm-up, by a library."""
     folder = tempfile.TemporaryDirectory(prefix="warm")
     atexit.register(folder.cleanup)  # the contenders outlive this call
     warm = folder.name
@@ -89,15 +94,18 @@ def int8_results() -> list[Contender]:
             [*warmed, "hardswish"], env=environment(warm), cwd=tempfile.gettempdir()
         )
     assert json.loads(text)["warmed"][0]["compiled"] == 0
-    return [
+    found = [
         Contender("after mdtensor warmup", lambda: interpreter(HARDSWISH, warm)),
-        Contender("nothing compiled", cold),
+        Contender("nothing compiled", partial(cold, "jit")),
     ]
+    if library.describe(isa.ISA) == "a library":
+        found.append(Contender(LIBRARY, partial(cold, "native")))
+    return found
 
 
-def cold() -> None:
+def cold(kernels: str) -> None:
     with tempfile.TemporaryDirectory() as empty:
-        interpreter(HARDSWISH, empty)
+        interpreter(HARDSWISH, empty, kernels)
 
 
 def rows(quick: bool) -> Iterator[Row]:

@@ -1,11 +1,13 @@
-"""Counts of the functions that numba compiled or loaded from its disk cache."""
+"""Counts of the functions that numba compiled or loaded from its disk cache.
+
+Observers stand in `ACTIVE`; `jit.py` calls them when numba begins to compile. So this
+module does not load numba, which may be imported while an observer waits.
+"""
 
 import gc
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from numba.core import event
-from numba.core.dispatcher import Dispatcher
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,25 @@ class Counts:
     loaded: int
 
 
-class Watch(event.Listener):
+class Observer:
+    """An object that is active in a `with` block; `begin` is called per compilation."""
+
+    def begin(self) -> None:
+        """Note that numba begins to compile a function."""
+        raise NotImplementedError
+
+    def __enter__(self) -> "Observer":
+        ACTIVE.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ACTIVE.remove(self)
+
+
+ACTIVE: list[Observer] = []
+
+
+class Watch(Observer):
     """Counter of compilations inside a `with` block.
 
     Example: `with Watch() as watch: ...`, then read `watch.counts`.
@@ -29,49 +49,39 @@ class Watch(event.Listener):
         self._before = 0
         self.counts = Counts(0, 0)
 
-    def on_start(self, event: event.Event) -> None:
+    def begin(self) -> None:
         """Count a compilation."""
         self.compiled += 1
 
-    def on_end(self, event: event.Event) -> None:
-        """Do nothing: compilations are counted as they begin."""
-
     def __enter__(self) -> "Watch":
         self.compiled, self._before = 0, count_loaded()
-        event.register("numba:compile", self)
+        super().__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        event.unregister("numba:compile", self)
+        super().__exit__()
         self.counts = Counts(self.compiled, count_loaded() - self._before)
 
 
-class Notice(event.Listener):
+class Notice(Observer):
     """Call a function when the first compilation begins: `with Notice(call): ...`."""
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback: Callable[[], object] | None = callback
 
-    def on_start(self, event: event.Event) -> None:
+    def begin(self) -> None:
         """Call the callback when the first compilation begins, and never again."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
 
-    def on_end(self, event: event.Event) -> None:
-        """Do nothing: the function was called as the compilation began."""
-
-    def __enter__(self) -> "Notice":
-        event.register("numba:compile", self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        event.unregister("numba:compile", self)
-
 
 def count_loaded() -> int:
     """Return how many specializations this process loaded from the disk cache."""
+    numba = sys.modules.get("numba.core.dispatcher")
+    if numba is None:
+        return 0
     found = gc.get_objects()
     # isinstance would read the class of a weak proxy, whose object may be gone.
-    functions = [each for each in found if issubclass(type(each), Dispatcher)]
+    functions = [each for each in found if issubclass(type(each), numba.Dispatcher)]
     return sum(sum(each.stats.cache_hits.values()) for each in functions)

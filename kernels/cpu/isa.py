@@ -22,22 +22,35 @@ import platform
 import sys
 from pathlib import Path
 
-import llvmlite.binding as llvm
-import numba
-
 from mdtensor.kernels import refusal
 
 # Names of the same features in the operating system and in LLVM.
-# Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst`; Apple, "Determining
-# instruction set characteristics".
+# Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst` and
+# `arch/x86/include/asm/cpufeatures.h`; Apple, "Determining instruction set
+# characteristics".
 
 LINUX = {"asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm"}
+#: Every other feature of x86 that this module needs has one name in both.
+LINUX_X86 = {
+    "pni": "sse3",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    "lahf_lm": "sahf",
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "avx512_vnni": "avx512vnni",
+    "avx512_bf16": "avx512bf16",
+    "avx_vnni": "avxvnni",
+    "amx_int8": "amx-int8",
+}
 APPLE = {
     "hw.optional.AdvSIMD": "neon",
     "hw.optional.arm.FEAT_DotProd": "dotprod",
     "hw.optional.arm.FEAT_I8MM": "i8mm",
 }
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+CPUINFO = Path("/proc/cpuinfo")
 
 
 # The system is queried, because LLVM does not report Arm's dot product (decision 0034).
@@ -47,8 +60,7 @@ def features():
         return set()
     if sys.platform == "darwin":
         return {name for key, name in APPLE.items() if _has(key)}
-    cpuinfo = Path("/proc/cpuinfo")
-    return in_cpuinfo(cpuinfo.read_text()) if cpuinfo.exists() else set()
+    return in_cpuinfo(CPUINFO.read_text()) if CPUINFO.exists() else set()
 
 
 def in_cpuinfo(text):
@@ -60,6 +72,16 @@ def in_cpuinfo(text):
     each = [set(line.partition(":")[2].split()) for line in lines]
     common = set.intersection(*each) if each else set()
     return {name for flag, name in LINUX.items() if flag in common}
+
+
+def x86_features(lines):
+    """Return the features in lines of /proc/cpuinfo, by LLVM's names.
+
+    Linux lists a feature only if the system saves the registers that it needs. All
+    processors of an x86 machine have the same features.
+    """
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return {LINUX_X86.get(flag, flag) for flag in flags.partition(":")[2].split()}
 
 
 def _has(key):
@@ -95,22 +117,46 @@ NOTED_FEATURES = (
 )
 
 
+# llvmlite takes 60 MB and 60 ms, so the system answers where it can (decision 0058).
 def host_features():
     """Return the features that the host has and numba may compile for."""
-    host = {name for name, has in llvm.get_host_cpu_features().items() if has}
-    if cpu_name() == llvm.get_host_cpu_name() != "generic":
-        # Without these LLVM would compile for fewer features than the CPU has.
-        host |= features()
-    restricted = numba.config.CPU_FEATURES
+    target = os.environ.get("MDTENSOR_BUILD_FEATURES")
+    if target:
+        # A library for another CPU is compiled here and not run.
+        return frozenset(target.split(","))
+    host = _linux_features() or _llvm_features()
+    restricted = os.environ.get("NUMBA_CPU_FEATURES")
     if restricted is None:
         return frozenset(host)
     allowed = {name[1:] for name in restricted.split(",") if name.startswith("+")}
     return frozenset(host & allowed)
 
 
+def _linux_features():
+    """Return the features of an x86 CPU under Linux; nothing elsewhere."""
+    if not IS_X86 or not CPUINFO.exists():
+        return set()
+    # With many processors the whole file is slow.
+    with CPUINFO.open() as lines:
+        return x86_features(lines)
+
+
+def _llvm_features():
+    """Return the features by LLVM, and by the system if LLVM does not know them."""
+    import llvmlite.binding as llvm
+
+    host = {name for name, has in llvm.get_host_cpu_features().items() if has}
+    if cpu_name() == llvm.get_host_cpu_name() != "generic":
+        # Without these LLVM would compile for fewer features than the CPU has.
+        host |= features()
+    return host
+
+
 def cpu_name():
     """Return the name of the CPU that numba compiles for."""
-    return numba.config.CPU_NAME or llvm.get_host_cpu_name()
+    import llvmlite.binding as llvm
+
+    return os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
 
 
 def lacking(isa, features):
@@ -182,7 +228,7 @@ def _require(isa, features, is_jit_disabled):
 
 
 FEATURES = host_features()
-IS_JIT_DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
+IS_JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 OVERRIDE = os.environ.get("MDTENSOR_ISA") or ""
 ISA, REASON = choose_isa(FEATURES, OVERRIDE, IS_JIT_DISABLED)
 #: The ISA that `dot8/` is compiled for, if a context selects it.
@@ -200,5 +246,5 @@ def describe():
         "runway": ISA,
         "why": REASON,
         "proven": ISA in PROVEN and not OVERRIDE.endswith(EMULATED),
-        "jit": not numba.config.DISABLE_JIT,
+        "jit": not IS_JIT_DISABLED,
     }

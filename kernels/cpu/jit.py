@@ -25,11 +25,11 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import compiler, types
+from numba.core import compiler, event, types
 from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import compilation, isa
 from mdtensor.kernels.cpu.cache_entry import facts_of, pack, unpack
 
 # Shared code of large kernels: callers call a symbol and do not hold a copy.
@@ -342,6 +342,21 @@ def _without_literals(dispatcher):
         return plain(arguments, named)
 
     return get_call_template
+
+
+class _Forward(event.Listener):
+    """A listener that calls all observers of `compilation`."""
+
+    def on_start(self, event):
+        """Call the observers as a compilation begins."""
+        for observer in tuple(compilation.ACTIVE):
+            observer.begin()
+
+    def on_end(self, event):
+        """Do nothing: the observers were called as the compilation began."""
+
+
+event.register("numba:compile", _Forward())
 
 
 def kernel(function=None, **options):

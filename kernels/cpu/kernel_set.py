@@ -1,132 +1,139 @@
 """The kernels of each ISA, by name: the one place that knows all ISAs.
 
-A process has its own set, `HOST`; a context can select another one.
+A process has its own set, `HOST`; a context can select another one. Kernels are
+entries, so this module loads no compiler; packing and sizes are plain Python.
 """
 
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from types import SimpleNamespace
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.generic import (
-    conv,
-    copies,
-    elementwise,
-    float_conv,
-    float_depthwise,
-    float_elementwise,
-    float_matmul,
-    float_pool,
-    float_rows,
-    matmul,
-    normalization,
-    pool,
-    softmax,
-    weight_only,
-)
+from mdtensor.kernels.cpu.avx2 import packing as of_avx2
+from mdtensor.kernels.cpu.dot8 import packing as of_dot8
+from mdtensor.kernels.cpu.entry import PACKAGE, Entry
+from mdtensor.kernels.cpu.generic import float_packing, packing as of_generic
+
+#: The kernels of each family. An ISA replaces whole families, see `modules`.
+FAMILIES = {
+    "conv": ("depthwise_u8s8u8", "depthwise_u8s8s32", "im2col_u8", "im2col_pitch"),
+    "elementwise": (
+        *("lookup_u8", "add_u8u8u8", "mul_u8u8u8"),
+        *("quantize_f32u8", "quantize_nchw_f32u8"),
+    ),
+    "matmul": ("pack_codes", "gemm_u8s8u8", "gemm_u8s8s32"),
+    "reduction": ("mean_u8u8",),
+    "float_conv": ("windows_act_f32",),
+    "float_depthwise": ("depthwise_f32",),
+    "float_matmul": ("gemm_act_f32", "gemm_f32f32f32"),
+    "weight_only": ("gemm_f32s8f32", "gemm_f32u4f32"),
+}
+#: Kernels that all ISAs share, by module of `generic/`.
+SHARED = {
+    "copies": ("move_u8", "transpose_f32", "take_u8", "concat_u8"),
+    "elementwise": ("lookup_channels_u8", "choose_u8", "dequantize_u8f32"),
+    "float_elementwise": ("elementwise_f32",),
+    "float_pool": ("max_pool_f32", "avg_pool_f32", "mean_f32"),
+    "float_rows": ("softmax_f32", "normalize_f32"),
+    "normalization": ("normalize_u8",),
+    "pool": ("max_pool_u8", "avg_pool_u8"),
+    "softmax": ("softmax_u8",),
+}
 
 
-def families(name):
-    """Return the modules with the kernels of the ISA `name`.
+def modules(name):
+    """Return {family: module} of the kernels of the ISA `name`, below `cpu`.
 
     An intrinsic that the CPU lacks would abort the process, so on such a CPU `dot8/` is
     emulated. A process compiles `dot8/` for one ISA.
     """
-    modules = {"conv": conv, "elementwise": elementwise}
-    modules |= {"matmul": matmul, "reduction": pool}
-    modules |= {"float_matmul": float_matmul, "float_depthwise": float_depthwise}
-    modules |= {"float_conv": float_conv}
-    modules |= {"weight_only": weight_only}
+    found = {family: f"generic.{family}" for family in FAMILIES}
+    found["reduction"] = "generic.pool"
     if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
-        from mdtensor.kernels.cpu import avx2
-
-        modules |= members(avx2, "float_depthwise", "float_matmul", "weight_only")
-        modules |= members(avx2, "float_conv")
+        fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
         if name in ("avx2", "avxvnni", "avx512"):
-            modules |= members(avx2, "conv", "elementwise", "matmul")
+            fast += ("conv", "elementwise", "matmul")
+        found |= {family: f"avx2.{family}" for family in fast}
     if name in isa.DOT_ISAS:
-        modules |= dot_families(name)
-    return SimpleNamespace(**modules)
+        found |= {family: f"dot8.{family}" for family in dot_families(name)}
+    return found
 
 
 # An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
 # without VNNI (decision 0034).
 def dot_families(name):
-    """Return the modules of `dot8/` that make the ISA `name` faster."""
-    from mdtensor.kernels.cpu import dot8
-
+    """Return the families of `dot8/` that make the ISA `name` faster."""
     if name != isa.DOT_ISA:
         raise ValueError(f"{name}: this process has {isa.DOT_ISA}")
     if name == "avxvnni":
-        return members(dot8, "matmul")
+        return ("matmul",)
     if name == "neon":
-        return members(dot8, "conv", "matmul")
+        return ("conv", "matmul")
     if name == "avx512":
-        return members(dot8, "elementwise", "matmul", "reduction")
-    return members(dot8, "conv", "elementwise", "matmul", "reduction")
+        return ("elementwise", "matmul", "reduction")
+    return ("conv", "elementwise", "matmul", "reduction")
 
 
-def members(package, *names):
-    """Return the modules of a package that have these names, by name."""
-    return {name: getattr(package, name) for name in names}
+def families(name):
+    """Return the modules with the kernels of the ISA `name`, which load numba."""
+    return SimpleNamespace(
+        **{
+            family: import_module(f"{PACKAGE}.{module}")
+            for family, module in modules(name).items()
+        }
+    )
+
+
+def entries(name):
+    """Return {kernel: entry} of the ISA `name`."""
+    places = [(modules(name)[family], FAMILIES[family]) for family in FAMILIES]
+    places += [(f"generic.{module}", SHARED[module]) for module in SHARED]
+    return {
+        kernel: Entry(module, kernel, name)
+        for module, kernels in places
+        for kernel in kernels
+    }
+
+
+@cache
+def compiled(name):
+    """Return the kernels of the ISA `name` as numba compiles them, by name."""
+    found = entries(name).items()
+    return SimpleNamespace(**{kernel: entry.compiled for kernel, entry in found})
+
+
+PACKINGS = {"generic": of_generic, "avx2": of_avx2, "dot8": of_dot8}
 
 
 @cache
 def kernels(name):
     """Return the kernels of the ISA `name` and their properties, by name."""
-    fast = families(name)
+    own = modules(name)
+    products, depthwise, windows = (
+        PACKINGS[own[family].split(".")[0]]
+        for family in ("matmul", "conv", "float_conv")
+    )
     return SimpleNamespace(
         name=name,
-        pack_s8=fast.matmul.pack_s8,
-        padded_columns=matmul.padded_columns,
-        PANEL_COLUMNS=fast.matmul.PANEL_COLUMNS,
-        packed_column_bytes=fast.matmul.packed_column_bytes,
-        pack_codes=fast.matmul.pack_codes,
-        gemm_u8s8u8=fast.matmul.gemm_u8s8u8,
-        gemm_u8s8s32=fast.matmul.gemm_u8s8s32,
-        DEPTHWISE_BITS=fast.conv.DEPTHWISE_BITS,
-        PRODUCTS_TAKE_EXCEPTION_SUMS=fast.matmul.TAKES_EXCEPTION_SUMS,
-        DEPTHWISE_TAKES_EXCEPTION_SUMS=fast.conv.TAKES_EXCEPTION_SUMS,
-        MOST_FACTOR=fast.conv.MOST_FACTOR,
-        pack_depthwise=fast.conv.pack_depthwise,
-        depthwise_u8s8u8=fast.conv.depthwise_u8s8u8,
-        depthwise_u8s8s32=fast.conv.depthwise_u8s8s32,
-        im2col_pitch=fast.conv.im2col_pitch,
-        im2col_u8=fast.conv.im2col_u8,
-        lookup_u8=fast.elementwise.lookup_u8,
-        lookup_channels_u8=elementwise.lookup_channels_u8,
-        choose_u8=elementwise.choose_u8,
-        add_u8u8u8=fast.elementwise.add_u8u8u8,
-        mul_u8u8u8=fast.elementwise.mul_u8u8u8,
-        quantize_f32u8=fast.elementwise.quantize_f32u8,
-        quantize_nchw_f32u8=fast.elementwise.quantize_nchw_f32u8,
-        dequantize_u8f32=elementwise.dequantize_u8f32,
-        mean_u8u8=fast.reduction.mean_u8u8,
-        max_pool_u8=pool.max_pool_u8,
-        avg_pool_u8=pool.avg_pool_u8,
-        softmax_u8=softmax.softmax_u8,
-        normalize_u8=normalization.normalize_u8,
-        move_u8=copies.move_u8,
-        transpose_f32=copies.transpose_f32,
-        take_u8=copies.take_u8,
-        concat_u8=copies.concat_u8,
-        pack_f32=float_matmul.pack_f32,
-        pack_depthwise_f32=float_depthwise.pack_depthwise_f32,
-        depthwise_f32=fast.float_depthwise.depthwise_f32,
-        MULTIPLIES_WINDOWS=fast.float_conv.MULTIPLIES_WINDOWS,
-        windows_act_f32=fast.float_conv.windows_act_f32,
-        max_pool_f32=float_pool.max_pool_f32,
-        avg_pool_f32=float_pool.avg_pool_f32,
-        softmax_f32=float_rows.softmax_f32,
-        normalize_f32=float_rows.normalize_f32,
-        mean_f32=float_pool.mean_f32,
-        elementwise_f32=float_elementwise.elementwise_f32,
-        gemm_act_f32=fast.float_matmul.gemm_act_f32,
-        gemm_f32f32f32=fast.float_matmul.gemm_f32f32f32,
-        pack_rows=weight_only.pack_rows,
-        pack_grid=weight_only.pack_grid,
-        gemm_f32s8f32=fast.weight_only.gemm_f32s8f32,
-        gemm_f32u4f32=fast.weight_only.gemm_f32u4f32,
+        **entries(name)
+        | {
+            "pack_s8": products.pack_s8,
+            "padded_columns": of_generic.padded_columns,
+            "PANEL_COLUMNS": products.PANEL_COLUMNS,
+            "packed_column_bytes": products.packed_column_bytes,
+            "PRODUCTS_TAKE_EXCEPTION_SUMS": products.PRODUCTS_TAKE_EXCEPTION_SUMS,
+            "DEPTHWISE_BITS": of_generic.DEPTHWISE_BITS,
+            "DEPTHWISE_TAKES_EXCEPTION_SUMS": depthwise.DEPTHWISE_TAKES_EXCEPTION_SUMS,
+            "MOST_FACTOR": depthwise.MOST_FACTOR,
+            "pack_depthwise": depthwise.pack_depthwise,
+            "im2col_pitch": depthwise.im2col_pitch,
+            "pack_f32": float_packing.pack_f32,
+            "pack_depthwise_f32": float_packing.pack_depthwise_f32,
+            "MULTIPLIES_WINDOWS": windows.MULTIPLIES_WINDOWS,
+            "pack_rows": float_packing.pack_rows,
+            "pack_grid": float_packing.pack_grid,
+        },
     )
 
 

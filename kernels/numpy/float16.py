@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from importlib import import_module
 from math import prod
-from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -82,10 +80,20 @@ def is_floating(dtype: DType) -> bool:
 
 
 @cache
-def _kernels(dtype: DType) -> ModuleType:
-    """Return the compiled kernels of a type."""
-    # Import late: `import mdtensor` must not load numba (decision 0002).
-    return import_module(f"mdtensor.kernels.cpu.generic.{dtype.name}")
+def _kernel(dtype: DType, name: str) -> Callable[..., Any]:
+    """Return a compiled kernel of a type."""
+    # Import late: `import mdtensor` must not choose kernels (decision 0002).
+    from mdtensor.kernels.cpu.entry import Entry
+
+    return Entry(f"generic.{dtype.name}", name)
+
+
+@cache
+def _look_up(table: DType) -> Callable[..., Any]:
+    """Return the compiled look-up of 16-bit codes in a table of a type."""
+    from mdtensor.kernels.cpu.entry import Entry
+
+    return Entry("generic.elementwise", "lookup_u16", variant=table.name)
 
 
 def widen(x: Array) -> Array:
@@ -98,7 +106,7 @@ def widen(x: Array) -> Array:
     if x.size < LARGE or x.dtype != FLOAT16:
         return quietly(x.astype, FLOAT32)
     out = empty(x.shape, FLOAT32)
-    _run(_kernels(x.dtype).to_float32, [_flat(x)], out.reshape(-1))
+    _run(_kernel(x.dtype, "to_float32"), [_flat(x)], out.reshape(-1))
     return out
 
 
@@ -112,7 +120,7 @@ def round_to(x: Any, dtype: DType) -> Array:
     if dtype not in OURS:
         return quietly(x.astype, dtype)
     out = empty(x.shape, dtype)
-    _run(_kernels(dtype).from_float32, [x.reshape(-1)], _flat(out))
+    _run(_kernel(dtype, "from_float32"), [x.reshape(-1)], _flat(out))
     return out
 
 
@@ -139,7 +147,7 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
         return (_extreme if is_extreme else _in_float32)(ufunc, x1, x2)
     out = empty(shape, bool if ufunc in COMPARISONS else dtype)
     operands = [_repeat(x, shape) for x in (x1, x2)]
-    kernel = getattr(_kernels(dtype), ufunc.__name__)
+    kernel = _kernel(dtype, ufunc.__name__)
     _run(kernel, operands, _flat(out) if out.dtype == dtype else out.reshape(-1))
     return out
 
@@ -192,17 +200,14 @@ def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:
         return _change_bits(*BITS[function], x)
     if function in ROUNDINGS and x.dtype == BFLOAT16:
         out = empty(x.shape, x.dtype)
-        _run(getattr(_kernels(x.dtype), function.__name__), [_flat(x)], _flat(out))
+        _run(_kernel(x.dtype, function.__name__), [_flat(x)], _flat(out))
         return out
-    # Import late: `import mdtensor` must not load numba (decision 0002).
-    from mdtensor.kernels.cpu.generic.elementwise import lookup_u16
-
     table = _table(function, x.dtype, options)
     out = empty(x.shape, table.dtype)
     bits = np.dtype(f"u{table.itemsize}")
 
     def look_up(x: Array, out: Array) -> None:
-        lookup_u16(x, table.view(bits), out)
+        _look_up(bits)(x, table.view(bits), out)
 
     _run(look_up, [_flat(x)], out.reshape(-1).view(bits))
     return out

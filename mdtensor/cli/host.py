@@ -24,6 +24,7 @@ from mdtensor.cli.outputs import write_text
 from mdtensor.cli.report import Facts as VerifyFacts, columns, progress
 from mdtensor.errors import OptionError
 from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.native import library
 from mdtensor.quant.certificate.case import EDITION
 from mdtensor.quant.certificate.verify import Run, Verdict, certify, runways, total_cost
 from mdtensor.stubs import Package, outdated, places
@@ -234,7 +235,7 @@ def describe_host() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "packages": {name: _version(name) for name in PACKAGES},
-        "cpu": isa.describe(),
+        "cpu": isa.describe() | {"kernels": library.describe(isa.ISA)},
         "devices": ["cpu"],
         "tensor_types": len(mdtensor.leaves()),
         "operations": len(mdtensor.operations()),

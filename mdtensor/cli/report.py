@@ -98,6 +98,7 @@ def show_info(console: Console, facts: Facts) -> None:
         ("ISA", f"{cpu['isa']}: {cpu['why']}"),
         *[("", "only emulated so far: `mdtensor verify` checks it here")]
         * (not cpu["proven"]),
+        ("kernels", f"from {cpu['kernels']}"),
         ("devices", " ".join(facts["devices"])),
         ("tensor types", str(facts["tensor_types"])),
         ("operations", str(facts["operations"])),

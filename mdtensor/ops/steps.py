@@ -210,12 +210,11 @@ def _unary(name: str, **numbers: float) -> Any:
 
 def operation(name: str) -> int:
     """Return the number of an instruction."""
-    from mdtensor.kernels.cpu.generic import activation, float_elementwise
+    from mdtensor.kernels.cpu.generic import opcodes
 
-    for module in (activation, float_elementwise):
-        if hasattr(module, name):
-            found: int = getattr(module, name)
-            return found
+    if hasattr(opcodes, name):
+        found: int = getattr(opcodes, name)
+        return found
     raise OptionError(f"no instruction is called {name}")
 
 

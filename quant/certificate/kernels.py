@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu import kernel_set, rounding
-from mdtensor.kernels.cpu.generic import elementwise
-from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.generic.packing import window as geometry_of
+from mdtensor.kernels.cpu.multipliers import NO_EXCEPTION_SUMS
 from mdtensor.kernels.reference import conv, matmul, requantize_s32u8
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant.certificate import case
@@ -15,6 +16,8 @@ from mdtensor.quant.certificate.case import Array, Case, Pair, Sides
 
 # Kernels load whole vectors, so up to 64 bytes past the activations must be readable.
 SLACK = 64
+lookup_u16 = Entry("generic.elementwise", "lookup_u16", variant="uint16")
+requantize_lane = Entry("rounding", "requantize_s32u8")
 #: Each row: (h, w, c), kernel, stride, (top, left, bottom, right), dilation.
 IMAGES = (
     ((1, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
@@ -80,8 +83,6 @@ def rows(
         return found
 
     def compute(threads: int) -> Array:
-        from mdtensor.kernels.cpu.generic.conv import window as geometry_of
-
         geometry = geometry_of((1, *size), *window)
         inside = np.zeros(x.size + SLACK, np.uint8)
         inside[: x.size] = x.reshape(-1)
@@ -102,7 +103,7 @@ def words() -> Case:
 
     def compute(threads: int) -> Array:
         out = np.empty(x.shape, np.int16)
-        elementwise.lookup_u16(x, entries, out)
+        lookup_u16(x, entries.view(np.uint16), out.view(np.uint16))
         return out
 
     return Case(kernel, name, compute, lambda: entries[x], is_quick=True)
@@ -118,9 +119,7 @@ def lane_rounding(ties: bool) -> Case:
 
     def compute(threads: int) -> Array:
         scale, limbs = rescale([ratio])
-        codes = [
-            rounding.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250) for s in sums
-        ]
+        codes = [requantize_lane(s, scale[0], limbs, 0, 131, 5, 250) for s in sums]
         return np.array(codes, np.uint8)
 
     return Case(

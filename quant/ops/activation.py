@@ -33,7 +33,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, shown
 from mdtensor.extend import normalize_axis, number, same, shape_rule
-from mdtensor.kernels.cpu.generic.softmax import DIFFERENCES, MOST_LENGTH
+from mdtensor.kernels.cpu.generic.row_limits import DIFFERENCES, SOFTMAX_LENGTH
 from mdtensor.kernels.cpu.program import attention, steps
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
@@ -417,8 +417,8 @@ def softmax_step(
     """
     if x.ndim == 0 or normalize_axis(axis, x.ndim) != x.ndim - 1:
         raise NotCompiled("a compiled softmax runs along the last axis")
-    if x.shape[-1] > MOST_LENGTH:
-        raise NotCompiled(f"a compiled softmax takes rows of {MOST_LENGTH} at most")
+    if x.shape[-1] > SOFTMAX_LENGTH:
+        raise NotCompiled(f"a compiled softmax takes rows of {SOFTMAX_LENGTH} at most")
     scale = require_one_grid(x).fraction
     target = unsigned_grid(require_output_grid(out))
     powers = [build.decay(scale, steps) for steps in range(DIFFERENCES)]

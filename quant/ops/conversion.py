@@ -129,7 +129,7 @@ class BoundQuantize:
         # The kernel writes unsigned bytes; signed codes are these minus 128.
         offset = OFFSETS.get(grid.dtype, 0)
         ends = grid.minimum + offset, grid.maximum + offset
-        self.kernel = kernel_set.CHOSEN.get().quantize_f32u8
+        self.kernel = kernel_set.CHOSEN.get().quantize_f32u8.call
         self.parameters = float(grid.scale), grid.zero + offset, *ends
         self.result = result_on(grid)
 
@@ -229,7 +229,7 @@ class BoundDequantize:
 
     def __init__(self, grid: QParams, size: int) -> None:
         self.empty = _allocator(4 * size)
-        self.kernel = kernel_set.CHOSEN.get().dequantize_u8f32
+        self.kernel = kernel_set.CHOSEN.get().dequantize_u8f32.call
         self.scale, self.zero = float(grid.scale), grid.zero
 
     def __call__(self, x: QuantizedTensor) -> Float32Tensor:

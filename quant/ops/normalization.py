@@ -21,7 +21,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.extend import number
-from mdtensor.kernels.cpu.generic.normalization import MOST_LENGTH
+from mdtensor.kernels.cpu.generic.row_limits import NORM_LENGTH
 from mdtensor.kernels.cpu.program import norms
 from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
@@ -72,8 +72,8 @@ def _norm_of(
     """
     sizes = options["normalized_shape"]
     length = sizes if isinstance(sizes, int) else prod(sizes)
-    if length > MOST_LENGTH:
-        problem = f"a row has {length} codes, and sums of them have {MOST_LENGTH}"
+    if length > NORM_LENGTH:
+        problem = f"a row has {length} codes, and sums of them have {NORM_LENGTH}"
         raise OptionError(f"{problem} at most", "Use dequantize(x) first", name)
     eps = options["eps"]
     # `rms_norm` takes None for the eps of the type that computes.

@@ -12,7 +12,7 @@ from support import mixed_net
 import mdtensor as md
 from mdtensor import OptionError, quant
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.program import interpret, layers
+from mdtensor.kernels.cpu.program import interpret, kinds, layers
 from mdtensor.kernels.cpu.program.products import Conv2d
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.steps import Lookup
@@ -116,7 +116,7 @@ def test_a_program_runs_on_the_runway_on_which_it_was_made():
     assert executable.pieces == [1]
     assert executable.profile(x, repeat=1).shape == (1,)
     assert interpret.invokers(isa.ISA) is interpret.INVOKE
-    ran = interpret.invokers("generic")[interpret.LOOKUP]
+    ran = interpret.invokers("generic")[kinds.LOOKUP]
     assert isa.IS_JIT_DISABLED or len(ran.signatures) == 1
 
 

@@ -13,6 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.avx2 import packing
 from mdtensor.kernels.cpu.avx2.depthwise_tile import (
     OUTPUTS,
     TAP,
@@ -25,9 +26,12 @@ from mdtensor.kernels.cpu.avx2.depthwise_tile import (
     workspace,
 )
 from mdtensor.kernels.cpu.avx2.epilogue import resolve
+from mdtensor.kernels.cpu.avx2.packing import (
+    MOST_FACTOR as MOST_FACTOR,
+    pack_depthwise as pack_depthwise,
+)
 from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.generic.conv import (
-    DEPTHWISE_BITS as DEPTHWISE_BITS,
     im2col_pixel,
     im2col_u8 as plain_im2col,
 )
@@ -108,11 +112,7 @@ def inner(size, taps, stride, before, outputs):
     return first, max(first, min((size - taps + before) // stride + 1, outputs))
 
 
-@kernel
-def im2col_pitch(k):
-    """Return the bytes from one row of k codes to the next, in whole copies."""
-    # Rows at multiples of four codes are widened all at once (decision 0035).
-    return (k + 3) // 4 * 4
+im2col_pitch = kernel(packing.im2col_pitch)
 
 
 @kernel
@@ -186,32 +186,6 @@ def im2col_whole(x, window, x_zero_point, pitch, out):
                 im2col_pixel(x, window, py, px, 0, c, x_zero_point,
                              out[np.uintp(at) :])  # fmt: skip
                 px += 1
-
-
-#: Multiples up to this keep weights of DEPTHWISE_BITS in int16.
-MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
-TAKES_EXCEPTION_SUMS = False
-
-
-def pack_depthwise(w):
-    """Pack w[c, kh, kw] as int16 [c / 8][kh // 2 + 1][kw][2][8][2].
-
-    Line q holds kernel rows 2q and 2q + 1 for the upper row of outputs, and rows 2q - 1
-    and 2q for the lower one. Missing rows and channels are 0.
-
-    Args:
-        w: integers [c, kh, kw] in the range of int16.
-
-    Returns: int8 1-D, a view of the int16.
-    """
-    c, kh, kw = w.shape
-    lines, blocks = kh // 2 + 1, (c + LANES - 1) // LANES
-    rows = np.zeros((blocks * LANES, 2 * lines + 1, kw), np.int16)
-    rows[:c, 1 : kh + 1] = w
-    # Pairs for the upper and for the lower outputs.
-    pairs = np.stack([rows[:, 1:], rows[:, :-1]])
-    pairs = pairs.reshape(2, blocks, LANES, lines, 2, kw).transpose(1, 3, 5, 0, 2, 4)
-    return np.ascontiguousarray(pairs).reshape(-1).view(np.int8)
 
 
 @kernel

@@ -14,7 +14,6 @@ from mdtensor.kernels.cpu.avx2.activation import activate, add_residual
 from mdtensor.kernels.cpu.avx2.float_matmul import (
     BLOCK,
     DEPTH,
-    IS_WIDE,
     LANES,
     LINE,
     WIDTH,
@@ -25,12 +24,11 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     repeat_steps,
 )
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import PANEL, finish_columns
+from mdtensor.kernels.cpu.generic.float_matmul import finish_columns
+from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64
 
-#: AVX-512 has other tiles, which were not measured, so it keeps im2col.
-MULTIPLIES_WINDOWS = not IS_WIDE
 ROWS = 6
 
 

@@ -13,10 +13,7 @@ from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.activation import activate
 from mdtensor.kernels.cpu.avx2.simd import FLOATS, multiply_add
 from mdtensor.kernels.cpu.generic import float_depthwise
-from mdtensor.kernels.cpu.generic.float_depthwise import (
-    BLOCK,
-    pack_depthwise_f32 as pack_depthwise_f32,
-)
+from mdtensor.kernels.cpu.generic.float_packing import BLOCK
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64
 

@@ -16,19 +16,15 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import isa, vectors
+from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.activation import activate, add_residual
+from mdtensor.kernels.cpu.avx2.packing import IS_WIDE
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import (
-    PANEL,
-    finish_columns,
-    pack_f32 as pack_f32,
-)
+from mdtensor.kernels.cpu.generic.float_matmul import finish_columns
+from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
-#: A process has one vector size, so that all its float products give the same bytes.
-IS_WIDE = isa.ISA in ("avx512", "vnni")
 LANES = 16 if IS_WIDE else 8
 FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel

@@ -23,6 +23,9 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     load_vectors,
     resolve,
 )
+from mdtensor.kernels.cpu.avx2.packing import (
+    pack_s8 as pack_s8,
+)
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import offset_of
@@ -80,41 +83,11 @@ def widen_rows(a, lda, first, count, k, pitch, block):
     widen((source, lda, count, parts, address_of(block, 0), 2 * pitch))
 
 
-TAKES_EXCEPTION_SUMS = False
 # Accumulators of a full tile. With two vectors of weights, one of codes and one product
 # they fill 16 registers.
 TILE = 12
 # int16 values of a block of rows, which stay in the second cache.
 BLOCK = 1 << 15
-
-
-#: Packed weights can be divided only at multiples of this many columns.
-PANEL_COLUMNS = 16
-
-
-def packed_column_bytes(k):
-    """Return the bytes of a packed column of k weights."""
-    return 4 * ((k + 3) // 4)
-
-
-def pack_s8(w):
-    """Pack w[n, k] as panels [K/4][2][width][8][2]; K and columns padded with 0.
-
-    Args:
-        w: int8 [n, k].
-
-    Returns: int8 1-D.
-    """
-    n, k = w.shape
-    k4, columns = (k + 3) // 4, (n + 7) // 8 * 8
-    padded = np.zeros((columns, 4 * k4), np.int8)
-    padded[:n, :k] = w
-    pairs = padded.reshape(columns, 2 * k4, 2)
-    parts = []
-    for first in range(0, columns, 16):
-        panel = pairs[first : first + 16].transpose(1, 0, 2)
-        parts.append(np.ascontiguousarray(panel).reshape(-1))
-    return np.concatenate([*parts, np.zeros(0, np.int8)])
 
 
 # Flips the top bit of a code, which subtracts 128 modulo 256.

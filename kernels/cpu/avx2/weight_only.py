@@ -26,11 +26,7 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     multiply_block,
 )
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import PANEL
-from mdtensor.kernels.cpu.generic.weight_only import (
-    pack_grid as pack_grid,
-    pack_rows as pack_rows,
-)
+from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 

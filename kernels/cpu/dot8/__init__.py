@@ -5,10 +5,3 @@ registers. `isa.DOT_ISA` is the instruction set in use. Only three files differ 
 instruction sets: `products.py` (how bytes are multiplied), `avx512.py` and `plain.py`
 (everything else).
 """
-
-from mdtensor.kernels.cpu.dot8 import (
-    conv as conv,
-    elementwise as elementwise,
-    matmul as matmul,
-    reduction as reduction,
-)

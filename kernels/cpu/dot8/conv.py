@@ -13,19 +13,24 @@ its own.
 
 import numpy as np
 
-from mdtensor.kernels.cpu.dot8 import im2col, simd
+from mdtensor.kernels.cpu.dot8 import im2col, packing, simd
 from mdtensor.kernels.cpu.dot8.conv_tile import (
-    BLOCK,
-    GROUP,
-    HALF,
     SHIFT,
     arrange,
     tile_s32,
     tiles_u8,
 )
 from mdtensor.kernels.cpu.dot8.epilogue import QUAD, epilogue_of, lane_mask, resolve
+from mdtensor.kernels.cpu.dot8.packing import (
+    BLOCK,
+    GROUP,
+    HALF,
+    HAS_HALVES,
+    MOST_FACTOR as MOST_FACTOR,
+    OFFSET,
+    pack_depthwise as pack_depthwise,
+)
 from mdtensor.kernels.cpu.generic import conv
-from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import (
     NONE,
@@ -35,96 +40,9 @@ from mdtensor.kernels.cpu.rounding import (
 )
 from mdtensor.kernels.cpu.vectors import address_of, keep
 
-# Blocks of channels: 64 each. Up to 32 left-over channels are a half block, which
-# vectors hold twice: for outputs in the left part of a row and in the right part. If
-# more are left, the last block overlaps the block before.
-
-OFFSET = simd.PRODUCT.offset
-HAS_HALVES = simd.IS_WIDE
-
-
-@kernel
-def block_count(c):
-    """Return the number of blocks of c channels, with a half block counted."""
-    return max(1, (c + BLOCK - 1) // BLOCK)
-
-
-# Up to 32 left-over channels share a vector twice, or half of it would be computed for
-# nothing (decision 0043).
-@kernel
-def is_half(c, i):
-    """Return whether block i of c channels is a half block."""
-    return HAS_HALVES and 0 < c - BLOCK * i <= HALF
-
-
-@kernel
-def block_start(c, i):
-    """Return the first channel of block i; the last block ends with channel c - 1."""
-    return max(0, min(BLOCK * i, c - (HALF if is_half(c, i) else BLOCK)))
-
-
-def lanes_of(values, i):
-    """Return values[c, ..] of block i as [64, ..]; missing channels are 0.
-
-    A half block of 32 channels is repeated.
-    """
-    c, first = len(values), block_start(len(values), i)
-    size = HALF if is_half(c, i) else BLOCK
-    own = values[first : first + size]
-    half = np.zeros((size, *values.shape[1:]), values.dtype)
-    half[: len(own)] = own
-    return np.concatenate([half] * (BLOCK // size))
-
-
-def parts_of(w):
-    """Return as few int8 arrays as possible whose sum is w."""
-    # A 9-bit weight is a sum of two int8, so the 8-bit kernel serves it.
-    parts, rest = [], w.astype(np.int32)
-    while rest.any() or not parts:
-        part = np.clip(rest, -128, 127)
-        parts.append(part.astype(np.int8))
-        rest = rest - part
-    return parts
-
-
-def pack_depthwise(w):
-    """Pack w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], with sums.
-
-    Each block starts with its sums: int32 [4][16], `OFFSET` times the weights' sum.
-    Vector i of a kernel row is for pixels that lie s = i + 1 - kw left of the output's
-    first pixel: its byte p holds tap p - s, or 0. For the order of channels see
-    `conv_tile.group_of`.
-
-    Args:
-        w: integers [c, kh, kw] of DEPTHWISE_BITS.
-
-    Returns: int8, 1-D.
-    """
-    parts, blocks = parts_of(w), []
-    sums = w.astype(np.int32).sum((1, 2), dtype=np.int32) * np.int32(OFFSET)
-    for i in range(block_count(len(w))):
-        rows = [shift_rows(lanes_of(part, i)) for part in parts]
-        rows.append(in_tiles(lanes_of(sums[:, None], i)[None]).view(np.int8))
-        blocks += [part.reshape(-1) for part in rows]
-    return np.concatenate(blocks)
-
-
-def shift_rows(w):
-    """Return w[64, kh, kw] of a block as [kh, kw + 3, 4, 16, 4]."""
-    _, kh, kw = w.shape
-    rows = np.zeros((kh, kw + GROUP - 1, BLOCK, GROUP), np.int8)
-    for i in range(kw + GROUP - 1):
-        for p in range(GROUP):
-            tap = p - (i + 1 - kw)
-            if 0 <= tap < kw:
-                rows[:, i, :, p] = w[:, :, tap].T
-    return in_tiles(rows)
-
-
-def in_tiles(values):
-    """Return [.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
-    split = values.reshape(*values.shape[:-2], QUAD, QUAD, QUAD, -1)
-    return np.ascontiguousarray(np.swapaxes(split, -4, -3))
+block_count = kernel(packing.block_count)
+is_half = kernel(packing.is_half)
+block_start = kernel(packing.block_start)
 
 
 @kernel
@@ -160,12 +78,9 @@ def arrange_bias(packed, bias, c):
     return found
 
 
-im2col_pitch = conv.im2col_pitch
+im2col_pitch = kernel(packing.im2col_pitch)
 # The wide version copies by masks.
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8
-#: Weights are bytes, which a multiple would exceed.
-MOST_FACTOR = 0
-TAKES_EXCEPTION_SUMS = True
 # Bytes of addresses that are found at once. Finding them row by row took a quarter of
 # the time of 112x112x32 (decision 0043).
 LINES = 1 << 16

@@ -15,13 +15,9 @@ from numba.extending import intrinsic
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.epilogue import EPILOGUES, QUAD, load_vectors
+from mdtensor.kernels.cpu.dot8.packing import BLOCK, GROUP, HALF
 from mdtensor.kernels.cpu.dot8.simd import BYTES, I32, I64, PRODUCT, S32, WORDS
 
-# Pixels of a group; their bytes of one channel share a dword.
-GROUP = 4
-# Channels of a tile, and of a tile in halves.
-BLOCK = 64
-HALF = BLOCK // 2
 SHIFT = 4 * BLOCK  # bytes of the weights of one tap's shift, for 64 channels
 PART = 4  # dwords of 128 bits
 

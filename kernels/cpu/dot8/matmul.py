@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.dot8 import simd
+from mdtensor.kernels.cpu.dot8 import packing, simd
 from mdtensor.kernels.cpu.dot8.epilogue import (
     EPILOGUES,
     QUAD,
@@ -23,7 +23,15 @@ from mdtensor.kernels.cpu.dot8.epilogue import (
     load_vectors,
     resolve,
 )
-from mdtensor.kernels.cpu.dot8.simd import I64, PRODUCT, S32, TILE
+from mdtensor.kernels.cpu.dot8.packing import (
+    GROUP_BYTES,
+    HAS_ONE_SHAPE,
+    HEAD_BYTES,
+    OFFSET as PRODUCT_OFFSET,
+    TILE,
+    pack_s8 as pack_s8,
+)
+from mdtensor.kernels.cpu.dot8.simd import I64, PRODUCT, S32
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import (
     exact_offset,
@@ -31,73 +39,9 @@ from mdtensor.kernels.cpu.rounding import (
     offset_of,
 )
 
-# Panels of packed weights.
-
-# With few registers only one shape of tiles is compiled.
-HAS_ONE_SHAPE = TILE == 4
-# Bytes of 4 weights of a column.
-GROUP_BYTES = PRODUCT.packed_bytes
-# A column starts with offset * sum of its weights, if the product has an offset.
-HEAD_BYTES = 4 if PRODUCT.offset else 0
-PRODUCT_OFFSET = PRODUCT.offset
 # Flips the top bit of a code, which subtracts 128 modulo 256.
 FLIP = np.uint8(128)
-# From this many groups of k on, narrow panels pay, since they stay in the first cache.
-DEEP = 40
-# Vectors of a panel of fewer groups.
-WIDEST = 6
-
-
-def packed_column_bytes(k):
-    """Return the bytes of a packed column of k weights."""
-    return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
-
-
-#: Packed weights can be divided only at multiples of this many columns.
-PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
-
-
-# Panels are narrow for long sums, because 6 vectors from the second cache take longer
-# than their products (decision 0042).
-@kernel
-def panel_width(first, count, k4):
-    """Return the vectors of 16 columns in the panel from vector `first` on."""
-    if HAS_ONE_SHAPE:
-        return 1
-    left = count - first
-    if k4 < DEEP:
-        return min(left, WIDEST)
-    return left if left == 4 and first % WIDEST == 0 else min(left, WIDEST // 2)
-
-
-def pack_s8(w):
-    """Pack w[n, k] as panels [K/4][width][16][4]; K and columns padded with 0.
-
-    `PRODUCT.pack` may change the last two axes. If `PRODUCT` subtracts an offset from
-    codes, each panel starts with its heads, int32 [width][16]: the offset times the sum
-    of each column of weights, which a kernel adds to the sums.
-
-    Args:
-        w: int8 [n, k].
-
-    Returns: int8 1-D.
-    """
-    n, k = w.shape
-    vectors, k4 = (n + 15) // 16, (k + 3) // 4
-    padded = np.zeros((vectors * 16, 4 * k4), np.int8)
-    padded[:n, :k] = w
-    groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
-    # `PRODUCT.add` subtracts `offset` from each code; a head adds that part again.
-    heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
-    parts, first = [np.zeros(0, np.int8)], 0
-    while first < vectors:
-        end = first + panel_width(first, vectors, k4)
-        if HEAD_BYTES:
-            parts.append(heads[16 * first : 16 * end].view(np.int8))
-        panel = np.ascontiguousarray(PRODUCT.pack(groups[:, first:end]))
-        parts.append(panel.reshape(-1).view(np.int8))
-        first = end
-    return np.concatenate(parts)
+panel_width = kernel(packing.panel_width)
 
 
 @kernel
@@ -164,7 +108,6 @@ def pack_group(y, by_k, by_n, rows, columns, target):
 
 
 #: `gemm_u8s8u8` compares sums with exception sums.
-TAKES_EXCEPTION_SUMS = True
 # Rows of a tile of 3 vectors if tiles of 8 rows would leave a single row, as with 49
 # rows (decision 0043).
 TALL = 9

@@ -14,12 +14,12 @@ If `offset` is not 0, `add` multiplies codes minus `offset`. To get the sum of t
 codes' own products, a sum starts at offset * sum(weights).
 """
 
-import numpy as np
 from llvmlite import ir
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.dot8 import emulated, instructions
 from mdtensor.kernels.cpu.dot8.instructions import BYTES, LANES, WORDS
+from mdtensor.kernels.cpu.dot8.packing import split_bytes
 from mdtensor.kernels.cpu.vectors import (
     I8,
     I16,
@@ -124,9 +124,7 @@ class Words:
 
     def pack(self, groups):
         """Pack weights [.., 16, 4] for memory."""
-        # Splitting bytes in the loop instead would be slower (decision 0034).
-        halves = [groups[..., first::2].astype(np.int16) for first in (0, 1)]
-        return np.stack(halves, axis=-3)
+        return split_bytes(groups)
 
     def load_weights(self, b, address):
         """Load a vector of packed weights."""

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import isa, vectors
+from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot8 import avx512, plain
 from mdtensor.kernels.cpu.dot8.instructions import (
     BYTES as BYTES,
@@ -17,6 +17,7 @@ from mdtensor.kernels.cpu.dot8.instructions import (
     S32 as S32,
     WORDS as WORDS,
 )
+from mdtensor.kernels.cpu.dot8.packing import IS_WIDE as IS_WIDE
 from mdtensor.kernels.cpu.dot8.products import PRODUCT as PRODUCT
 from mdtensor.kernels.cpu.vectors import (
     I1 as I1,
@@ -36,12 +37,6 @@ from mdtensor.kernels.cpu.vectors import (
     slice_bytes as slice_bytes,
     store as store,
 )
-
-#: True with 32 registers of 512 bits; otherwise there are as many bits as in 8 of them.
-IS_WIDE = isa.DOT_ISA in ("avx512", "vnni")
-# Fewer sums would wait for each other, as a product takes several cycles.
-#: Accumulators that fit the registers next to the operands.
-TILE = 24 if IS_WIDE else 4
 
 _family = avx512 if IS_WIDE else plain
 minimum = _family.minimum

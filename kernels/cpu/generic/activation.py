@@ -13,9 +13,16 @@ of a call. NaN stays NaN. RELU maps -0 to 0, CLAMP keeps it.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic.opcodes import (
+    CLAMP,
+    HARDSIGMOID,
+    HARDSWISH,
+    KEEP as KEEP,
+    LEAKY_RELU,
+    RELU,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
-KEEP, RELU, CLAMP, LEAKY_RELU, HARDSIGMOID, HARDSWISH = range(6)
 ZERO, ONE, THREE, SIX = (np.float32(number) for number in (0, 1, 3, 6))
 
 

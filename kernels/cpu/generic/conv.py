@@ -2,41 +2,19 @@
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic import packing
 from mdtensor.kernels.cpu.generic.matmul import EXACT_MATH
+from mdtensor.kernels.cpu.generic.packing import (
+    DEPTHWISE_BITS as DEPTHWISE_BITS,
+    MOST_FACTOR as MOST_FACTOR,
+    pack_depthwise as pack_depthwise,
+    window as window,
+)
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import Window
 from mdtensor.kernels.cpu.rounding import requantize_row
 
-# The least lanes of a depthwise block. Whole pixels fill a block, because images of few
-# channels would otherwise leave most lanes of a vector empty.
-BLOCK = 256
-#: Bits of depthwise weights, with the sign; an 8-bit code minus a zero point has 9.
-DEPTHWISE_BITS = 9
-#: The largest factor of depthwise weights, see `rounding.multiples`; 0: none.
-MOST_FACTOR = 0
-#: Whether `depthwise_u8s8u8` compares sums with exception sums.
-TAKES_EXCEPTION_SUMS = False
-# The largest sum of a depthwise output. Up to it, float32 represents every integer.
-MOST_SUM = 1 << 24
-
-
-def window(shape, kernel, stride, padding, dilation):
-    """Return the Window of an input [n, h, w, c].
-
-    Args: padding: (top, left, bottom, right).
-    """
-    _, h, w, c = shape
-    top, left, bottom, right = padding
-    oh = (h + top + bottom - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
-    ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
-    assert oh > 0 and ow > 0, "the window is larger than the padded input"
-    return Window(h, w, c, *kernel, *stride, top, left, *dilation, oh, ow)
-
-
-@kernel
-def im2col_pitch(k):
-    """Return the bytes from one row of k codes to the next, as matrix products need."""
-    return k
+im2col_pitch = kernel(packing.im2col_pitch)
+block_channels = kernel(packing.block_channels)
 
 
 @kernel
@@ -94,32 +72,6 @@ def im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point, out):
                 for n in range(np.uintp(channels)):
                     target[n] = pad
             at += channels
-
-
-@kernel
-def block_channels(c):
-    """Return the lanes of a block of a depthwise convolution.
-
-    A block has at least BLOCK lanes, and holds all channels of one or more pixels.
-    """
-    return (BLOCK + c - 1) // c * c
-
-
-def pack_depthwise(weight):
-    """Pack weights as float32 [kh * kw padded to 3][block].
-
-    Args:
-        weight: integers [c, kh, kw] of DEPTHWISE_BITS; the magnitudes of a channel's
-            weights, times 255, sum to MOST_SUM at most.
-
-    Returns: int8 1-D, a view of the float32 rows; each row repeats the c channels.
-    """
-    # Taps are padded to threes because `_add_taps` adds three at once.
-    c, kh, kw = weight.shape
-    taps = kh * kw
-    packed = np.zeros((-(-taps // 3) * 3, block_channels(c)), np.float32)
-    packed[:taps] = np.tile(weight.reshape(c, taps).T, block_channels(c) // c)
-    return packed.reshape(-1).view(np.int8)
 
 
 @kernel

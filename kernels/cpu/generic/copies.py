@@ -6,8 +6,7 @@ from mdtensor.kernels.cpu.jit import kernel
 
 #: Rows and columns of a block of `transpose_f32`.
 TRANSPOSED = 64
-#: Axes that `move_u8` walks, besides the bytes that are adjacent in memory.
-AXES = 5
+MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
 
 
 @kernel
@@ -125,3 +124,15 @@ def concat_u8(x, y, outer, of_x, of_y, out):
         at += of_x
         copy_row(y[np.uintp(o * of_y) :], out[np.uintp(at) :], of_y)
         at += of_y
+
+
+@kernel
+def copy_f32(source, target):
+    """Copy float32 numbers as uint32; return whether none of them is NaN."""
+    # One maximum of all bits finds a NaN without a branch in the loop.
+    largest = np.uint32(0)
+    for i in range(np.uintp(len(source))):
+        bits = source[i]
+        target[i] = bits
+        largest = max(largest, bits & MAGNITUDE)
+    return largest <= INFINITY

@@ -7,28 +7,17 @@ matrix products, one for each kernel line, whose rows overlap.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic import float_packing
 from mdtensor.kernels.cpu.generic.activation import ZERO
 from mdtensor.kernels.cpu.generic.float_matmul import (
-    PANEL,
     add_products,
     finish_columns,
 )
+from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Whether products of windows are at least as fast as im2col on this ISA.
-MULTIPLIES_WINDOWS = True
-
-
-@kernel
-def padded_lines(window, lines):
-    """Return the lines of the padded image that `lines` lines of outputs read."""
-    return (lines - 1) * window.stride_h + (window.kernel_h - 1) * window.dilation_h + 1
-
-
-@kernel
-def padded_width(window):
-    """Return the pixels of a line of the padded image; columns are not dilated."""
-    return (window.out_w - 1) * window.stride_w + window.kernel_w
+padded_lines = kernel(float_packing.padded_lines)
+padded_width = kernel(float_packing.padded_width)
 
 
 @kernel
@@ -95,7 +84,8 @@ def windows_act_f32(
         place = first // PANEL * size
         for p in range(lines * columns):
             start = p // columns * line_pitch + p % columns * pitch
-            sums[:] = bias[np.uintp(first) : np.uintp(first + PANEL)]
+            for j in range(PANEL):
+                sums[j] = bias[np.uintp(first + j)]
             for i in range(kernel_lines):
                 at = place + i * depth * PANEL
                 weights = packed[np.uintp(at) : np.uintp(at + depth * PANEL)]

@@ -9,38 +9,16 @@ weight is NaN.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic import float_packing
 from mdtensor.kernels.cpu.generic.activation import ZERO, activate
-from mdtensor.kernels.cpu.generic.float_matmul import allocate_f32, multiply_add
+from mdtensor.kernels.cpu.generic.float_matmul import multiply_add
+from mdtensor.kernels.cpu.generic.float_packing import (
+    BLOCK,
+    pack_depthwise_f32 as pack_depthwise_f32,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Channels of a block.
-BLOCK = 8
-
-
-@kernel
-def first_channel(block, c):
-    """Return the first channel of a block; the last block overlaps the one before."""
-    return max(0, min(block * BLOCK, c - BLOCK))
-
-
-def block_count(c):
-    """Return the number of blocks of c channels."""
-    return -(-c // BLOCK)
-
-
-def pack_depthwise_f32(weight):
-    """Pack weights [c, kh, kw] as [blocks][kh * kw][8], missing channels as 0.
-
-    Returns: float32 1-D.
-    """
-    c = len(weight)
-    rows = weight.reshape(c, -1)
-    packed = allocate_f32(block_count(c) * rows.shape[1] * BLOCK)
-    blocks = packed.reshape(block_count(c), rows.shape[1], BLOCK)
-    for number, block in enumerate(blocks):
-        part = rows[first_channel(number, c) :][:BLOCK]
-        block[:, : len(part)] = part.T
-    return packed
+first_channel = kernel(float_packing.first_channel)
 
 
 @kernel
@@ -63,7 +41,8 @@ def depthwise_f32(x, window, packed, bias, activation, low, high, out):
     for pixel in range(oh * ow):
         for block in range((c + BLOCK - 1) // BLOCK):
             first = first_channel(block, c)
-            sums[:width] = bias[first : first + width]
+            for n in range(width):
+                sums[n] = bias[first + n]
             for tap in range(kh * kw):
                 y = (pixel // ow) * sh - top + (tap // kw) * dh
                 at = (pixel % ow) * sw - left + (tap % kw) * dw

@@ -29,25 +29,43 @@ from mdtensor.kernels.cpu.generic.float_functions import (
     sigmoid,
     tanh,
 )
+from mdtensor.kernels.cpu.generic.opcodes import (
+    ABS,
+    ADD,
+    ADD_NUMBER,
+    AXES,
+    BLOCKS,
+    CONSTANTS,
+    DIV,
+    DIV_INTO,
+    DIV_NUMBER,
+    ERF,
+    EXP,
+    GELU,
+    GELU_TANH,
+    INPUTS,
+    IS_PERIODIC,
+    JUMPS,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    MUL_NUMBER,
+    NEGATIVE,
+    PLACE,
+    RECIPROCAL,
+    SIGMOID,
+    SIZES,
+    SOURCE,
+    SQRT,
+    SQUARE,
+    SUB,
+    SUB_FROM,
+    TANH,
+    X,
+    Y,
+)
 from mdtensor.kernels.cpu.jit import kernel
-
-#: Elements of a block.
-BLOCK = 1024
-#: Values of an instruction that are inputs; registers follow.
-INPUTS = 2
-
-#: Columns of an operand, and where its elements are.
-SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS = 0, 1, 2, 3, 7
-AXES, FIELDS = 4, 11
-X, Y, CONSTANTS, BLOCKS = range(4)
-
-# 0 to 5 are the activations of `activation.py`. Next come operations on two values,
-# then operations on one value, some of them with the number `low`.
-ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
-EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
-ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
-ERF, TANH, LOG, GELU, GELU_TANH, ROOT = range(24, 30)
-BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
 
 
 @kernel

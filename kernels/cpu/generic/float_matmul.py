@@ -15,41 +15,12 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO, activate
+from mdtensor.kernels.cpu.generic.float_packing import (
+    PANEL,
+    pack_f32 as pack_f32,
+    padded_columns as padded_columns,
+)
 from mdtensor.kernels.cpu.jit import kernel
-
-#: Columns of a panel of weights.
-PANEL = 16
-ALIGN = 64
-
-
-def allocate_f32(size):
-    """Allocate float32 zeros [size] that begin at a cache line."""
-    # A vector that crosses a cache line is read twice.
-    room = np.zeros(size + ALIGN // 4, np.float32)
-    start = -room.ctypes.data % ALIGN // 4
-    return room[start : start + size]
-
-
-def padded_columns(n):
-    """Return `n` rounded up to whole panels: the length of a bias."""
-    return -(-n // PANEL) * PANEL
-
-
-def pack_f32(w):
-    """Pack w[n, k] as panels [n / 16][k][16]; missing columns are 0.
-
-    Args:
-        w: float32 [n, k], any strides.
-
-    Returns: float32 1-D.
-    """
-    n, k = w.shape
-    packed = allocate_f32(padded_columns(n) * k)
-    panels = packed.reshape(padded_columns(n) // PANEL, k, PANEL)
-    for panel, first in zip(panels, range(0, n, PANEL), strict=True):
-        rows = w[first : first + PANEL]
-        panel[:, : len(rows)] = rows.T
-    return packed
 
 
 @kernel
@@ -149,7 +120,8 @@ def multiply_panel(a, lda, m, k, weights, bias, after, out, at, ldc, columns):
     # All 16 sums are computed, also for fewer columns: vectors need full panels.
     sums = np.empty(PANEL, np.float32)
     for i in range(m):
-        sums[:] = bias
+        for j in range(np.uintp(PANEL)):
+            sums[j] = bias[j]
         add_products(a, i * lda, k, weights, sums)
         finish_columns(sums, 0, 0, 1, columns, after, out, at + i * ldc, ldc)
 

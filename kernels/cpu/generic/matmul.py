@@ -7,12 +7,13 @@ exact in any order. Chunks of 512 products are added in int32.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic import packing
+from mdtensor.kernels.cpu.generic.packing import (
+    pack_s8 as pack_s8,
+)
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize_row
 
-PANEL = 16
-#: Whether `gemm_u8s8u8` compares sums with exception sums.
-TAKES_EXCEPTION_SUMS = False
 # Float32 represents every integer up to 2**24, and 512 * 255 * 128 is less.
 CHUNK = 512
 # Lanes that are rounded together; fewer would leave vectors partly empty.
@@ -21,34 +22,7 @@ BLOCK_LANES = 256
 EXACT_MATH = {"contract", "reassoc", "nsz"}
 
 
-@kernel
-def padded_columns(n):
-    """Return `n` rounded up to whole panels: the length of bias and multiplier."""
-    return (n + PANEL - 1) // PANEL * PANEL
-
-
-#: Packed weights can be divided only at multiples of this many columns; 0: nowhere,
-#: since a row of the panel holds all columns.
-PANEL_COLUMNS = 0
-
-
-def packed_column_bytes(k):
-    """Return the bytes of a packed column of k weights."""
-    return 4 * (-(-k // 4) * 4)
-
-
-def pack_s8(weight):
-    """Pack weights as float32 [k padded to 4][n padded].
-
-    Args:
-        weight: int8 [n, k].
-
-    Returns: int8 1-D, a view of the float32 panel; pads are zero.
-    """
-    n, k = weight.shape
-    packed = np.zeros((-(-k // 4) * 4, padded_columns(n)), np.float32)
-    packed[:k, :n] = weight.T
-    return packed.reshape(-1).view(np.int8)
+padded_columns = kernel(packing.padded_columns)
 
 
 @kernel

@@ -17,8 +17,6 @@ import numpy as np
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
 
-#: The longest row: deviations fit int32, and energies int64.
-MOST_LENGTH = 1 << 20
 #: Codes whose squares are added in int32.
 BLOCK = 1 << 14
 # Each of the 6 roundings errs by 2**-53 of a product, and the sum by as much again.

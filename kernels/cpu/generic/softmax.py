@@ -7,19 +7,12 @@ integers of 168 binary places decide the others.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic.row_limits import DIFFERENCES, SHARE_LIMBS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
 
-#: Differences between two codes.
-DIFFERENCES = 256
-#: Limbs of the integers that decide near ties; all but the last have LIMB_BITS bits.
-SHARE_LIMBS = 8
-#: Binary places of these integers.
-SHARE_BITS = LIMB_BITS * (SHARE_LIMBS - 1)
 #: Rows whose sums are computed before their codes.
 ROWS = 32
-#: The longest row: a sum of this many limbs, times 2 * 512, fits int64.
-MOST_LENGTH = 1 << 24
 # Steps beyond which all codes of 8 bits saturate, and that surely round to 0.
 MOST_STEPS, FEW_STEPS = 512.0, 0.25
 

@@ -19,19 +19,14 @@ from numba.extending import intrinsic, overload
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import (
+from mdtensor.kernels.cpu.generic.float_matmul import multiply_panel
+from mdtensor.kernels.cpu.generic.float_packing import (
     PANEL,
-    multiply_panel,
-    padded_columns,
+    pack_grid as pack_grid,
+    pack_rows as pack_rows,
+    pad_rows as pad_rows,
 )
 from mdtensor.kernels.cpu.jit import kernel
-
-
-def pad_rows(values):
-    """Pad values[n, ...] with rows of 0 to whole panels."""
-    padded = np.zeros((padded_columns(len(values)), *values.shape[1:]), values.dtype)
-    padded[: len(values)] = values
-    return padded
 
 
 def transpose_block(rows, first, i, panels, p):
@@ -92,40 +87,6 @@ def interleave(rows, panels):
         for i in range(whole, width):
             for j in range(PANEL):
                 panels[p, i, j] = rows[p * PANEL + j, i]
-
-
-def pack_rows(rows):
-    """Pack bytes rows[n, width] as panels [n / 16][width][16], 1-D."""
-    if rows.T.flags.c_contiguous and not rows.flags.c_contiguous:
-        return pack_columns(rows.T)
-    rows = np.ascontiguousarray(rows)
-    n, width = rows.shape
-    panels = np.zeros((padded_columns(n) // PANEL, width, PANEL), rows.dtype)
-    # Only the last panel is padded, which saves a copy of all weights.
-    whole = n // PANEL
-    interleave(rows, panels[:whole])
-    if whole < len(panels):
-        interleave(pad_rows(rows[whole * PANEL :]), panels[whole:])
-    return panels.reshape(-1)
-
-
-def pack_columns(columns):
-    """Pack bytes columns[width, n] like the rows of `pack_rows`."""
-    # Sixteen bytes of a panel are adjacent already, so they are copied as one element.
-    width, n = columns.shape
-    if n % PANEL:
-        padded = np.zeros((width, padded_columns(n)), columns.dtype)
-        padded[:, :n] = columns
-        columns = padded
-    lines = np.ascontiguousarray(columns).view(f"V{PANEL}")
-    return np.ascontiguousarray(lines.T).view(columns.dtype).reshape(-1)
-
-
-def pack_grid(values):
-    """Pack scales or zeros [n, blocks] as float32 [n / 16][blocks][16], 1-D."""
-    rows = pad_rows(np.asarray(values, np.float32))
-    panels = rows.reshape(len(rows) // PANEL, PANEL, rows.shape[1])
-    return panels.transpose(0, 2, 1).reshape(-1)
 
 
 @kernel

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.copies import AXES
-from mdtensor.kernels.cpu.jit import kernel
+#: Axes that `move_u8` walks, besides the bytes that are adjacent in memory.
+AXES = 5
 
 
 class Window(NamedTuple):
@@ -128,24 +128,3 @@ STEP = np.dtype((np.record, [
     ("registers", np.int64),  # Elementwise: how many
 ]))
 # fmt: on
-
-
-@kernel
-def window_of(step):
-    """Return the window of a step as the tuple that kernels take."""
-    w = step.window
-    return Window(
-        w.height,
-        w.width,
-        w.channels,
-        w.kernel_h,
-        w.kernel_w,
-        w.stride_h,
-        w.stride_w,
-        w.pad_top,
-        w.pad_left,
-        w.dilation_h,
-        w.dilation_w,
-        w.out_h,
-        w.out_w,
-    )

@@ -9,16 +9,16 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.softmax import (
+from mdtensor.kernels.cpu.generic.row_limits import (
     DIFFERENCES,
-    MOST_LENGTH,
     SHARE_BITS,
     SHARE_LIMBS,
+    SOFTMAX_LENGTH,
 )
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.multipliers import LIMB_BITS, LIMB_MASK
+from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.cpu.program.steps import U8, rounding
-from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
 from mdtensor.kernels.rescale import rescale
 
 #: Bytes of sums that are rounded at once, so that they stay in the first cache.
@@ -44,7 +44,7 @@ class MatMul(Step):
         ValueError: for shapes with more than MOST_DEPTH products in a sum.
     """
 
-    kind = interpret.MATMUL
+    kind = kinds.MATMUL
     input_types = (U8, U8)
 
     def __init__(self, ratio, zero_points, zero_point=0, clamp=(0, 255)):
@@ -76,7 +76,7 @@ class MatMul(Step):
         strip = max(1, STRIP_BYTES // (4 * max(n, 1)) // TILE) * TILE
         strip = max(1, min(strip, m))
         packed = int(self.on.packed_column_bytes(k)) * padded
-        scratch = packed + 4 * padded + 4 * strip * n + m * k + interpret.SLACK
+        scratch = packed + 4 * padded + 4 * strip * n + m * k + kinds.SLACK
         fields |= {"images": prod(shape[:-2]), "rows": m, "depth": k, "columns": n}
         fields |= {"padded_columns": padded, "weight_bytes": packed, "strip": strip}
         fields |= {"x_zero_point": self._zeros[0], "y_zero_point": self._zeros[1]}
@@ -112,7 +112,7 @@ class Softmax(Step):
         step: Fraction over a power of two, as every float32, the scale of the result.
     """
 
-    kind = interpret.SOFTMAX
+    kind = kinds.SOFTMAX
     kernels = ("softmax_u8",)
 
     def __init__(self, powers, step, zero_point=0, clamp=(0, 255)):
@@ -129,7 +129,7 @@ class Softmax(Step):
 
     def output_shape(self, shape):
         """Return the shape of the result."""
-        assert shape and shape[-1] <= MOST_LENGTH, "Softmax: the rows are too long"
+        assert shape and shape[-1] <= SOFTMAX_LENGTH, "Softmax: the rows are too long"
         return shape
 
     def plan(self, shape):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic import float_elementwise
-from mdtensor.kernels.cpu.generic.float_elementwise import (
+from mdtensor.kernels.cpu.generic import opcodes
+from mdtensor.kernels.cpu.generic.opcodes import (
     AXES,
     BINARY,
     BLOCK,
@@ -21,8 +21,8 @@ from mdtensor.kernels.cpu.generic.float_elementwise import (
     X,
     Y,
 )
-from mdtensor.kernels.cpu.program import interpret
-from mdtensor.kernels.cpu.program.interpret_floats import ITEM
+from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.kinds import ITEM
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, row_of
 from mdtensor.kernels.cpu.program.steps import F32
 
@@ -34,7 +34,7 @@ class Instruction(NamedTuple):
     """One operation of an Elementwise on earlier values.
 
     Args:
-        operation: see `generic/float_elementwise.py` and `generic/activation.py`.
+        operation: see `generic/opcodes.py` and `generic/activation.py`.
         first, second: 0 and 1 are the inputs, 2 + i is the result of instruction i, and
             -1 - i is constant i.
         low, high: numbers that the operation reads.
@@ -172,13 +172,13 @@ def plan_of(formula, shape):
     walks = formula.walks
     size, segment, is_periodic = _blocks(walks, formula.elements)
     operands = np.zeros((len(walks), FIELDS), np.int64)
-    operands[:, float_elementwise.SOURCE] = CONSTANTS
-    operands[:INPUTS, float_elementwise.SOURCE] = (
+    operands[:, opcodes.SOURCE] = CONSTANTS
+    operands[:INPUTS, opcodes.SOURCE] = (
         X,
         (Y, X)[len(formula.inputs) < INPUTS],
     )
-    operands[:, float_elementwise.IS_PERIODIC] = is_periodic
-    first, last = float_elementwise.SIZES, float_elementwise.JUMPS
+    operands[:, opcodes.IS_PERIODIC] = is_periodic
+    first, last = opcodes.SIZES, opcodes.JUMPS
     for row, one in zip(operands, walks, strict=True):
         missing = AXES - len(one.sizes)
         row[first : first + AXES] = (1,) * missing + one.sizes
@@ -186,14 +186,14 @@ def plan_of(formula, shape):
         row[last : last + AXES] = (0,) * missing + one.jumps
     for row, (array, _) in zip(operands[INPUTS:], formula.constants, strict=True):
         place, _ = constants.add(np.asarray(array, np.float32))
-        row[float_elementwise.PLACE] = place // ITEM
+        row[opcodes.PLACE] = place // ITEM
     fields["operands"] = constants.add(operands)[0]
     registers = formula.registers
     fields |= {"operand_count": len(walks), "segment": segment, "strip": size}
     fields |= {"instructions": len(program), "registers": registers}
     # Outside of a program nothing else sets the bytes of the result.
     fields["out_bytes"] = formula.elements * ITEM
-    scratch = (len(walks) + registers) * size * ITEM + interpret.SLACK
+    scratch = (len(walks) + registers) * size * ITEM + kinds.SLACK
     return Plan(fields, constants.array(), shape, scratch, formula)
 
 
@@ -211,7 +211,7 @@ class Elementwise(Step):
             and the inputs are broadcast.
     """
 
-    kind = interpret.ELEMENTWISE_F32
+    kind = kinds.ELEMENTWISE_F32
     kernels = ("elementwise_f32",)
     output_type = F32
 

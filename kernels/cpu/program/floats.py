@@ -8,16 +8,19 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.conv import window
-from mdtensor.kernels.cpu.generic.float_conv import padded_lines, padded_width
-from mdtensor.kernels.cpu.generic.float_matmul import padded_columns
-from mdtensor.kernels.cpu.program import interpret, steps
+from mdtensor.kernels.cpu.generic.float_packing import (
+    padded_columns,
+    padded_lines,
+    padded_width,
+)
+from mdtensor.kernels.cpu.generic.packing import window
+from mdtensor.kernels.cpu.program import kinds, steps
 from mdtensor.kernels.cpu.program.attention import matrix_places
 from mdtensor.kernels.cpu.program.elementwise import (
     Elementwise as Elementwise,
     Instruction as Instruction,
 )
-from mdtensor.kernels.cpu.program.interpret_floats import ITEM
+from mdtensor.kernels.cpu.program.kinds import ITEM
 from mdtensor.kernels.cpu.program.products import pad_groups
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.cpu.program.steps import (
@@ -69,11 +72,11 @@ class Conv2d(FloatStep):
         self.window = (weight.shape[2:], stride, padding, dilation)
         is_depthwise = groups > 1 and weight.shape[1] == 1 and groups == len(weight)
         if is_depthwise:
-            self.kind, self.kernels = interpret.DEPTHWISE_F32, ("depthwise_f32",)
+            self.kind, self.kernels = kinds.DEPTHWISE_F32, ("depthwise_f32",)
         elif self._has_windows(len(weight) // groups):
-            self.kind, self.kernels = interpret.WINDOWS_F32, ("windows_act_f32",)
+            self.kind, self.kernels = kinds.WINDOWS_F32, ("windows_act_f32",)
         else:
-            self.kind, self.kernels = interpret.CONV_F32, ("gemm_act_f32",)
+            self.kind, self.kernels = kinds.CONV_F32, ("gemm_act_f32",)
         given = np.zeros(len(weight), np.float32) if bias is None else bias
         self._pack(weight, np.asarray(given, np.float32), is_depthwise)
 
@@ -117,14 +120,14 @@ class Conv2d(FloatStep):
         fields = {**self._fields, "images": shape[0], "window": seen}
         scratch = 0
         is_pointwise = kernel == (1, 1) and stride == (1, 1) and not any(padding)
-        if self.kind == interpret.CONV_F32 and not is_pointwise:
+        if self.kind == kinds.CONV_F32 and not is_pointwise:
             pitch = int(self.on.im2col_pitch(self._fields["depth"] * ITEM))
             most = max(LEAST_ROWS, STRIP_BYTES // pitch)
             lines = max(1, min(most // seen.out_w, seen.out_h))
             columns = seen.out_w if lines > 1 else min(most, seen.out_w)
             fields |= {"strip": lines, "rows": columns}
-            scratch = lines * columns * pitch + interpret.SLACK
-        if self.kind == interpret.WINDOWS_F32:
+            scratch = lines * columns * pitch + kinds.SLACK
+        if self.kind == kinds.WINDOWS_F32:
             fields["strip"], scratch = self._strip(seen)
         return Plan(fields, self.constants, self.output_shape(shape), scratch)
 
@@ -134,7 +137,7 @@ class Conv2d(FloatStep):
         reach = (seen.kernel_h - 1) * seen.dilation_h + 1
         lines = (PADDED_BYTES // size - reach) // seen.stride_h + 1
         lines = max(1, min(lines, seen.out_h))
-        return lines, padded_lines(seen, lines) * size + interpret.SLACK
+        return lines, padded_lines(seen, lines) * size + kinds.SLACK
 
     def macs(self, shape):
         """Return the multiply-accumulates of one call."""
@@ -168,7 +171,7 @@ class Linear(Conv2d):
 class MaxPool(FloatStep, steps.MaxPool):
     """Max pooling: the largest element of each window; padding never wins."""
 
-    kind = interpret.MAX_POOL_F32
+    kind = kinds.MAX_POOL_F32
     kernels = ("max_pool_f32",)
 
 
@@ -178,7 +181,7 @@ class AvgPool(MaxPool):
     Args: count_include_pad: divide by kh * kw, not by the elements inside the input.
     """
 
-    kind = interpret.AVG_POOL_F32
+    kind = kinds.AVG_POOL_F32
     kernels = ("avg_pool_f32",)
 
     def __init__(
@@ -198,7 +201,7 @@ class AvgPool(MaxPool):
 class Mean(FloatStep, steps.Mean):
     """A mean over all axes but the first and the last, which keep length 1."""
 
-    kind = interpret.MEAN_F32
+    kind = kinds.MEAN_F32
     kernels = ("mean_f32",)
 
     def __init__(self, keepdims=True):
@@ -214,7 +217,7 @@ class Mean(FloatStep, steps.Mean):
 class Softmax(FloatStep):
     """Softmax along an axis, which counts from the last: -1."""
 
-    kind = interpret.SOFTMAX_F32
+    kind = kinds.SOFTMAX_F32
     kernels = ("softmax_f32",)
 
     def __init__(self, axis=-1):
@@ -242,7 +245,7 @@ class Normalize(FloatStep):
         weight, bias: float32 [length], or None.
     """
 
-    kind = interpret.NORMALIZE_F32
+    kind = kinds.NORMALIZE_F32
     kernels = ("normalize_f32",)
 
     def __init__(self, length, is_centered, eps, weight=None, bias=None):
@@ -270,7 +273,7 @@ class MatMul(FloatStep):
     The axes before the last two are broadcast.
     """
 
-    kind = interpret.MATMUL_F32
+    kind = kinds.MATMUL_F32
     kernels = ("gemm_act_f32",)
     input_types = (F32, F32)
 
@@ -286,7 +289,7 @@ class MatMul(FloatStep):
         (m, k), n, padded = x[-2:], y[-1], padded_columns(y[-1])
         fields = {"images": prod(shape[:-2]), "rows": m, "depth": k, "columns": n}
         fields["padded_columns"] = padded
-        scratch = (k + 1) * padded * ITEM + interpret.SLACK
+        scratch = (k + 1) * padded * ITEM + kinds.SLACK
         return Plan(fields, constants.array(), shape, scratch)
 
     def macs(self, x, y):
@@ -300,7 +303,7 @@ class Transpose(FloatStep):
     Args: to_images: whether the result is channels last.
     """
 
-    kind = interpret.TRANSPOSE_F32
+    kind = kinds.TRANSPOSE_F32
     kernels = ("transpose_f32",)
 
     def __init__(self, to_images):

@@ -2,17 +2,14 @@
 
 The loop over the rows of a program is compiled once and reads the address of each
 function from its row. So a process compiles or loads only the kinds that its programs
-have. Addresses hold for one process: `Layout` sets them.
+have. Addresses hold for one process: `Layout` sets them, see `invoke`.
 """
-
-from functools import cache
 
 import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, overload
 
-from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.kernels.cpu.program import STEP, interpret
 
 BYTES = types.Array(types.uint8, 1, "C")
@@ -20,14 +17,8 @@ BYTES = types.Array(types.uint8, 1, "C")
 ARGUMENTS = (numba.typeof(np.zeros(0, STEP)), types.int64, *[BYTES] * 5)
 
 
-# A loop that named all functions would compile all of them for the smallest program
-# (decision 0053).
-@cache
-def address(kind):
-    """Return the address of the compiled function of a kind, compiled on first use."""
-    if IS_JIT_DISABLED:
-        return 0
-    function = interpret.INVOKE[kind]
+def address(function):
+    """Return the address of a function of `interpret`, compiled on first use."""
     function.compile(ARGUMENTS)
     compiled = function.overloads[ARGUMENTS]
     return compiled.library.get_pointer_to_function(compiled.fndesc.mangled_name)

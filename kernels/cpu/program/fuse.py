@@ -15,10 +15,9 @@ from collections import Counter
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic import float_elementwise
-from mdtensor.kernels.cpu.generic.activation import HARDSWISH, KEEP
-from mdtensor.kernels.cpu.generic.float_elementwise import INPUTS
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.generic import opcodes
+from mdtensor.kernels.cpu.generic.opcodes import HARDSWISH, INPUTS, KEEP
+from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.elementwise import Formula, prepared
 from mdtensor.kernels.cpu.program.steps import Extreme, Lookup
 
@@ -26,8 +25,8 @@ CODES = 256
 #: Tables of an Extreme: for both inputs, and for the result.
 FIRST, SECOND, LAST = range(3)
 #: Products whose tiles add a value; those that activate.
-ADDING = (interpret.CONV_F32, interpret.WINDOWS_F32)
-PRODUCTS = (*ADDING, interpret.DEPTHWISE_F32)
+ADDING = (kinds.CONV_F32, kinds.WINDOWS_F32)
+PRODUCTS = (*ADDING, kinds.DEPTHWISE_F32)
 #: The most instructions of an elementwise program.
 MOST_INSTRUCTIONS = 16
 #: The most registers and constants of one, so that their blocks stay there.
@@ -75,18 +74,18 @@ def fuse(steps, outputs):
 
 def _join(first, second):
     """Return one step for two, where `second` reads what `first` writes; else None."""
-    kinds = first[1][0].kind, second[1][0].kind
-    if kinds == (interpret.LOOKUP, interpret.LOOKUP):
+    pair = first[1][0].kind, second[1][0].kind
+    if pair == (kinds.LOOKUP, kinds.LOOKUP):
         return _join_tables(first, second)
-    if kinds == (interpret.LOOKUP, interpret.EXTREME):
+    if pair == (kinds.LOOKUP, kinds.EXTREME):
         return _translate_input(first, second)
-    if kinds == (interpret.EXTREME, interpret.LOOKUP):
+    if pair == (kinds.EXTREME, kinds.LOOKUP):
         return _translate_result(first, second)
-    if kinds[1] != interpret.ELEMENTWISE_F32:
+    if pair[1] != kinds.ELEMENTWISE_F32:
         return None
-    if kinds[0] in PRODUCTS:
+    if pair[0] in PRODUCTS:
         return _finish_product(first, second)
-    if kinds[0] == interpret.ELEMENTWISE_F32:
+    if pair[0] == kinds.ELEMENTWISE_F32:
         return _join_programs(first, second)
     return None
 
@@ -148,7 +147,7 @@ def _finish_product(first, second):
         if fields.get("activation", KEEP) != KEEP:
             return None
         operands = {one.first, one.second}
-        if one.operation == float_elementwise.ADD and value in operands:
+        if one.operation == opcodes.ADD and value in operands:
             others = [x for x in operands - {value} if 0 <= x < len(given)]
             adds = row[0].kind in ADDING
             if not adds or len(slots) > 1 or len(others) != 1:

@@ -17,41 +17,29 @@ from mdtensor.kernels.cpu.generic.copies import concat_u8, move_f32, move_u8, ta
 from mdtensor.kernels.cpu.generic.elementwise import choose_u8, lookup_channels_u8
 from mdtensor.kernels.cpu.generic.normalization import normalize_u8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import Window, interpret_floats, window_of
+from mdtensor.kernels.cpu.program import Window, interpret_floats, kinds
+from mdtensor.kernels.cpu.program.kinds import SLACK, STRIP
+from mdtensor.kernels.cpu.program.windows import window_of
 from mdtensor.kernels.cpu.rounding import requantize_rows
 
-add_u8u8u8 = kernel_set.HOST.add_u8u8u8
-avg_pool_u8 = kernel_set.HOST.avg_pool_u8
-depthwise_u8s8s32 = kernel_set.HOST.depthwise_u8s8s32
-depthwise_u8s8u8 = kernel_set.HOST.depthwise_u8s8u8
-dequantize_u8f32 = kernel_set.HOST.dequantize_u8f32
-gemm_u8s8s32 = kernel_set.HOST.gemm_u8s8s32
-gemm_u8s8u8 = kernel_set.HOST.gemm_u8s8u8
-im2col_pitch = kernel_set.HOST.im2col_pitch
-im2col_u8 = kernel_set.HOST.im2col_u8
-lookup_u8 = kernel_set.HOST.lookup_u8
-max_pool_u8 = kernel_set.HOST.max_pool_u8
-mean_u8u8 = kernel_set.HOST.mean_u8u8
-mul_u8u8u8 = kernel_set.HOST.mul_u8u8u8
-pack_codes = kernel_set.HOST.pack_codes
-quantize_f32u8 = kernel_set.HOST.quantize_f32u8
-quantize_nchw_f32u8 = kernel_set.HOST.quantize_nchw_f32u8
-softmax_u8 = kernel_set.HOST.softmax_u8
-
-ALIGN = 64
-# Kernels read whole vectors, so this many bytes after every input are readable.
-SLACK = 64
-#: Codes of a strip of an Extreme, so that its buffers stay in the first cache.
-STRIP = 4096
-
-# Kinds are plain ints, so that compiled code holds them as constants.
-CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
-QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
-MOVE, TAKE, CONCAT = range(11, 14)
-MATMUL, SOFTMAX, EXTREME, NORMALIZE, LOOKUP_CHANNELS = range(14, 19)
-CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(19, 23)
-MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
-NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
+HOST = kernel_set.compiled(kernel_set.HOST.name)
+add_u8u8u8 = HOST.add_u8u8u8
+avg_pool_u8 = HOST.avg_pool_u8
+depthwise_u8s8s32 = HOST.depthwise_u8s8s32
+depthwise_u8s8u8 = HOST.depthwise_u8s8u8
+dequantize_u8f32 = HOST.dequantize_u8f32
+gemm_u8s8s32 = HOST.gemm_u8s8s32
+gemm_u8s8u8 = HOST.gemm_u8s8u8
+im2col_pitch = HOST.im2col_pitch
+im2col_u8 = HOST.im2col_u8
+lookup_u8 = HOST.lookup_u8
+max_pool_u8 = HOST.max_pool_u8
+mean_u8u8 = HOST.mean_u8u8
+mul_u8u8u8 = HOST.mul_u8u8u8
+pack_codes = HOST.pack_codes
+quantize_f32u8 = HOST.quantize_f32u8
+quantize_nchw_f32u8 = HOST.quantize_nchw_f32u8
+softmax_u8 = HOST.softmax_u8
 
 # Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
@@ -506,9 +494,7 @@ def normalize(steps, i, x, y, out, scratch, constants):
 
 
 INVOKE = (
-    *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
-    *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
-    *(multiply_matrices, softmax, choose, normalize, look_up_channels),
+    *(globals()[name] for name in kinds.OF_CODES),
     *interpret_floats.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
@@ -522,7 +508,7 @@ def invokers(name):
     """Return `INVOKE` with the kernels of the ISA `name`, compiled on first use."""
     if name == kernel_set.HOST.name:
         return INVOKE
-    own = dict(vars(kernel_set.kernels(name)))
+    own = dict(vars(kernel_set.compiled(name)))
     # INVOKE must find the rebound helpers.
     for function in HELPERS:
         own[function.__name__] = _rebind(function, name, own)

@@ -12,7 +12,7 @@ from mdtensor.kernels.cpu.generic.float_conv import (
     padded_lines,
     padded_width,
 )
-from mdtensor.kernels.cpu.generic.float_elementwise import FIELDS, elementwise_f32
+from mdtensor.kernels.cpu.generic.float_elementwise import elementwise_f32
 from mdtensor.kernels.cpu.generic.float_matmul import pack_matrix_f32
 from mdtensor.kernels.cpu.generic.float_pool import (
     avg_pool_f32,
@@ -24,16 +24,18 @@ from mdtensor.kernels.cpu.generic.float_rows import (
     softmax_columns_f32,
     softmax_f32,
 )
+from mdtensor.kernels.cpu.generic.opcodes import FIELDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import Window, window_of
+from mdtensor.kernels.cpu.program import Window, kinds
+from mdtensor.kernels.cpu.program.kinds import ITEM
+from mdtensor.kernels.cpu.program.windows import window_of
 
-depthwise_f32 = kernel_set.HOST.depthwise_f32
-gemm_act_f32 = kernel_set.HOST.gemm_act_f32
-im2col_pitch = kernel_set.HOST.im2col_pitch
-im2col_u8 = kernel_set.HOST.im2col_u8
-windows_act_f32 = kernel_set.HOST.windows_act_f32
-
-ITEM = 4  # bytes of a float32
+HOST = kernel_set.compiled(kernel_set.HOST.name)
+depthwise_f32 = HOST.depthwise_f32
+gemm_act_f32 = HOST.gemm_act_f32
+im2col_pitch = HOST.im2col_pitch
+im2col_u8 = HOST.im2col_u8
+windows_act_f32 = HOST.windows_act_f32
 
 
 @kernel
@@ -292,10 +294,6 @@ def multiply_matrices_floats(steps, i, x, y, out, scratch, constants):
         )
 
 
-INVOKE = (
-    *(convolve_floats, convolve_depthwise_floats, max_pool_floats, avg_pool_floats),
-    *(mean_floats, run_elementwise, transpose_floats, softmax_floats),
-    *(normalize_floats, multiply_matrices_floats, convolve_windows),
-)
+INVOKE = tuple(globals()[name] for name in kinds.OF_FLOATS)
 #: Functions that `INVOKE` calls and that call kernels.
 HELPERS = (multiply_pixels,)

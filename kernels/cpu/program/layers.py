@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.weight_only import pad_rows
+from mdtensor.kernels.cpu.generic.float_packing import pad_rows
 from mdtensor.kernels.numpy.conv import windows
 
 

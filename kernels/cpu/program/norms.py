@@ -5,11 +5,11 @@ from math import gcd, lcm
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.normalization import MOST_LENGTH
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.generic.row_limits import NORM_LENGTH
+from mdtensor.kernels.cpu.multipliers import LIMB_BITS, LIMB_MASK
+from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.cpu.program.steps import rounding
-from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
 
 #: The most limbs of a number. Weights and biases of float32 always have fewer.
 MOST_LIMBS = 96
@@ -32,7 +32,7 @@ class Normalize(Step):
         ValueError: a row is too long, or a number is too large or too small.
     """
 
-    kind = interpret.NORMALIZE
+    kind = kinds.NORMALIZE
     kernels = ("normalize_u8",)
 
     def __init__(
@@ -46,8 +46,8 @@ class Normalize(Step):
         clamp=(0, 255),
     ):
         length = len(weights)
-        if not 0 < length <= MOST_LENGTH:
-            raise ValueError(f"a row has {length} codes, not 1 to {MOST_LENGTH}")
+        if not 0 < length <= NORM_LENGTH:
+            raise ValueError(f"a row has {length} codes, not 1 to {NORM_LENGTH}")
         # In units of the energy of a row, see `generic/normalization.py`.
         spread *= length**2 if is_centered else length
         for number in (spread, *weights, *biases):

@@ -8,16 +8,16 @@ from math import prod
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.conv import MOST_SUM, window
-from mdtensor.kernels.cpu.program import interpret
-from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
-from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
-from mdtensor.kernels.cpu.rounding import (
+from mdtensor.kernels.cpu.generic.packing import MOST_SUM, window
+from mdtensor.kernels.cpu.multipliers import (
     NO_EXCEPTION_SUMS,
     NONE,
     choose_multipliers,
     multiples,
 )
+from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
+from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
 from mdtensor.kernels.rescale import rescale
 
 #: Fields of the record that `Conv2d` sets while it packs its constants.
@@ -118,7 +118,7 @@ class Conv2d(Step):
         self._depth = depth or prod(weight.shape[1:])
         self.window = (weight.shape[2:], stride, padding, dilation)
         self.groups, self.x_zero_point = groups, x_zero_point
-        self.kind = interpret.DEPTHWISE if self.is_depthwise else interpret.CONV
+        self.kind = kinds.DEPTHWISE if self.is_depthwise else kinds.CONV
         self.output_type = U8 if ratios is not None else S32
         self.kernels = self._kernels(ratios is not None)
         # The zero point adds a constant to each sum, so it goes into the bias.
@@ -183,7 +183,7 @@ class Conv2d(Step):
         # A 1x1 convolution reads its pixels in place.
         strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
         strip = min(strip, seen.out_h)
-        scratch = strip * ow * pitch if strip else 2 * shape[3] + interpret.SLACK
+        scratch = strip * ow * pitch if strip else 2 * shape[3] + kinds.SLACK
         if self.is_depthwise:
             scratch = 0
         fields = {**self._fields, "images": shape[0], "strip": strip}

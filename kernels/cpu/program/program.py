@@ -13,30 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import STEP, interpret
-from mdtensor.kernels.cpu.program.functions import address
+from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.fuse import fuse
-from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
-from mdtensor.kernels.cpu.program.run import run_rows
+from mdtensor.kernels.cpu.program.invoke import address, invokers, run_rows
+from mdtensor.kernels.cpu.program.kinds import ALIGN, SLACK
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
 from mdtensor.kernels.cpu.threads.pool import POOL, run_alone
 from mdtensor.kernels.cpu.threads.split import job, piece_count
 
-MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
-
-
-@kernel
-def copy_f32(source, target):
-    """Copy float32 numbers as uint32; return whether none of them is NaN."""
-    # One maximum of all bits finds a NaN without a branch in the loop.
-    largest = np.uint32(0)
-    for i in range(np.uintp(len(source))):
-        bits = source[i]
-        target[i] = bits
-        largest = max(largest, bits & MAGNITUDE)
-    return largest <= INFINITY
-
+copy_f32 = Entry("generic.copies", "copy_f32")
 
 #: For a profile: seconds to time a step, the most runs of it in that time, and how
 #: often the empty call is timed, whose time is subtracted.
@@ -293,7 +279,7 @@ class Executable:
         if self._uses_host_kernels:
             run_alone(rows, arena, self._constants)
         else:
-            own = interpret.invokers(self._program.on.name)
+            own = invokers(self._program.on.name)
             run_rows(own, rows, arena, self._constants)
 
     def __call__(self, *arrays, threads=1):

@@ -5,13 +5,13 @@ import numpy as np
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.functions import call_function
-from mdtensor.kernels.cpu.program.interpret import SLACK
+from mdtensor.kernels.cpu.program.kinds import SLACK
 from mdtensor.kernels.cpu.threads import atomics, work_queue
-from mdtensor.kernels.cpu.threads.work_queue import CALLER, OVER
+from mdtensor.kernels.cpu.threads.words import ALONE, CALLER
+from mdtensor.kernels.cpu.threads.work_queue import OVER
 
 STEP_BYTES = STEP.itemsize
 
-ALONE = -1
 BEGIN, END = 0, 1  # columns of a piece
 
 
@@ -64,22 +64,6 @@ def run(role, words, rows, pieces, first, arena, constants):
         i += 1
         if i == stop and role != ALONE:
             work_queue.finish(words)
-
-
-def run_rows(invokers, rows, arena, constants):
-    """Run rows on this thread, through functions like `interpret.INVOKE`.
-
-    numba compiles only the kinds that occur, and not the loop over them.
-    """
-    for i, row in enumerate(rows):
-        if not row.out_bytes:
-            continue
-        scratch = arena[: row.scratch_bytes]
-        x = arena[row.x : row.x + row.x_bytes + SLACK]
-        y = arena[row.y : row.y + row.y_bytes + SLACK]
-        z = arena[row.out : row.out + row.out_bytes]
-        c = constants[row.constants : row.constants + row.constants_bytes]
-        invokers[row.kind](rows, i, x, y, z, scratch, c)
 
 
 @kernel

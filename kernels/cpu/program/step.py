@@ -12,7 +12,8 @@ import numpy as np
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import STEP
-from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK, invokers
+from mdtensor.kernels.cpu.program.invoke import invokers
+from mdtensor.kernels.cpu.program.kinds import ALIGN, SLACK
 
 #: Number of input shapes whose plans a step keeps; then it starts afresh.
 MOST_SHAPES = 64
@@ -163,7 +164,7 @@ class BoundStep:
         self.row, self.constants, self.shape = row, plan.constants, plan.shape
         self.scratch = plan.scratch + SLACK
         self.output_type = step.output_type
-        self.invoke = invokers(step.on.name)[step.kind]
+        self.invoke = invokers(step.on.name)[step.kind].call
         self.names = step.kernel, step.runway
 
     def __call__(self, x, y=None):

@@ -10,9 +10,8 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.conv import window
-from mdtensor.kernels.cpu.generic.copies import AXES
-from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.generic.packing import window
+from mdtensor.kernels.cpu.program import AXES, kinds
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
@@ -41,7 +40,7 @@ class Lookup(Step):
     Every unary function of codes is such a step.
     """
 
-    kind = interpret.LOOKUP
+    kind = kinds.LOOKUP
     # An ISA may implement it under another name.
     kernel = "lookup_u8"
     kernels = ("lookup_u8",)
@@ -71,7 +70,7 @@ class LookupChannels(Step):
         axis: the axis of the channels.
     """
 
-    kind = interpret.LOOKUP_CHANNELS
+    kind = kinds.LOOKUP_CHANNELS
     kernels = ("lookup_channels_u8",)
 
     def __init__(self, tables, axis=-1):
@@ -101,7 +100,7 @@ class Add(Step):
     out = clamp(round((a - za) * ratios[0] + (b - zb) * ratios[1]) + zero_point)
     """
 
-    kind = interpret.ADD
+    kind = kinds.ADD
     kernels = ("add_u8u8u8",)
     input_types = (U8, U8)
 
@@ -137,7 +136,7 @@ class Extreme(Step):
         tables: first, second and last, each uint8 [256]; None leaves codes as they are.
     """
 
-    kind = interpret.EXTREME
+    kind = kinds.EXTREME
     kernels = ("choose_u8",)
     input_types = (U8, U8)
 
@@ -156,7 +155,7 @@ class Extreme(Step):
         return x
 
     def plan(self, x, y):
-        scratch = 3 * interpret.STRIP + interpret.SLACK
+        scratch = 3 * kinds.STRIP + kinds.SLACK
         return Plan(self._fields, self.constants, self.output_shape(x, y), scratch)
 
     @property
@@ -170,7 +169,7 @@ class Mul(Step):
     b has the shape of a, or [n, 1, ..., 1, c]: one factor for each image and channel.
     """
 
-    kind = interpret.MUL
+    kind = kinds.MUL
     kernels = ("mul_u8u8u8",)
     input_types = (U8, U8)
 
@@ -207,7 +206,7 @@ class Mean(Step):
     axes keep length 1, else they are removed.
     """
 
-    kind = interpret.MEAN
+    kind = kinds.MEAN
     kernels = ("mean_u8u8",)
 
     def __init__(
@@ -234,7 +233,7 @@ class Mean(Step):
 class MaxPool(Step):
     """Max pooling: out = max of the codes in each window; padding never wins."""
 
-    kind = interpret.MAX_POOL
+    kind = kinds.MAX_POOL
     kernels = ("max_pool_u8",)
 
     def __init__(self, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
@@ -258,7 +257,7 @@ class AvgPool(Step):
             number of pixels inside the input.
     """
 
-    kind = interpret.AVG_POOL
+    kind = kinds.AVG_POOL
     kernels = ("avg_pool_u8",)
 
     def __init__(
@@ -300,7 +299,7 @@ class Quantize(Step):
             channels hold zero_point. Otherwise the shape stays.
     """
 
-    kind = interpret.QUANTIZE
+    kind = kinds.QUANTIZE
     kernels = ("quantize_f32u8",)
     input_types = (F32,)
 
@@ -315,7 +314,7 @@ class Quantize(Step):
     ):
         self.channels_first, self.padded_channels = channels_first, padded_channels
         if channels_first:
-            self.kind = interpret.QUANTIZE_NCHW
+            self.kind = kinds.QUANTIZE_NCHW
             self.kernels = ("quantize_nchw_f32u8",)
         constants = Constants()
         constants.add(np.array([scale], np.float32).astype(np.float64))
@@ -339,7 +338,7 @@ class Quantize(Step):
 class Dequantize(Step):
     """Dequantization: out = (x - zero_point) * scale in float32."""
 
-    kind = interpret.DEQUANTIZE
+    kind = kinds.DEQUANTIZE
     kernels = ("dequantize_u8f32",)
     output_type = F32
 
@@ -373,7 +372,7 @@ class Move(Step):
         ValueError: `look` returns a copy, or a view with too many axes.
     """
 
-    kind = interpret.MOVE
+    kind = kinds.MOVE
     kernels = ("move_u8",)
 
     def __init__(self, look, shape=None, dtype=U8):
@@ -463,7 +462,7 @@ class Take(Step):
         dtype: element type of x, uint8 or float32.
     """
 
-    kind = interpret.TAKE
+    kind = kinds.TAKE
     kernels = ("take_u8",)
 
     def __init__(self, indices, axis, dtype=U8):
@@ -502,7 +501,7 @@ class Concat(Step):
     Args: dtype: element type of all three, uint8 or float32.
     """
 
-    kind = interpret.CONCAT
+    kind = kinds.CONCAT
     kernels = ("concat_u8",)
 
     def __init__(self, axis, dtype=U8):

@@ -1,12 +1,11 @@
 """Words of memory that threads share: atomic access, waiting, the clock.
 
 A word is an element of an int64 array. All threads see all changes in one order.
-Waiting needs the futex of Linux. Where `CAN_WAIT` is false, call nothing of this
-module.
+Waiting needs the futex of Linux. Where `words.CAN_WAIT` is false, call nothing of
+this module.
 """
 
 import platform
-import sys
 
 import numpy as np
 from llvmlite import ir
@@ -14,16 +13,10 @@ from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.threads.words import FUTEX
 from mdtensor.kernels.cpu.vectors import I32, I64, address_of
 
-#: Numbers of system calls; little-endian machines of 64 bits.
-FUTEX, SET_AFFINITY, GET_AFFINITY = {
-    "x86_64": (202, 203, 204),
-    "aarch64": (98, 122, 123),
-}.get(platform.machine(), (-1, -1, -1))
-CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not IS_JIT_DISABLED
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
 EVERYBODY = 2**31 - 1
 # The number of a clock that never goes back.

@@ -16,21 +16,31 @@ from time import perf_counter, sleep, thread_time
 
 import numpy as np
 
+from mdtensor.kernels.cpu.entry import Entry
 from mdtensor.kernels.cpu.program import STEP
-from mdtensor.kernels.cpu.program.run import ALONE, run
-from mdtensor.kernels.cpu.threads import work_queue
-from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
-from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLOSED, QUEUE_WORDS, TAKEN
+from mdtensor.kernels.cpu.threads import words as shared
+from mdtensor.kernels.cpu.threads.words import (
+    ALONE,
+    CALLER,
+    CAN_WAIT,
+    CLOSED,
+    QUEUE_WORDS,
+    TAKEN,
+)
 
 #: Seconds that workers stay awake after a job, and seconds that calls must lose before
 #: they wake workers. Waking takes some 90 us, and the loss is an upper bound.
-AWAKE, WAKING = work_queue.SPIN_NANOSECONDS * 1e-9, 200e-6
+AWAKE, WAKING = shared.SPIN_NANOSECONDS * 1e-9, 200e-6
 #: The key of the pool, present while no caller has it.
 FREE = "workers"
 NO_ROWS = np.zeros(0, STEP)
 NO_PIECES = np.zeros((0, 2), np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
 NO_WORDS = np.zeros(0, np.int64)
+
+run = Entry("program.run", "run")
+finish = Entry("threads.work_queue", "finish")
+withdraw = Entry("threads.work_queue", "withdraw")
 
 
 def run_alone(rows, arena, constants):
@@ -110,7 +120,7 @@ class ThreadPool:
             try:
                 run(CALLER, words, job.rows, job.pieces, job.first, arena, constants)
             except BaseException:
-                work_queue.withdraw(words)
+                withdraw(words)
                 raise
             if self._error is not None:
                 error, self._error = self._error, None
@@ -121,7 +131,7 @@ class ThreadPool:
 
     def _hire(self, threads):
         """Let `threads` threads, the caller's included, take part in the next jobs."""
-        count = min(threads - 1, work_queue.MOST_WORKERS)
+        count = min(threads - 1, shared.MOST_WORKERS)
         while len(self.workers) < count:
             role = len(self.workers) + 1
             worker = threading.Thread(
@@ -133,16 +143,16 @@ class ThreadPool:
             # The process may not start more threads, or is about to end.
             except RuntimeError:
                 break
-            self._words[work_queue.THREADS + len(self.workers)] = worker.native_id
+            self._words[shared.THREADS + len(self.workers)] = worker.native_id
             self.workers.append(worker)
-        self._words[work_queue.WORKERS] = len(self.workers[:count])
-        self._words[work_queue.AT] = work_queue.NOWHERE
+        self._words[shared.WORKERS] = len(self.workers[:count])
+        self._words[shared.AT] = shared.NOWHERE
         self._threads = threads
 
     def dismiss(self):
         """Wait until the workers sleep, so that their code can be unloaded."""
         until = perf_counter() + 0.01
-        while self._words[work_queue.ASLEEP] < len(self.workers):
+        while self._words[shared.ASLEEP] < len(self.workers):
             if perf_counter() > until:
                 break
             sleep(0)
@@ -155,7 +165,7 @@ class ThreadPool:
             except BaseException as error:
                 self._error = error
                 # The caller waits for this piece, also after an error.
-                work_queue.finish(words)
+                finish(words)
 
 
 POOL = ThreadPool()

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.generic.float_matmul import PANEL
-from mdtensor.kernels.cpu.program import STEP, interpret
-from mdtensor.kernels.cpu.program.interpret_floats import ITEM
+from mdtensor.kernels.cpu.generic.float_packing import PANEL
+from mdtensor.kernels.cpu.program import STEP, kinds
+from mdtensor.kernels.cpu.program.kinds import ITEM
 from mdtensor.kernels.cpu.threads.pool import Profitability
-from mdtensor.kernels.cpu.threads.work_queue import MOST_GROUPS
+from mdtensor.kernels.cpu.threads.words import MOST_GROUPS
 
 #: Cuts lie at multiples of these, so that pieces are whole tiles and vectors.
 PIXELS, ELEMENTS = 12, 1024
@@ -49,7 +49,7 @@ def _move(row, x, y, out, out_bytes):
 
 def _item(row):
     """Return the bytes of an element of x."""
-    return ITEM if row.kind >= interpret.CONV_F32 else 1
+    return ITEM if row.kind >= kinds.CONV_F32 else 1
 
 
 def _result_item(row):
@@ -99,7 +99,7 @@ def _products(row, count):
     c, adds = row.window.channels * _item(row), int(row.has_residual)
     pixels = row.images * row.window.out_h * row.window.out_w
     if pixels < PIXELS * count and row.groups == 1:
-        if row.kind == interpret.CONV_F32:
+        if row.kind == kinds.CONV_F32:
             return _float_columns(row, count)
         if kernel_set.HOST.PANEL_COLUMNS:
             return _columns(row, count)
@@ -138,10 +138,10 @@ def _columns(row, count):
 
 def _elements(row, count):
     """Cut Lookup, Add, Extreme or Dequantize by elements."""
-    size = 4 if row.kind == interpret.DEQUANTIZE else 1
+    size = 4 if row.kind == kinds.DEQUANTIZE else 1
     parts = []
     for a, b in _ranges(row.out_bytes // size, count, ELEMENTS):
-        y = a if row.kind in (interpret.ADD, interpret.EXTREME) else 0
+        y = a if row.kind in (kinds.ADD, kinds.EXTREME) else 0
         parts.append(_move(row, a, y, a * size, (b - a) * size))
     return parts
 
@@ -294,33 +294,33 @@ def _channel_parts(row, count):
 
 
 CUTS = {
-    interpret.CONV: _products,
-    interpret.DEPTHWISE: _windows,
-    interpret.MAX_POOL: _windows,
-    interpret.AVG_POOL: _windows,
-    interpret.LOOKUP: _elements,
-    interpret.ADD: _elements,
-    interpret.EXTREME: _elements,
-    interpret.DEQUANTIZE: _elements,
-    interpret.QUANTIZE: _quantize_parts,
-    interpret.MUL: _pair_parts,
-    interpret.MOVE: _views,
-    interpret.TAKE: _take_parts,
-    interpret.CONCAT: _concat_parts,
-    interpret.MATMUL: _matmul_parts,
-    interpret.SOFTMAX: _softmax_parts,
-    interpret.NORMALIZE: _softmax_parts,
-    interpret.LOOKUP_CHANNELS: _channel_parts,
-    interpret.CONV_F32: _products,
-    interpret.DEPTHWISE_F32: _windows,
-    interpret.MAX_POOL_F32: _windows,
-    interpret.AVG_POOL_F32: _windows,
-    interpret.MEAN_F32: _mean_parts,
-    interpret.ELEMENTWISE_F32: _formula_parts,
-    interpret.SOFTMAX_F32: _softmax_parts,
-    interpret.NORMALIZE_F32: _softmax_parts,
-    interpret.MATMUL_F32: _matmul_parts,
-    interpret.WINDOWS_F32: _products,
+    kinds.CONV: _products,
+    kinds.DEPTHWISE: _windows,
+    kinds.MAX_POOL: _windows,
+    kinds.AVG_POOL: _windows,
+    kinds.LOOKUP: _elements,
+    kinds.ADD: _elements,
+    kinds.EXTREME: _elements,
+    kinds.DEQUANTIZE: _elements,
+    kinds.QUANTIZE: _quantize_parts,
+    kinds.MUL: _pair_parts,
+    kinds.MOVE: _views,
+    kinds.TAKE: _take_parts,
+    kinds.CONCAT: _concat_parts,
+    kinds.MATMUL: _matmul_parts,
+    kinds.SOFTMAX: _softmax_parts,
+    kinds.NORMALIZE: _softmax_parts,
+    kinds.LOOKUP_CHANNELS: _channel_parts,
+    kinds.CONV_F32: _products,
+    kinds.DEPTHWISE_F32: _windows,
+    kinds.MAX_POOL_F32: _windows,
+    kinds.AVG_POOL_F32: _windows,
+    kinds.MEAN_F32: _mean_parts,
+    kinds.ELEMENTWISE_F32: _formula_parts,
+    kinds.SOFTMAX_F32: _softmax_parts,
+    kinds.NORMALIZE_F32: _softmax_parts,
+    kinds.MATMUL_F32: _matmul_parts,
+    kinds.WINDOWS_F32: _products,
 }
 
 
@@ -374,8 +374,8 @@ class Job(NamedTuple):
 
 #: Kinds whose time grows with the taps of their window.
 POOLS = (
-    *(interpret.MAX_POOL, interpret.AVG_POOL),
-    *(interpret.MAX_POOL_F32, interpret.AVG_POOL_F32),
+    *(kinds.MAX_POOL, kinds.AVG_POOL),
+    *(kinds.MAX_POOL_F32, kinds.AVG_POOL_F32),
 )
 
 
@@ -385,26 +385,26 @@ def nanoseconds(row):
     window = row.window
     taps = window.kernel_h * window.kernel_w
     outputs = row.images * window.out_h * window.out_w
-    if row.kind == interpret.CONV:
+    if row.kind == kinds.CONV:
         depth = taps * (window.channels // row.groups)
         return outputs * row.out_channels * depth / products
-    if row.kind == interpret.DEPTHWISE:
+    if row.kind == kinds.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
     of_products, of_depthwise = FLOAT_RATES[isa.ISA]
-    if row.kind in (interpret.CONV_F32, interpret.WINDOWS_F32):
+    if row.kind in (kinds.CONV_F32, kinds.WINDOWS_F32):
         return outputs * row.out_channels * row.depth / of_products
-    if row.kind == interpret.DEPTHWISE_F32:
+    if row.kind == kinds.DEPTHWISE_F32:
         return outputs * window.channels * taps / of_depthwise
-    if row.kind == interpret.ELEMENTWISE_F32:
+    if row.kind == kinds.ELEMENTWISE_F32:
         elements = row.out_bytes // ITEM
         return elements * row.instructions * INSTRUCTION_NANOSECONDS
-    if row.kind == interpret.MATMUL_F32:
+    if row.kind == kinds.MATMUL_F32:
         return row.images * row.rows * row.columns * row.depth / of_products
-    if row.kind == interpret.MATMUL:
+    if row.kind == kinds.MATMUL:
         return row.images * row.rows * row.columns * row.depth / products
-    if row.kind == interpret.SOFTMAX:
+    if row.kind == kinds.SOFTMAX:
         return row.out_bytes * SOFTMAX_NANOSECONDS
-    if row.kind == interpret.NORMALIZE:
+    if row.kind == kinds.NORMALIZE:
         return row.out_bytes * NORM_NANOSECONDS
     if row.kind in POOLS:
         return row.out_bytes * taps * BYTE_NANOSECONDS

@@ -17,7 +17,32 @@ from numba.core import types
 
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.threads import atomics
-from mdtensor.kernels.cpu.threads.atomics import GET_AFFINITY, SET_AFFINITY, system
+from mdtensor.kernels.cpu.threads.atomics import system
+from mdtensor.kernels.cpu.threads.words import (
+    ARENA,
+    ARENA_BYTES,
+    ASLEEP,
+    AT,
+    BASE,
+    CALLER,
+    CLOSED,
+    CONSTANTS,
+    CONSTANTS_BYTES,
+    DONE,
+    FIRST,
+    GET_AFFINITY,
+    GROUPS,
+    NOWHERE,
+    PIECE_COUNT,
+    PIECES,
+    ROW_COUNT,
+    ROWS,
+    SET_AFFINITY,
+    SPIN_NANOSECONDS,
+    TAKEN,
+    THREADS,
+    WORKERS,
+)
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: Words of a set of processors; Linux knows 8192 processors at most.
@@ -58,33 +83,12 @@ def keep_off(here, threads):
     return True
 
 
-# Words that are written often lie so far apart that they do not share a cache line.
-LINE = 16
-TAKEN, DONE, ASLEEP, JOB = 0, LINE, 2 * LINE, 3 * LINE
-#: Words of the job: DONE before its first piece, its groups, addresses of its arrays.
-BASE, GROUPS, ROWS, ROW_COUNT, PIECES, PIECE_COUNT = range(JOB, JOB + 6)
-ARENA, ARENA_BYTES, CONSTANTS, CONSTANTS_BYTES = range(JOB + 6, JOB + 10)
-#: How many workers may take part.
-WORKERS = JOB + 10
-#: Number of the first piece of each group, followed by the number of all pieces.
-FIRST = 4 * LINE
-MOST_GROUPS = 1000
-#: Processor of the caller when workers last moved away; thread numbers of the workers.
-AT, THREADS = FIRST + MOST_GROUPS + 1, FIRST + MOST_GROUPS + 2
-NOWHERE, MOST_WORKERS = -1, 1000
-QUEUE_WORDS = THREADS + MOST_WORKERS
-
 # TAKEN holds: job, group (16 bits), pieces taken at the front (12) and the back (12).
 # So a group may have 4,095 pieces; a step is cut into far fewer, a few for each thread.
 FRONT, GROUP, NUMBER = 1 << 12, 1 << 24, 1 << 40
-CLOSED = -1
 MOST_JOBS = 1 << 22
 
-CALLER = 0
 WAIT, OVER = -1, -2
-#: Longer than the pause between two groups or two consecutive calls, but much shorter
-#: than a time slice. Waking a sleeping thread takes 40 us, 15 of them in its caller.
-SPIN_NANOSECONDS = 200_000
 # Reading the clock costs more than a pause, so many pauses share one reading.
 PAUSES = 16
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.generic.softmax import DIFFERENCES
+from mdtensor.kernels.cpu.generic.row_limits import DIFFERENCES
 from mdtensor.kernels.cpu.program.attention import MOST_DEPTH, MatMul, Softmax
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.threads import split

@@ -10,10 +10,10 @@ from support.each import each
 from support.exception_sums import excepting
 from support.windows import draw_window
 
-from mdtensor.kernels.cpu import isa, kernel_set, rounding
+from mdtensor.kernels.cpu import isa, kernel_set, multipliers as searches
 from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.generic.conv import window
-from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS, NONE
+from mdtensor.kernels.cpu.multipliers import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
@@ -164,7 +164,7 @@ def check_alone(name, rng, case, codes, steps, zero_point):
     else:
         ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
         given = weight, bias, ratios, zero_point, kernels.MOST_FACTOR
-        weight, bias, multiplier = rounding.multiples(*given)
+        weight, bias, multiplier = searches.multiples(*given)
         scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTION_SUMS
     want = oracle.depthwise_u8s8u8(
         *(x, weight if kernels.TAKES_EXCEPTION_SUMS else given[0], None, ratios),

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, dot8, kernel_set
-from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.program import interpret, norms, products, steps
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.avx2 import packing as avx2
+from mdtensor.kernels.cpu.dot8 import packing as dot8
+from mdtensor.kernels.cpu.generic import packing
+from mdtensor.kernels.cpu.program import kinds, norms, products, steps
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.threads import split
 from mdtensor.kernels.cpu.threads.pool import run_alone
@@ -183,16 +185,16 @@ def test_kinds_that_stay_whole():
     check(steps.Mean(Fraction(1), 9), codes(1, 9, 9, 8), count=4)
     step = steps.Quantize(0.1, 7, channels_first=True)
     check(step, np.ones((1, 3, 9, 9), np.float32), count=4)
-    assert set(range(len(interpret.INVOKE))) - set(split.CUTS) == {
-        interpret.MEAN,
-        interpret.QUANTIZE_NCHW,
-        interpret.TRANSPOSE_F32,
+    assert set(range(len(kinds.FUNCTIONS))) - set(split.CUTS) == {
+        kinds.MEAN,
+        kinds.QUANTIZE_NCHW,
+        kinds.TRANSPOSE_F32,
     }
 
 
-@pytest.mark.parametrize("family", [avx2.matmul, dot8.matmul], ids=["avx2", "dot"])
+@pytest.mark.parametrize("family", [avx2, dot8], ids=["avx2", "dot"])
 def test_columns_of_packed_weights_lie_apart(family):
-    assert matmul.PANEL_COLUMNS == 0
+    assert packing.PANEL_COLUMNS == 0
     for n, k in ((130, 9), (320, 4), (64, 30), (112, 260), (250, 256)):
         weight = np.random.default_rng(n).integers(-128, 128, (n, k), dtype=np.int8)
         packed = family.pack_s8(weight)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from mdtensor.kernels.cpu import kernel_set, rounding
+from mdtensor.kernels.cpu import kernel_set, multipliers as searches
 from mdtensor.kernels.cpu.program.products import depthwise_constants
 
 MOST = 128
@@ -19,7 +19,7 @@ def found(ratios, zero_point, most=MOST):
     factors = np.zeros(len(ratios), np.int64)
     multipliers = np.zeros(len(ratios), np.float32)
     near = np.array([float(ratio) for ratio in ratios])
-    if not rounding.find_multipliers(near, zero_point, most, factors, multipliers):
+    if not searches.find_multipliers(near, zero_point, most, factors, multipliers):
         return None
     return list(zip(factors.tolist(), map(Fraction, multipliers.tolist()), strict=True))
 
@@ -80,17 +80,17 @@ def test_where_there_are_none(ratio):
 def test_multiples_are_checked_for_their_size(monkeypatch):
     weight, ratio = np.full((2, 3), 100), [Fraction(0.1234567), Fraction(1, 3) + 2**-30]
     options = ratio, 7, MOST
-    many, bias, multipliers = rounding.multiples(weight, np.array([5, -5]), *options)
+    many, bias, multipliers = searches.multiples(weight, np.array([5, -5]), *options)
     factors = many[:, 0] // 100
     assert (many == 100 * factors[:, None]).all()
     assert bias.tolist() == [5 * factors[0], -5 * factors[1]]
     assert np.allclose(multipliers * factors, [0.1234567, 1 / 3])
     for bias in (2**31 - 1, -(2**31) + 1, 2**17):  # past int32, and codes past int16
-        assert rounding.multiples(weight, np.array([0, bias]), *options) is None
+        assert searches.multiples(weight, np.array([0, bias]), *options) is None
     tiny = [Fraction(0.1234567), Fraction(1, 2**1080)]
-    assert rounding.multiples(weight, np.array([0, 0]), tiny, 7, MOST) is None
-    monkeypatch.setattr(rounding, "MOST_SUM", 255 * 300 * factors.max() - 1)
-    assert rounding.multiples(weight, np.array([0, 0]), *options) is None
+    assert searches.multiples(weight, np.array([0, 0]), tiny, 7, MOST) is None
+    monkeypatch.setattr(searches, "MOST_SUM", 255 * 300 * factors.max() - 1)
+    assert searches.multiples(weight, np.array([0, 0]), *options) is None
 
 
 @pytest.mark.skipif(

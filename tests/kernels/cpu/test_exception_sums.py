@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from mdtensor.kernels.cpu import kernel_set, rounding
+from mdtensor.kernels.cpu import kernel_set, multipliers as searches
+from mdtensor.kernels.cpu.multipliers import NONE
 from mdtensor.kernels.cpu.program import products
 from mdtensor.kernels.cpu.program.program import Program
-from mdtensor.kernels.cpu.rounding import NONE
 from mdtensor.kernels.cpu.threads.split import cut
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
@@ -27,7 +27,7 @@ def found(ratios, zero_point, low, high):
     weight = np.array([[(high - low) // 255]] * len(ratios))
     bias = np.full(len(ratios), low, np.int32)
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, known = rounding.choose_multipliers(*given)
+    multiplier, known = searches.choose_multipliers(*given)
     if not len(known):
         return None
     return list(zip(map(Fraction, multiplier.tolist()), known.tolist(), strict=True))
@@ -76,7 +76,7 @@ def test_all_sums_but_one_are_rounded_as_the_ratio_says(
     fewest = min(map(len, wrong.values()))
     answer = found([ratio], zero_point, low, high)
     if answer is None:
-        assert fewest > 1 or max(-low, high) * ratio > rounding.MOST_CODE
+        assert fewest > 1 or max(-low, high) * ratio > searches.MOST_CODE
         return
     ((multiplier, known),) = answer
     assert wrong[multiplier] == ({known} if known != NONE else set())
@@ -100,10 +100,10 @@ def test_what_cannot_be():
     assert found(ratios, 0, -150_000, 150_000) is None, "codes past int16"
     multiplier, limbs = rescale(ratios)
     weight, bias = np.full((2, 3), 100), np.array([0, 2**31 - 1], np.int32)
-    same, none = rounding.choose_multipliers(weight, bias, multiplier, limbs, 0)
+    same, none = searches.choose_multipliers(weight, bias, multiplier, limbs, 0)
     assert same is multiplier and not len(none), "sums past int32"
     nothing = np.zeros((0, 3)), np.zeros(0, np.int32)
-    assert not len(rounding.choose_multipliers(*nothing, *rescale([]), 0)[1])
+    assert not len(searches.choose_multipliers(*nothing, *rescale([]), 0)[1])
 
 
 TAPS, CHANNELS = 64, 130

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.cpu.generic import activation, float_elementwise as ops
-from mdtensor.kernels.cpu.program import elementwise, interpret
+from mdtensor.kernels.cpu.generic import activation, opcodes as ops
+from mdtensor.kernels.cpu.program import elementwise, kinds
 from mdtensor.kernels.cpu.program.elementwise import Elementwise, Instruction, walk
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.threads import split
@@ -190,7 +190,7 @@ def test_joined_formulas_give_the_bytes_of_all(data: Any) -> None:
     seen = dict(zip((s.storage for s in slots), made.values(*inputs), strict=True))
     (found,) = made(*inputs)
     assert found.tobytes() == seen[outputs[0].storage].tobytes()
-    assert {row.kind for row in made._layout.rows} == {interpret.ELEMENTWISE_F32}
+    assert {row.kind for row in made._layout.rows} == {kinds.ELEMENTWISE_F32}
 
 
 def test_a_gelu_of_single_operations_is_one_step() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.generic import float_elementwise as ops
+from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.program.elementwise import Elementwise, Instruction
 
 INF, NAN = np.inf, np.nan

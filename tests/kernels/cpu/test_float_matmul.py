@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.generic import float_matmul
-from mdtensor.kernels.cpu.generic.weight_only import pack_rows, pad_rows
+from mdtensor.kernels.cpu.generic import float_matmul, float_packing
+from mdtensor.kernels.cpu.generic.float_packing import pack_rows, pad_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program import layers
@@ -66,7 +66,7 @@ NOTHING = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)]
 def test_sums_are_rounded_in_the_order_of_k(runway, rng, m, k, n):
     a, w, bias = floats(rng, m, k), floats(rng, n, k), floats(rng, n)
     family = runway.float_matmul
-    got = product(family.gemm_f32f32f32, a, family.pack_f32(w), n, bias)
+    got = product(family.gemm_f32f32f32, a, float_packing.pack_f32(w), n, bias)
     assert same(got, oracle.gemm_f32f32f32(a, w, bias))
 
 
@@ -80,7 +80,7 @@ def test_sums_are_rounded_in_the_order_of_k(runway, rng, m, k, n):
 )
 def test_blocks_of_rows_and_of_k_change_no_byte(runway, rng, m, k, n):
     a, w, bias = floats(rng, m, k), floats(rng, n, k), floats(rng, n)
-    packed = float_matmul.pack_f32(w)
+    packed = float_packing.pack_f32(w)
     got = product(runway.float_matmul.gemm_f32f32f32, a, packed, n, bias)
     want = np.tile(bias, (m, 1))
     for i in range(k):
@@ -125,7 +125,7 @@ def test_what_is_no_usual_number_goes_through(runway, rng, spot, value):
     arrays["a"][2], arrays["w"][5] = 0, np.inf
     a, w, bias = arrays.values()
     family = runway.float_matmul
-    got = product(family.gemm_f32f32f32, a, family.pack_f32(w), n, bias)
+    got = product(family.gemm_f32f32f32, a, float_packing.pack_f32(w), n, bias)
     assert same(got, oracle.gemm_f32f32f32(a, w, bias))
 
 
@@ -191,9 +191,9 @@ def test_codes_are_the_numbers_they_stand_for(runway, rng, bits, m, k, n, size):
     codes, rows, scales, zeros = coded(rng, bits, n, k, size)
     family = runway.weight_only
     gemm = family.gemm_f32s8f32 if bits == 8 else family.gemm_f32u4f32
-    grid = family.pack_grid(scales), family.pack_grid(zeros), size
+    grid = float_packing.pack_grid(scales), float_packing.pack_grid(zeros), size
     a, bias = floats(rng, m, k), floats(rng, n)
-    got = product(gemm, a, family.pack_rows(rows), n, bias, *grid)
+    got = product(gemm, a, float_packing.pack_rows(rows), n, bias, *grid)
     want = of_codes.gemm_f32s8f32(a, codes, scales, zeros, size, bias)
     assert same(got, want)
 

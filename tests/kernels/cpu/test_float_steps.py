@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.generic import activation, float_elementwise as ops
-from mdtensor.kernels.cpu.program import floats, interpret
+from mdtensor.kernels.cpu.generic import activation, opcodes as ops
+from mdtensor.kernels.cpu.program import floats, kinds
 from mdtensor.kernels.cpu.program.fuse import fuse
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.threads import split
@@ -118,8 +118,8 @@ def test_windows_give_the_bytes_of_im2col(name: str) -> None:
         plain = SimpleNamespace(**vars(own) | {"MULTIPLIES_WINDOWS": False})
         made = [kernel_set.make_on(on, lambda: floats.Conv2d(w, **options))
                 for on in (own, plain)]  # fmt: skip
-        expected = interpret.WINDOWS_F32 if own.MULTIPLIES_WINDOWS else made[1].kind
-        assert made[0].kind == expected and made[1].kind == interpret.CONV_F32
+        expected = kinds.WINDOWS_F32 if own.MULTIPLIES_WINDOWS else made[1].kind
+        assert made[0].kind == expected and made[1].kind == kinds.CONV_F32
         assert same(made[0](x), made[1](x))
 
 
@@ -457,5 +457,5 @@ def test_what_is_read_twice_is_not_joined() -> None:
     left, done_by = fuse(program.steps, [z])
     assert list(left) == [0, 1] and done_by == [0, 1]
     assert [row[0].kind for _, row, _, _ in left.values()] == [
-        interpret.ELEMENTWISE_F32
+        kinds.ELEMENTWISE_F32
     ] * 2

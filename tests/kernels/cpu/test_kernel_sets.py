@@ -18,8 +18,8 @@ from support.exception_sums import excepting
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import conv as generic_conv
 from mdtensor.kernels.cpu.kernel_set import families
+from mdtensor.kernels.cpu.multipliers import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.cpu.program import Window
-from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS, NONE
 from mdtensor.kernels.reference import (
     elementwise as exact,
     elementwise as exact_reduction,

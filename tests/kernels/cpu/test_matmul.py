@@ -7,7 +7,7 @@ import pytest
 from support.each import each
 
 from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.rounding import NO_EXCEPTION_SUMS
+from mdtensor.kernels.cpu.multipliers import NO_EXCEPTION_SUMS
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
 

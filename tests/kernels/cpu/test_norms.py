@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import normalization
-from mdtensor.kernels.cpu.generic.normalization import MOST_LENGTH
+from mdtensor.kernels.cpu.generic.row_limits import NORM_LENGTH
 from mdtensor.kernels.cpu.program.norms import Normalize, exact_numbers
 from mdtensor.kernels.reference.normalization import normalize_u8
 
@@ -178,7 +178,7 @@ def test_what_is_not_compiled_raises():
     ):
         with pytest.raises(ValueError, match=words):
             Normalize(*arguments)
-    long = [Fraction(1)] * (MOST_LENGTH + 1)
+    long = [Fraction(1)] * (NORM_LENGTH + 1)
     with pytest.raises(ValueError, match="not 1 to"):
         Normalize(True, 0, Fraction(1), long, long)
     with pytest.raises(AssertionError, match="is not rows of"):

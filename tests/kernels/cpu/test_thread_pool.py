@@ -23,8 +23,8 @@ from mdtensor.kernels.cpu.threads import (
     split,
     work_queue,
 )
-from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, ThreadPool
+from mdtensor.kernels.cpu.threads.words import CAN_WAIT, QUEUE_WORDS
 from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLOSED, OVER, TAKEN, WAIT
 
 #: Where a script of its own finds `support`.
@@ -284,7 +284,7 @@ def test_the_process_ends():
 
 def published(groups):
     """Words with a job of so many pieces in each group."""
-    words = np.zeros(work_queue.QUEUE_WORDS, np.int64)
+    words = np.zeros(QUEUE_WORDS, np.int64)
     words[TAKEN], words[work_queue.WORKERS] = CLOSED, 1
     publish(words, groups)
     return words

@@ -18,7 +18,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.program import interpret, products, step as plan, steps
+from mdtensor.kernels.cpu.program import kinds as numbers, products, step as plan, steps
 from mdtensor.kernels.cpu.program.elementwise import Elementwise
 from mdtensor.kernels.cpu.program.floats import FloatStep
 from mdtensor.kernels.cpu.program.norms import Normalize
@@ -105,7 +105,7 @@ def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
     kinds = {step.kind for step in ran["steps"] if step.parts == (step,)}
     # Kinds of float32 follow; kernels/cpu/test_float_steps.py compares their bytes.
     without = {kind.kind for kind in NO_CASE if issubclass(kind, plan.Step)}
-    assert kinds == set(range(interpret.CONV_F32)) - without
+    assert kinds == set(range(numbers.CONV_F32)) - without
     ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}
     ours -= {FloatStep, Elementwise, *subclasses(FloatStep), *NO_CASE}
     assert {type(step) for step in ran["steps"]} == ours

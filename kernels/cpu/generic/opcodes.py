@@ -1,0 +1,23 @@
+"""Numbers of activations and of elementwise instructions, and what they read.
+
+`activation.py` and `float_elementwise.py` say what each computes.
+"""
+
+# Activations that products apply, and the first instructions.
+KEEP, RELU, CLAMP, LEAKY_RELU, HARDSIGMOID, HARDSWISH = range(6)
+# Next come operations on two values, then operations on one value, some of them with
+# the number `low`.
+ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
+EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
+ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
+ERF, TANH, LOG, GELU, GELU_TANH, ROOT = range(24, 30)
+BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
+
+#: Elements of a block.
+BLOCK = 1024
+#: Values of an instruction that are inputs; registers follow.
+INPUTS = 2
+#: Columns of an operand, and where its elements are.
+SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS = 0, 1, 2, 3, 7
+AXES, FIELDS = 4, 11
+X, Y, CONSTANTS, BLOCKS = range(4)

@@ -1,0 +1,37 @@
+"""Kinds of steps: the number of each, and the compiled function that runs it."""
+
+ALIGN = 64
+# Kernels read whole vectors, so this many bytes after every input are readable.
+SLACK = 64
+#: Codes of a strip of an Extreme, so that its buffers stay in the first cache.
+STRIP = 4096
+#: Bytes of a float32.
+ITEM = 4
+
+# Kinds are plain ints, so that compiled code holds them as constants.
+CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
+QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
+MOVE, TAKE, CONCAT = range(11, 14)
+MATMUL, SOFTMAX, EXTREME, NORMALIZE, LOOKUP_CHANNELS = range(14, 19)
+CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(19, 23)
+MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
+NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
+
+#: The functions of `interpret` and `interpret_floats`, in the order of the kinds.
+OF_CODES = (
+    *("convolve", "convolve_depthwise", "look_up", "add", "multiply", "mean"),
+    *("max_pool", "avg_pool", "quantize", "quantize_nchw", "dequantize", "move"),
+    *("take", "concat", "multiply_matrices", "softmax", "choose", "normalize"),
+    "look_up_channels",
+)
+OF_FLOATS = (
+    *("convolve_floats", "convolve_depthwise_floats", "max_pool_floats"),
+    *("avg_pool_floats", "mean_floats", "run_elementwise", "transpose_floats"),
+    *("softmax_floats", "normalize_floats", "multiply_matrices_floats"),
+    "convolve_windows",
+)
+#: Where each kind's function is: (module, name).
+FUNCTIONS = (
+    *(("program.interpret", name) for name in OF_CODES),
+    *(("program.interpret_floats", name) for name in OF_FLOATS),
+)
