@@ -263,7 +263,7 @@ def silu_step(x: TensorSpec, /) -> Any:
     # Below -104 the sigmoid is 0, and -inf · 0 would be NaN.
     low = floats.Instruction(operation("CLAMP"), 0, low=-104.0, high=inf)
     gate = floats.Instruction(operation("SIGMOID"), 0)
-    return floats.Elementwise(low, gate, floats.Instruction(operation("MUL"), 2, 3))
+    return floats.Elementwise(low, gate, floats.Instruction(operation("MUL"), 4, 5))
 
 
 def gelu_step(x: TensorSpec, /, *, approximate: str) -> Any:
@@ -272,14 +272,14 @@ def gelu_step(x: TensorSpec, /, *, approximate: str) -> Any:
     return _unary("GELU_TANH" if approximate == "tanh" else "GELU")
 
 
-#: Instructions of the powers that a step computes, on value 0 and earlier results.
+#: Instructions of the powers that a step computes, on value 0 and the result 4.
 POWERS: dict[float, tuple[tuple[str, int, int], ...]] = {
     -1: (("RECIPROCAL", 0, 0),),
-    -0.5: (("ROOT", 0, 0), ("RECIPROCAL", 2, 2)),
+    -0.5: (("ROOT", 0, 0), ("RECIPROCAL", 4, 4)),
     0.5: (("ROOT", 0, 0),),
     1: (("KEEP", 0, 0),),
     2: (("SQUARE", 0, 0),),
-    3: (("SQUARE", 0, 0), ("MUL", 2, 0)),
+    3: (("SQUARE", 0, 0), ("MUL", 4, 0)),
 }
 
 

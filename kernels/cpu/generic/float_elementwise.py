@@ -1,14 +1,14 @@
 """Short programs of elementwise instructions on float32, a block at a time.
 
-An instruction reads values and writes one. The values are the inputs 0 and 1, then
-registers from 2 on, and constants: -1 is the first, -2 the second. All blocks stay in
-the first cache, so a chain of instructions reads and writes memory once. No instruction
-writes what it reads, because compilers do not vectorize such loops.
+An instruction reads values and writes one. The values are the inputs 0 to 3, then the
+results of instructions from 4 on, and constants: -1 is the first, -2 the second. All
+blocks stay in the first cache, so a chain of instructions reads and writes memory once.
+No instruction writes what it reads, because compilers do not vectorize such loops.
 
 An operand is an input or a constant, which may be broadcast to the result. A row of
 int64 says where the element for each element of the result is:
 
-    SOURCE       X, Y or CONSTANTS
+    SOURCE       NOTHING, an input, or CONSTANTS
     PLACE        the place of its first element there
     IS_PERIODIC  1: `size` elements repeat in a segment, so a block holds them
     SIZES        the axes of the result, merged to 4
@@ -17,6 +17,7 @@ int64 says where the element for each element of the result is:
 
 import numpy as np
 
+from mdtensor.kernels.cpu.borrowing import borrowed
 from mdtensor.kernels.cpu.generic import activation
 from mdtensor.kernels.cpu.generic.activation import ONE, activate, clamp
 from mdtensor.kernels.cpu.generic.float_functions import (
@@ -35,7 +36,6 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     ADD_NUMBER,
     AXES,
     BLOCKS,
-    CONSTANTS,
     DIV,
     DIV_INTO,
     DIV_NUMBER,
@@ -43,15 +43,17 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     EXP,
     GELU,
     GELU_TANH,
-    INPUTS,
     IS_PERIODIC,
     JUMPS,
+    LAST_JUMP,
+    LENGTH,
     LOG,
     MAXIMUM,
     MINIMUM,
     MUL,
     MUL_NUMBER,
     NEGATIVE,
+    NOTHING,
     PLACE,
     RECIPROCAL,
     SIGMOID,
@@ -62,8 +64,6 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     SUB,
     SUB_FROM,
     TANH,
-    X,
-    Y,
 )
 from mdtensor.kernels.cpu.jit import kernel
 
@@ -189,48 +189,48 @@ def run_binary(operation, x, y, out):
 
 
 @kernel
-def place_of(operand, element):
-    """Return the place of the operand for one element of the result."""
-    at = operand[PLACE]
+def place_of(operands, i, element):
+    """Return the place of operand i for one element of the result."""
+    at = operands[i, PLACE]
     for axis in range(AXES - 1, -1, -1):
-        size = operand[SIZES + axis]
-        at += element % size * operand[JUMPS + axis]
+        size = operands[i, SIZES + axis]
+        at += element % size * operands[i, JUMPS + axis]
         element //= size
     return at
 
 
 @kernel
-def gather(operand, source, first, out):
-    """Copy the operand for elements first .. first + len(out) of the result."""
-    length, jump = operand[SIZES + AXES - 1], operand[JUMPS + AXES - 1]
+def gather(operands, i, source, first, out):
+    """Copy operand i for elements first .. first + len(out) of the result."""
+    length, jump = operands[i, LENGTH], operands[i, LAST_JUMP]
     done = 0
     while done < len(out):
-        at = place_of(operand, first + done)
+        at = place_of(operands, i, first + done)
         count = min(len(out) - done, length - (first + done) % length)
         target = out[np.uintp(done) : np.uintp(done + count)]
         if jump == 0:
             value = source[np.uintp(at)]
-            for i in range(np.uintp(count)):
-                target[i] = value
+            for j in range(np.uintp(count)):
+                target[j] = value
         else:
             line = source[np.uintp(at) : np.uintp(at + count)]
-            for i in range(np.uintp(count)):
-                target[i] = line[i]
+            for j in range(np.uintp(count)):
+                target[j] = line[j]
         done += count
 
 
-@kernel
-def array_of(source, x, y, constants, blocks):
-    """Return the array of a source."""
-    if source == X:
-        return x
-    if source == Y:
-        return y
-    return constants if source == CONSTANTS else blocks
+@kernel(inline="always")
+def fill_periodic(operands, arrays, size, segment, begin):
+    """Copy what repeats in the segment at element `begin` to the operands' blocks."""
+    for i in range(len(operands)):
+        if operands[i, IS_PERIODIC] != 0:
+            most = i * size + min(size, segment)
+            block = arrays[BLOCKS][np.uintp(i * size) : np.uintp(most)]
+            gather(operands, i, arrays[operands[i, SOURCE]], begin, block)
 
 
-@kernel
-def find_operands(operands, x, y, constants, blocks, size, cell, first, count, found):
+@kernel(inline="always")
+def find_operands(operands, arrays, size, cell, first, count, found):
     """Set found[i] to source and place of count elements of each operand.
 
     Args:
@@ -238,40 +238,44 @@ def find_operands(operands, x, y, constants, blocks, size, cell, first, count, f
         first: the first element of the result.
     """
     for i in range(len(operands)):
-        operand = operands[i]
-        length, jump = operand[SIZES + AXES - 1], operand[JUMPS + AXES - 1]
-        found[i, 0], found[i, 1] = BLOCKS, i * size
-        if operand[IS_PERIODIC] != 0:
-            found[i, 1] += first - cell
-        elif jump == 1 and first % length + count <= length:
-            found[i, 0], found[i, 1] = operand[SOURCE], place_of(operand, first)
+        source, length = operands[i, SOURCE], operands[i, LENGTH]
+        is_line = operands[i, LAST_JUMP] == 1
+        if source == NOTHING:
+            continue
+        if operands[i, IS_PERIODIC] != 0:
+            found[i, 0], found[i, 1] = BLOCKS, i * size + first - cell
+        elif is_line and first + count <= length:
+            # The first line needs no division: an operand of the result's shape has
+            # no other line.
+            found[i, 0], found[i, 1] = source, operands[i, PLACE] + first
+        elif is_line and first % length + count <= length:
+            found[i, 0], found[i, 1] = source, place_of(operands, i, first)
         else:
-            source = array_of(operand[SOURCE], x, y, constants, blocks)
-            block = blocks[np.uintp(i * size) : np.uintp(i * size + count)]
-            gather(operand, source, first, block)
+            found[i, 0], found[i, 1] = BLOCKS, i * size
+            block = arrays[BLOCKS][np.uintp(i * size) : np.uintp(i * size + count)]
+            gather(operands, i, arrays[source], first, block)
 
 
-@kernel
-def value_at(number, x, y, constants, blocks, found, size, count):
-    """Return `count` elements of value `number`."""
-    source, first = BLOCKS, (len(found) + number - INPUTS) * size
-    if number < INPUTS:
-        operand = number if number >= 0 else INPUTS - 1 - number
-        source, first = found[operand, 0], found[operand, 1]
-    array = array_of(source, x, y, constants, blocks)
-    return array[np.uintp(first) : np.uintp(first + count)]
+@kernel(inline="always")
+def value_at(row, arrays, found, count):
+    """Return `count` elements of the value in a row of `found`."""
+    first = found[row, 1]
+    return arrays[found[row, 0]][np.uintp(first) : np.uintp(first + count)]
 
 
+# Slices of counted arrays took as long as the elements of a block (decision 0057).
 @kernel
 def elementwise_f32(
-    x, y, constants, operands, program, numbers, start, segment, size, blocks, out
+    inputs, constants, operands, program, numbers, start, segment, size, blocks, out
 ):
     """Run a program of instructions over all elements.
 
     Args:
-        x, y, constants: float32 1-D, read by operands.
-        operands: int64 [n, 11]: x, y, then the constants.
-        program: int64 [n, 4]: operation, target, and two values; a target is a
+        inputs: 4 arrays, float32 1-D, read by operands.
+        constants: float32 1-D, likewise.
+        operands: int64 [n, 11]: a row for each input, then for each constant.
+        program: int64 [n, 4]: operation, target, and two values. A value is the number
+            of an operand, and behind the operands come the registers. A target is a
             register, or 0 for `out`.
         numbers: float32 [n, 2], low and high of each instruction.
         start: the element of the result that out[0] is.
@@ -280,7 +284,18 @@ def elementwise_f32(
         blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
-    found = np.empty((len(operands), 2), np.int64)
+    arrays = (
+        borrowed(inputs[0]),
+        borrowed(inputs[1]),
+        borrowed(inputs[2]),
+        borrowed(inputs[3]),
+        borrowed(constants),
+        borrowed(blocks),
+    )
+    results = borrowed(out)
+    found = np.empty((len(blocks) // size, 2), np.int64)
+    for i in range(len(found)):
+        found[i, 0], found[i, 1] = BLOCKS, i * size
     first, end, filled = start, start + len(out), np.int64(-1)
     while first < end:
         begin = first // segment * segment
@@ -288,27 +303,18 @@ def elementwise_f32(
         last = min(end, cell + size, begin + segment)
         count = last - first
         if begin != filled:
-            for i in range(len(operands)):
-                if operands[i, IS_PERIODIC] != 0:
-                    source = array_of(operands[i, SOURCE], x, y, constants, blocks)
-                    most = i * size + min(size, segment)
-                    block = blocks[np.uintp(i * size) : np.uintp(most)]
-                    gather(operands[i], source, begin, block)
+            fill_periodic(operands, arrays, size, segment, begin)
             filled = begin
-        find_operands(
-            operands, x, y, constants, blocks, size, cell, first, count, found
-        )
-        z = out[np.uintp(first - start) : np.uintp(last - start)]
+        find_operands(operands, arrays, size, cell, first, count, found)
+        z = results[np.uintp(first - start) : np.uintp(last - start)]
         for i in range(len(program)):
             operation, target = program[i, 0], program[i, 1]
             result = z
             if target != 0:
-                result = value_at(target, x, y, constants, blocks, found, size, count)
-            given = value_at(program[i, 2], x, y, constants, blocks, found, size, count)
+                result = value_at(target, arrays, found, count)
+            given = value_at(program[i, 2], arrays, found, count)
             if ADD <= operation <= MINIMUM:
-                other = value_at(
-                    program[i, 3], x, y, constants, blocks, found, size, count
-                )
+                other = value_at(program[i, 3], arrays, found, count)
                 run_binary(operation, given, other, result)
             else:
                 run_unary(operation, given, numbers[i, 0], numbers[i, 1], result)

@@ -16,8 +16,10 @@ BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
 #: Elements of a block.
 BLOCK = 1024
 #: Values of an instruction that are inputs; registers follow.
-INPUTS = 2
-#: Columns of an operand, and where its elements are.
+INPUTS = 4
+#: Columns of an operand, and where its elements are: inputs are the sources 0 to 3.
 SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS = 0, 1, 2, 3, 7
 AXES, FIELDS = 4, 11
-X, Y, CONSTANTS, BLOCKS = range(4)
+#: The columns of the last axis.
+LENGTH, LAST_JUMP = SIZES + AXES - 1, JUMPS + AXES - 1
+NOTHING, CONSTANTS, BLOCKS = -1, INPUTS, INPUTS + 1

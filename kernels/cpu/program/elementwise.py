@@ -1,4 +1,4 @@
-"""Elementwise steps: short formulas on one or two inputs and on constants.
+"""Elementwise steps: short formulas on up to four inputs and on constants.
 
 Inputs and constants are broadcast to the result, as in NumPy. A formula knows for each
 of them where its elements are for the elements of the result one after the other, so
@@ -18,8 +18,7 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     CONSTANTS,
     FIELDS,
     INPUTS,
-    X,
-    Y,
+    NOTHING,
 )
 from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.kinds import ITEM
@@ -35,7 +34,7 @@ class Instruction(NamedTuple):
 
     Args:
         operation: see `generic/opcodes.py` and `generic/activation.py`.
-        first, second: 0 and 1 are the inputs, 2 + i is the result of instruction i, and
+        first, second: 0 to 3 are the inputs, 4 + i is the result of instruction i, and
             -1 - i is constant i.
         low, high: numbers that the operation reads.
     """
@@ -106,9 +105,9 @@ class Formula(NamedTuple):
 
     @property
     def walks(self):
-        """Return the walks of all operands: x, y, constants."""
-        both = self.inputs if len(self.inputs) == INPUTS else self.inputs * INPUTS
-        return (*both, *(one for _, one in self.constants))
+        """Return the walks of all operands: 4 inputs, then the constants."""
+        missing = (Walk((), ()),) * (INPUTS - len(self.inputs))
+        return (*self.inputs, *missing, *(one for _, one in self.constants))
 
     @property
     def registers(self):
@@ -162,21 +161,37 @@ def _blocks(walks, elements):
     return size, segment, is_part
 
 
-def plan_of(formula, shape):
-    """Return the `Plan` of a formula whose result has this shape."""
-    constants = Constants()
-    program = assign_registers(formula.instructions)
-    constants.add(program)
-    numbers = [(one.low, one.high) for one in formula.instructions]
-    fields = {"numbers": constants.add(np.array(numbers, np.float32))[0]}
+class Tables(NamedTuple):
+    """What the kernel reads of a formula, see `elementwise_f32`.
+
+    Args:
+        program, numbers, operands: its arrays; constants begin at place 0.
+        segment, size: its numbers.
+        registers: how many.
+    """
+
+    program: np.ndarray
+    numbers: np.ndarray
+    operands: np.ndarray
+    segment: int
+    size: int
+    registers: int
+
+    @property
+    def blocks(self):
+        """Return how many blocks the kernel needs."""
+        return len(self.operands) + self.registers
+
+
+def tables_of(formula):
+    """Return the `Tables` of a formula."""
     walks = formula.walks
     size, segment, is_periodic = _blocks(walks, formula.elements)
     operands = np.zeros((len(walks), FIELDS), np.int64)
     operands[:, opcodes.SOURCE] = CONSTANTS
-    operands[:INPUTS, opcodes.SOURCE] = (
-        X,
-        (Y, X)[len(formula.inputs) < INPUTS],
-    )
+    operands[:INPUTS, opcodes.SOURCE] = NOTHING
+    count = len(formula.inputs)
+    operands[:count, opcodes.SOURCE] = range(count)
     operands[:, opcodes.IS_PERIODIC] = is_periodic
     first, last = opcodes.SIZES, opcodes.JUMPS
     for row, one in zip(operands, walks, strict=True):
@@ -184,16 +199,38 @@ def plan_of(formula, shape):
         row[first : first + AXES] = (1,) * missing + one.sizes
         # An operand of one element stays at it.
         row[last : last + AXES] = (0,) * missing + one.jumps
-    for row, (array, _) in zip(operands[INPUTS:], formula.constants, strict=True):
+    program = assign_registers(formula.instructions)
+    program[:, 1:] = _value_rows(program[:, 1:], len(walks))
+    numbers = [(one.low, one.high) for one in formula.instructions]
+    return Tables(
+        *(program, np.array(numbers, np.float32), operands),
+        *(segment, size, formula.registers),
+    )
+
+
+def _value_rows(values, operands):
+    """Return values as the kernel counts them: operands, then registers."""
+    found = np.where(values < 0, INPUTS - 1 - values, values)
+    return np.where(values >= INPUTS, operands + values - INPUTS, found)
+
+
+def plan_of(formula, shape):
+    """Return the `Plan` of a formula whose result has this shape."""
+    constants, tables = Constants(), tables_of(formula)
+    constants.add(tables.program)
+    fields = {"numbers": constants.add(tables.numbers)[0]}
+    for row, (array, _) in zip(
+        tables.operands[INPUTS:], formula.constants, strict=True
+    ):
         place, _ = constants.add(np.asarray(array, np.float32))
         row[opcodes.PLACE] = place // ITEM
-    fields["operands"] = constants.add(operands)[0]
-    registers = formula.registers
-    fields |= {"operand_count": len(walks), "segment": segment, "strip": size}
-    fields |= {"instructions": len(program), "registers": registers}
+    fields["operands"] = constants.add(tables.operands)[0]
+    fields["operand_count"] = len(tables.operands)
+    fields |= {"segment": tables.segment, "strip": tables.size}
+    fields |= {"instructions": len(tables.program), "registers": tables.registers}
     # Outside of a program nothing else sets the bytes of the result.
     fields["out_bytes"] = formula.elements * ITEM
-    scratch = (len(walks) + registers) * size * ITEM + kinds.SLACK
+    scratch = tables.blocks * tables.size * ITEM + kinds.SLACK
     return Plan(fields, constants.array(), shape, scratch, formula)
 
 

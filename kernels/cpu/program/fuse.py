@@ -29,6 +29,8 @@ ADDING = (kinds.CONV_F32, kinds.WINDOWS_F32)
 PRODUCTS = (*ADDING, kinds.DEPTHWISE_F32)
 #: The most instructions of an elementwise program.
 MOST_INSTRUCTIONS = 16
+#: The most inputs of one in a program, whose rows have the places of two.
+MOST_INPUTS = 2
 #: The most registers and constants of one, so that their blocks stay there.
 MOST_BLOCKS = 5
 
@@ -188,7 +190,7 @@ def _join_programs(first, second):
             known.append((slot.storage, one))
             inputs.append((slot, one))
         places.append(known.index((slot.storage, one)))
-    if len(inputs) > INPUTS:
+    if len(inputs) > MOST_INPUTS:
         return None
     formula = Formula(
         (*before.instructions, *moved(after, places, before)),

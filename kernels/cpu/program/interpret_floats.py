@@ -224,8 +224,10 @@ def run_elementwise(steps, i, x, y, out, scratch, constants):
     place = step.operands
     table = constants[np.uintp(place) : np.uintp(place + operands * FIELDS * 8)]
     blocks = (operands + step.registers) * step.strip
+    # A row of a program has the places of two inputs.
+    a, b = floats_at(x, 0, len(x) // ITEM), floats_at(y, 0, len(y) // ITEM)
     elementwise_f32(
-        *(floats_at(x, 0, len(x) // ITEM), floats_at(y, 0, len(y) // ITEM)),
+        (a, b, a, a),
         floats_at(constants, 0, len(constants) // ITEM),
         *(table.view(np.int64).reshape((-1, FIELDS)), program),
         *(numbers.reshape((-1, 2)), step.start, step.segment, step.strip),

@@ -66,8 +66,8 @@ def test_constants_are_broadcast(
     given: list[tuple[int, ...]], first: int, second: int
 ) -> None:
     x, y, a, b = (normal(shape, seed) for seed, shape in enumerate(given))
-    rows = Instruction(first, -1, 0), Instruction(second, 2, 1)
-    rows += (Instruction(ops.SUB, 3, -2),)
+    rows = Instruction(first, -1, 0), Instruction(second, 4, 1)
+    rows += (Instruction(ops.SUB, 5, -2),)
     found = Elementwise(*rows, constants=(a, b))(x, y)
     wanted = FORMULAS[second](FORMULAS[first](a, x), y) - b
     assert found.tobytes() == wanted.tobytes()
@@ -81,8 +81,8 @@ def test_pieces_broadcast_at_their_place(
     x, y, a, b = (normal(shape, seed) for seed, shape in enumerate(given))
     program = Program()
     slots = [program.input(v.shape, np.float32) for v in (x, y)]
-    rows = Instruction(ops.ADD, 0, -1), Instruction(ops.MUL, 2, 1)
-    step = Elementwise(*rows, Instruction(ops.SUB, -2, 3), constants=(a, b))
+    rows = Instruction(ops.ADD, 0, -1), Instruction(ops.MUL, 4, 1)
+    step = Elementwise(*rows, Instruction(ops.SUB, -2, 5), constants=(a, b))
     made = program.build([program.append(step, *slots)])
     layout = made._layout
     arena = np.zeros(layout.size, np.uint8)
@@ -121,10 +121,10 @@ PATTERNS: dict[str, Any] = {
 def test_patterns_of_networks(name: str) -> None:
     whole, part = PATTERNS[name]
     x, y = normal(whole), normal(part, seed=1)
-    step = Elementwise(Instruction(ops.ADD, 0, 1), Instruction(activation.RELU, 2))
+    step = Elementwise(Instruction(ops.ADD, 0, 1), Instruction(activation.RELU, 4))
     wanted = np.maximum(x + y, np.float32(0))
     assert step(x, y).tobytes() == wanted.tobytes()
-    fixed = Instruction(ops.ADD, 0, -1), Instruction(activation.RELU, 2)
+    fixed = Instruction(ops.ADD, 0, -1), Instruction(activation.RELU, 4)
     assert Elementwise(*fixed, constants=(y,))(x).tobytes() == wanted.tobytes()
 
 
@@ -146,9 +146,9 @@ def test_a_walk_finds_what_broadcasting_finds(given: list[tuple[int, ...]]) -> N
 
 
 def test_registers_are_used_again() -> None:
-    chain = [Instruction(ops.MUL_NUMBER, 2 + i, low=1.5) for i in range(9)]
+    chain = [Instruction(ops.MUL_NUMBER, 4 + i, low=1.5) for i in range(9)]
     rows = elementwise.assign_registers((Instruction(ops.EXP), *chain))
-    assert set(rows[:-1, 1]) == {2, 3}
+    assert set(rows[:-1, 1]) == {4, 5}
     for _, target, *reads in rows:
         assert target not in reads or target == 0
 

@@ -140,7 +140,7 @@ def test_products_have_one_value_on_every_isa(
         :: max(1, a.size // 3)
     ]
     after = [Instruction(ops.ADD, 0, 1)] if adds else []
-    after.append(Instruction(kind, 2 if adds else 0, low=0.25, high=0.75))
+    after.append(Instruction(kind, 4 if adds else 0, low=0.25, high=0.75))
 
     def build() -> Any:
         program = Program()
@@ -238,7 +238,7 @@ def test_exp_and_sigmoid_are_near_float64() -> None:
 
 def test_factors_of_channels() -> None:
     x, y = normal(2, 5, 3, 7), normal(2, 1, 1, 7, seed=1)
-    gate = Instruction(activation.RELU, 2)
+    gate = Instruction(activation.RELU, 4)
     step = floats.Elementwise(Instruction(ops.MUL, 0, 1), gate)
     assert same(step(x, y), np.maximum(x * y, np.float32(0)))
 
