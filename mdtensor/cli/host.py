@@ -218,6 +218,7 @@ PACKAGES = (
     "numba",
     "ml_dtypes",
     "onnx",
+    "tflite",
     "typer",
     "rich",
     "onnxruntime",
