@@ -116,6 +116,7 @@ THIRD_PARTY = {
     "safetensors": ("mdtensor.safetensors",),
     "onnx": ("mdtensor.cli", "mdtensor.quant.model", "mdtensor.quant.onnx_backend"),
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
+    "tflite": ("mdtensor.quant.model.tflite",),
     "PIL": ("mdtensor.cli",),
     "rapidocr_onnxruntime": ("mdtensor.cli",),
     "skimage": ("mdtensor.cli",),

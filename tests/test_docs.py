@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from support import tflite_networks
 
 import mdtensor
 
@@ -58,8 +59,11 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def write_your_files(folder: Path) -> None:
-    """Write the files that the README calls yours: `model.onnx` and `samples.npy`."""
+    """Write the files that pages call yours: `model.onnx`, `samples.npy`, TFLite."""
     rng = np.random.default_rng(0)
+    (folder / "model.tflite").write_bytes(tflite_networks.tiny_network())
+    (folder / "int8.tflite").write_bytes(tflite_networks.coded_network(rng))
+    (folder / "stream.tflite").write_bytes(tflite_networks.stream())
     constants = {"w": rng.normal(size=(8, 3, 3, 3)), "f": rng.normal(size=(4, 8))}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),

@@ -14,7 +14,8 @@ import flatbuffers
 import numpy as np
 import tflite
 
-TYPES = {"int8": 9, "uint8": 3, "int32": 2, "float32": 0}
+TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6}
+TYPES |= {"int16": 7, "int8": 9, "float64": 10, "resource": 13, "int4": 17}
 #: Of operators that have no third version.
 VERSIONS = {"HARD_SWISH": 1, "QUANTIZE": 2, "SOFTMAX": 2, "RESHAPE": 1}
 #: From a builder to the type and the place of an operator's options.
@@ -23,7 +24,12 @@ Options = Callable[[Any], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the model: its type, its grid, and its elements if it is constant."""
+    """A tensor of the model: its type, its grid, and its elements if it is constant.
+
+    Args:
+        name: in the file; by default its number.
+        signature: the sizes with -1 for each that may change.
+    """
 
     shape: tuple[int, ...]
     scale: Any = None
@@ -31,6 +37,8 @@ class Value:
     axis: int = 0
     dtype: str = "int8"
     data: Any = None
+    name: str = ""
+    signature: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,14 +47,29 @@ class Step:
 
     Args:
         kind: its name in `tflite.BuiltinOperator`.
-        inputs, output: numbers of values.
+        inputs: numbers of values, -1 for one that is omitted.
+        output: the number of a value, or several.
         options: see `options_of`.
+        version: of the operator; 0 for the usual one.
+        custom: the options of a custom operator, whose name is `kind`.
     """
 
     kind: str
     inputs: Sequence[int]
-    output: int
+    output: int | Sequence[int]
     options: Options | None = None
+    version: int = 0
+    custom: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One graph of a file; inputs and outputs are numbers of its values."""
+
+    values: Sequence[Value]
+    steps: Sequence[Step]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
 
 
 def options_of(kind: str, **fields: Any) -> Options:
@@ -69,20 +92,22 @@ def model(
     inputs: Sequence[int],
     outputs: Sequence[int],
 ) -> bytes:
-    """The file; inputs and outputs are numbers of values."""
+    """The file of one graph; inputs and outputs are numbers of values."""
+    return file([Part(values, steps, inputs, outputs)])
+
+
+def file(parts: Sequence[Part]) -> bytes:
+    """The file of several graphs, of which the first is the model."""
     b = flatbuffers.Builder(1024)
-    kinds = list(dict.fromkeys(step.kind for step in steps))
-    buffers = _offsets(b, [_buffer(b, None), *(_buffer(b, v.data) for v in values)])
-    listed = _offsets(b, [_tensor(b, v, at) for at, v in enumerate(values)])
-    operators = _offsets(b, [_operator(b, s, kinds.index(s.kind)) for s in steps])
-    entered, left = _ints(b, inputs), _ints(b, outputs)
-    tflite.SubGraphStart(b)
-    tflite.SubGraphAddTensors(b, listed)
-    tflite.SubGraphAddInputs(b, entered)
-    tflite.SubGraphAddOutputs(b, left)
-    tflite.SubGraphAddOperators(b, operators)
-    subgraphs = _offsets(b, [tflite.SubGraphEnd(b)])
-    codes = _offsets(b, [_code(b, kind) for kind in kinds])
+    kinds = list(dict.fromkeys(_kind(step) for part in parts for step in part.steps))
+    data = [value.data for part in parts for value in part.values]
+    buffers = _offsets(b, [_buffer(b, None), *(_buffer(b, one) for one in data)])
+    graphs, first = [], 1
+    for part in parts:
+        graphs.append(_graph(b, part, kinds, first))
+        first += len(part.values)
+    subgraphs = _offsets(b, graphs)
+    codes = _offsets(b, [_code(b, *kind) for kind in kinds])
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, 3)
     tflite.ModelAddOperatorCodes(b, codes)
@@ -92,18 +117,46 @@ def model(
     return bytes(b.Output())
 
 
-def _code(b: Any, kind: str) -> int:
-    code = getattr(tflite.BuiltinOperator, kind)
+def _kind(step: Step) -> tuple[str, int, bool]:
+    """The name and the version of an operator, and whether it is a custom one."""
+    version = step.version or VERSIONS.get(step.kind, 3)
+    return step.kind, version, step.custom is not None
+
+
+def _graph(b: Any, part: Part, kinds: list[Any], first: int) -> int:
+    """One graph; the buffer of its first value is number `first`."""
+    tensors = [_tensor(b, v, at, first + at) for at, v in enumerate(part.values)]
+    listed = _offsets(b, tensors)
+    steps = [_operator(b, s, kinds.index(_kind(s))) for s in part.steps]
+    operators = _offsets(b, steps)
+    entered, left = _ints(b, part.inputs), _ints(b, part.outputs)
+    tflite.SubGraphStart(b)
+    tflite.SubGraphAddTensors(b, listed)
+    tflite.SubGraphAddInputs(b, entered)
+    tflite.SubGraphAddOutputs(b, left)
+    tflite.SubGraphAddOperators(b, operators)
+    return int(tflite.SubGraphEnd(b))
+
+
+def _code(b: Any, kind: str, version: int, is_custom: bool) -> int:
+    code = getattr(tflite.BuiltinOperator, "CUSTOM" if is_custom else kind)
+    name = b.CreateString(kind) if is_custom else None
     tflite.OperatorCodeStart(b)
     tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
     tflite.OperatorCodeAddBuiltinCode(b, code)
-    tflite.OperatorCodeAddVersion(b, VERSIONS.get(kind, 3))
-    return tflite.OperatorCodeEnd(b)
+    tflite.OperatorCodeAddVersion(b, version)
+    if name is not None:
+        tflite.OperatorCodeAddCustomCode(b, name)
+    return int(tflite.OperatorCodeEnd(b))
 
 
 def _operator(b: Any, step: Step, code: int) -> int:
-    given, result = _ints(b, step.inputs), _ints(b, [step.output])
+    outputs = [step.output] if isinstance(step.output, int) else step.output
+    given, result = _ints(b, step.inputs), _ints(b, outputs)
     made = step.options(b) if step.options else None
+    custom = None
+    if step.custom is not None:
+        custom = b.CreateNumpyVector(np.frombuffer(step.custom, np.uint8))
     tflite.OperatorStart(b)
     tflite.OperatorAddOpcodeIndex(b, code)
     tflite.OperatorAddInputs(b, given)
@@ -111,7 +164,9 @@ def _operator(b: Any, step: Step, code: int) -> int:
     if made:
         tflite.OperatorAddBuiltinOptionsType(b, made[0])
         tflite.OperatorAddBuiltinOptions(b, made[1])
-    return tflite.OperatorEnd(b)
+    if custom is not None:
+        tflite.OperatorAddCustomOptions(b, custom)
+    return int(tflite.OperatorEnd(b))
 
 
 def _buffer(b: Any, data: Any) -> int:
@@ -126,17 +181,20 @@ def _bytes(data: Any) -> Any:
     return np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
 
 
-def _tensor(b: Any, value: Value, at: int) -> int:
-    name = b.CreateString(f"t{at}")
+def _tensor(b: Any, value: Value, at: int, buffer: int) -> int:
+    name = b.CreateString(value.name or f"t{at}")
     shape = _ints(b, value.shape)
+    signature = _ints(b, value.signature) if value.signature else None
     grid = None if value.scale is None else _grid(b, value)
     tflite.TensorStart(b)
     tflite.TensorAddName(b, name)
     tflite.TensorAddShape(b, shape)
     tflite.TensorAddType(b, TYPES[value.dtype])
-    tflite.TensorAddBuffer(b, at + 1)
+    tflite.TensorAddBuffer(b, buffer)
     if grid is not None:
         tflite.TensorAddQuantization(b, grid)
+    if signature is not None:
+        tflite.TensorAddShapeSignature(b, signature)
     return tflite.TensorEnd(b)
 
 

@@ -105,7 +105,9 @@ def demo(as_json: AsJson = False) -> None:
 
 @app.command()
 def quantize(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
+    ],
     data: Annotated[
         list[Path],
         typer.Option(
@@ -200,7 +202,9 @@ def quantize(
 
 @app.command()
 def quantize_weights(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
+    ],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="PATH", help="ONNX to write.")
     ],
@@ -252,7 +256,10 @@ def quantize_weights(
 @app.command()
 def run(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A float or quantized ONNX model.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A float or quantized ONNX or TFLite model."
+        ),
     ],
     inputs: Annotated[
         list[Path] | None,
@@ -353,7 +360,9 @@ def stubs(
 def warmup(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[MODEL]...", help="Float or QDQ ONNX models."),
+        typer.Argument(
+            metavar="[MODEL]...", help="Float or quantized ONNX or TFLite models."
+        ),
     ] = None,
     operation: Annotated[
         list[str] | None,

@@ -20,6 +20,7 @@ EXTRAS = {
     "PIL": "demo",
     "rapidocr_onnxruntime": "demo",
     "skimage": "demo",
+    "tflite": "tflite",
     "threadpoolctl": "demo",
 }
 # 130 is 128 + SIGINT, the code that shells use for an interrupt.

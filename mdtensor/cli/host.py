@@ -219,6 +219,7 @@ PACKAGES = (
     "numba",
     "ml_dtypes",
     "onnx",
+    "tflite",
     "typer",
     "rich",
     "onnxruntime",

@@ -169,7 +169,10 @@ def run_file(
     chosen = nullcontext() if threads is None else quant.threads(threads)
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
-    feeds = network.fed(*map(read_array, inputs))
+    # A state that the caller does not give has its first value.
+    left = list(network.inputs)[len(inputs) :]
+    states = {n: x for n, x in network.states.items() if n in left}
+    feeds = network.fed(*map(read_array, inputs), **states)
     # Before the run, which may take long.
     read = {"an input itself": inputs, "the file of labels": [labels] if labels else []}
     check_apart(out, {**model_inputs(model), **read})

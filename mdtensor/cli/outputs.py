@@ -69,6 +69,10 @@ def _data_files(model: Path) -> Iterator[Path]:
     """Yield the files of external data, in the folder of the model."""
     # Imported and read only if the output exists, which is rare.
     from mdtensor.quant.model.onnx.files import read_model
+    from mdtensor.quant.model.tflite.file import is_tflite
+
+    if is_tflite(model):
+        return
 
     for tensor in _tensors(read_model(model).graph):
         for entry in tensor.external_data:

@@ -120,6 +120,8 @@ class Graph:
         notes: the reasons why nodes stay float, by the name of the node. `fold_grids`
             leaves such a node between dequantize and quantize.
         rounding: the rounding rule that the grids of all quantized nodes carry.
+        states: the first value of each input that is the state of a stream, by name. As
+            many results, the last ones, are the values for the next call.
 
     Raises:
         ModelError: a value is written twice, or is read but never written; two nodes
@@ -132,6 +134,7 @@ class Graph:
     outputs: tuple[str, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
     rounding: str = "exact"
+    states: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = {**self.inputs, **self.constants}

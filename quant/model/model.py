@@ -49,6 +49,8 @@ from mdtensor.quant.model.quantize import (
 )
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT, is_quantized
+from mdtensor.quant.model.tflite.file import is_tflite
+from mdtensor.quant.model.tflite.read import read_tflite
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
@@ -83,6 +85,18 @@ class Model:
     def outputs(self) -> tuple[str, ...]:
         """Return the names of the results."""
         return self.graph.outputs
+
+    @property
+    def states(self) -> Mapping[str, Any]:
+        """Return the first value of each input that is the state of a stream, by name.
+
+        The last results are the values for the next call, in the same order; only files
+        with variables have such inputs.
+
+            answer, *states = model(sound, *model.states.values())
+            answer, *states = model(more, *states)
+        """
+        return self.graph.states
 
     @property
     def is_quantized(self) -> bool:
@@ -456,12 +470,13 @@ def load(
     constants: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
 ) -> Model:
-    """Load an ONNX model and simplify it: constants and batch norms are folded.
+    """Load an ONNX or TFLite model and simplify it: fold constants and batch norms.
 
     Args:
         path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
-            operators.
-        input_shapes: the shape of each input by name, or of the only input.
+            operators, or as TFLite quantizes.
+        input_shapes: the shape of each input by name, or of the only input. A size that
+            you omit is 1 in a TFLite file, and dynamic in an ONNX file.
         constants: a number or an array for each input that you want to fix, by name,
             such as `{"sr": 16000}`; the model does not have these inputs. If an input
             chooses the branch of an If, fix it: a model does not have branches.
@@ -472,6 +487,8 @@ def load(
             is not supported, or the model needs more than the budget.
     """
     spending = Spending(budget)
-    graph = read.read_graph(path, input_shapes, spending, constants)
+    is_file = isinstance(path, (str, os.PathLike))
+    read_file = read_tflite if is_file and is_tflite(path) else read.read_graph
+    graph = read_file(path, input_shapes, spending, constants)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return Model(reapply_rule(simplify.simplify(graph, spending)))

@@ -1,0 +1,1 @@
+"""TFLite files: checks, tensors, and the graph that a file stands for."""
