@@ -454,6 +454,7 @@ def load(
     input_shapes: Shapes | None = None,
     *,
     constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
     budget: Budget | None = None,
 ) -> Model:
     """Load an ONNX model and simplify it: constants and batch norms are folded.
@@ -465,6 +466,9 @@ def load(
         constants: a number or an array for each input that you want to fix, by name,
             such as `{"sr": 16000}`; the model does not have these inputs. If an input
             chooses the branch of an If, fix it: a model does not have branches.
+        outputs: the names of the results, any values of the file; by default its
+            outputs. Parts of the file that they do not need are not read, nor are
+            inputs.
         budget: limits on what a file may compute while it is loaded.
 
     Raises:
@@ -472,6 +476,6 @@ def load(
             is not supported, or the model needs more than the budget.
     """
     spending = Spending(budget)
-    graph = read.read_graph(path, input_shapes, spending, constants)
+    graph = read.read_graph(path, input_shapes, spending, constants, outputs)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return Model(reapply_rule(simplify.simplify(graph, spending)))
