@@ -160,6 +160,10 @@ from mdtensor.generics.creation import (
     triu as triu,
     zeros_like as zeros_like,
 )
+from mdtensor.generics.estimators import (
+    decision_trees as decision_trees,
+    pairwise_probabilities as pairwise_probabilities,
+)
 from mdtensor.generics.indexing import (
     getitem as getitem,
     setitem as setitem,

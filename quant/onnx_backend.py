@@ -22,6 +22,7 @@ import numpy.typing as npt
 from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.quant.model.onnx.evaluate import QLINEAR_READERS, Evaluation
 from mdtensor.quant.model.onnx.files import onnx_package
+from mdtensor.quant.model.onnx.nodes import ML, ML_OPSETS
 
 try:
     from onnx import TensorProto, defs, helper
@@ -124,7 +125,8 @@ class Backend(_Backend):
             outputs_info: ignored; the operator defines the types of its outputs.
             kwargs: `opset_version`, by default the newest of the package onnx.
         """
-        version = kwargs.get("opset_version", defs.onnx_opset_version())
+        newest = ML_OPSETS[-1] if node.domain == ML else defs.onnx_opset_version()
+        version = kwargs.get("opset_version", newest)
         # A model of one node, because only models can be prepared. An operator may read
         # an input twice, but a graph must list it once.
         names = [name for name in node.input if name]

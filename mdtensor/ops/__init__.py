@@ -10,6 +10,7 @@ from mdtensor.ops import (
     creation as creation,
     decomposition as decomposition,
     elementwise as elementwise,
+    estimators as estimators,
     fft as fft,
     for_each as for_each,
     indexing as indexing,

@@ -468,6 +468,7 @@ def load(
     input_shapes: Shapes | None = None,
     *,
     constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
     budget: Budget | None = None,
 ) -> Model:
     """Load an ONNX or TFLite model and simplify it: fold constants and batch norms.
@@ -480,6 +481,9 @@ def load(
         constants: a number or an array for each input that you want to fix, by name,
             such as `{"sr": 16000}`; the model does not have these inputs. If an input
             chooses the branch of an If, fix it: a model does not have branches.
+        outputs: the names of the results, any values of the file; by default its
+            outputs. Parts of the file that they do not need are not read, nor are
+            inputs.
         budget: limits on what a file may compute while it is loaded.
 
     Raises:
@@ -489,6 +493,6 @@ def load(
     spending = Spending(budget)
     is_file = isinstance(path, (str, os.PathLike))
     read_file = read_tflite if is_file and is_tflite(path) else read.read_graph
-    graph = read_file(path, input_shapes, spending, constants)
+    graph = read_file(path, input_shapes, spending, constants, outputs)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return Model(reapply_rule(simplify.simplify(graph, spending)))

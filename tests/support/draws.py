@@ -664,6 +664,21 @@ def recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
     return drawn
 
 
+def grown(draw: Draw) -> Call:
+    """Operands of trees, with children that may not exist or lead in a circle."""
+    n, f, m, t = draw(st.tuples(*[st.integers(0, 3)] * 4))
+    given = [any_tensor(draw, FLOATS, st.just(shape)) for shape in ((n, f), (m,))]
+    for shape in ((m,), (m, 3), (t,)):
+        other = draw(SHAPES) if not draw(st.integers(0, 19)) else shape
+        values = st.lists(
+            st.integers(-3, 3), min_size=prod(other), max_size=prod(other)
+        )
+        leaf = draw(st.sampled_from([md.Int8Tensor, md.Int32Tensor, md.Int64Tensor]))
+        numbers = np.reshape(draw(values), other)
+        given.append(leaf.wrap(numbers.astype(leaf.dtype.storage)))
+    return tuple(given), {}
+
+
 HOMES = [None, md.cpu, "cpu"]
 
 
@@ -758,6 +773,8 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.lstm: recurrent(4, 2),
     md.gru: recurrent(3, 1),
     md.rnn: recurrent(1, 1),
+    md.decision_trees: grown,
+    md.pairwise_probabilities: one_float,
     md.embedding: embedded,
     md.one_hot: one_of,
     md.interpolate: resampled,
@@ -803,6 +820,7 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     # How many places of a mask are true decides with what it broadcasts.
     **dict.fromkeys([md.getitem, md.setitem], (md.BoundsError, md.ShapeError)),
     md.embedding: (md.BoundsError,),
+    md.decision_trees: (md.BoundsError, md.DataError),
     **dict.fromkeys([md.lstm, md.gru, md.rnn], (md.BoundsError,)),
     **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
     **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),

@@ -78,6 +78,12 @@ def recurrent(gates: int, states: int) -> tuple[Any, ...]:
     return (*given, integers(2))
 
 
+def stump() -> tuple[Any, ...]:
+    """Two samples, and a tree of two nodes."""
+    children = md.asarray([[-1, 1, -1], [-2, -3, -3]])
+    return floats(2, 3), floats(2), integers(2), children, md.asarray([0])
+
+
 SAMPLES: dict[Any, Callable[[], Call]] = {
     **dict.fromkeys([md.logical_and, md.logical_or, md.logical_xor], two_truths),
     **dict.fromkeys([md.bitwise_and, md.bitwise_or, md.bitwise_xor], two_integers),
@@ -132,6 +138,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.lstm: calls(lambda: recurrent(4, 2)),
     md.gru: calls(lambda: recurrent(3, 1)),
     md.rnn: calls(lambda: recurrent(1, 1)),
+    md.decision_trees: calls(stump),
     md.linear: calls(lambda: (floats(2, 4), floats(3, 4), floats(3))),
     md.matmul: calls(lambda: (floats(2, 3), floats(3, 2))),
     md.tensordot: calls(lambda: (floats(2, 3), floats(3, 2)), axes=1),

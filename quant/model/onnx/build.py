@@ -42,6 +42,9 @@ ELEMENT_TYPES = {
 }
 
 
+#: The number of text in the file format, and what works in files that contain it.
+TEXT = 8
+WITHOUT_TEXT = "Name the results that you need: load(path, outputs=[...])"
 #: Operators whose first output may be omitted.
 RECURRENT = frozenset({"GRU", "LSTM", "RNN", "com.microsoft.DynamicQuantizeLSTM"})
 
@@ -54,6 +57,8 @@ def element_type(code: Any, where: str) -> md.DType:
     Raises:
         ModelError: the type is not supported.
     """
+    if code == TEXT:
+        raise ModelError(f"{where} is text, which cannot be a tensor", WITHOUT_TEXT)
     if code not in ELEMENT_TYPES:
         listed = ", ".join(map(str, ELEMENT_TYPES.values()))
         raise ModelError(
@@ -73,12 +78,13 @@ class Operator:
         inputs: names of values; None where an optional input is omitted.
         outputs: names of values; empty where an output is omitted.
         attributes: by name, as Python values; tensors as arrays.
-        opset: version of the operator set.
+        opset: version of the operator set of its domain.
         proto: the node in the file.
         shapes_example: the argument of `load` that fixes the sizes of its inputs.
         folder: the folder of the file, with its external data.
         scope: names of values in this graph, by the names that graphs inside of the
             node have for them.
+        opsets: versions of the operator sets of the file, by domain.
     """
 
     kind: str
@@ -91,6 +97,7 @@ class Operator:
     shapes_example: str = ""
     folder: Path = Path()
     scope: Mapping[str, str] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -156,6 +163,7 @@ class Builder:
         sizes: integers computed from partly dynamic shapes, by name: arrays of Python
             integers, with None for each dynamic size.
         unsupported: outputs that are not supported, with the operator that writes them.
+        texts: outputs that are text, with the operator that writes them.
         elements: element types of the values that are stored in a wider type.
         narrow: names of values whose codes have a narrow range, without the smallest
             code.
@@ -170,6 +178,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     sizes: dict[str, Array] = field(default_factory=dict)
     unsupported: dict[str, Operator] = field(default_factory=dict)
+    texts: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
     spending: Spending = field(default_factory=Spending)
@@ -252,6 +261,8 @@ class Builder:
             ModelError: no node writes an input, or the first output is missing.
         """
         for name in filter(None, op.inputs):
+            if name in self.texts:
+                raise op.error(f"reads {name!r}, which is text", WITHOUT_TEXT)
             if name in self.unsupported:
                 raise op.error(
                     f"reads {name!r}, an output of {self.unsupported[name]} that is "
@@ -413,6 +424,10 @@ class Builder:
     def graph(self, outputs: tuple[str, ...]) -> Graph:
         """Return the graph, without the nodes that no output depends on."""
         self._require_static(outputs)
+        for name in outputs:
+            if name in self.texts:
+                problem = f"writes {name!r}, which is text and cannot be a tensor"
+                raise self.texts[name].error(problem, WITHOUT_TEXT)
         made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
         return made.pruned()
 

@@ -178,6 +178,9 @@ class Evaluation:
             for op in self.operators:
                 g.apply(op, self.readers)
         for name in self.outputs:
+            if name in g.texts:
+                problem = f"writes {name!r}, which is text and cannot be a tensor"
+                raise g.texts[name].error(problem, "Omit the output")
             if name not in g.constants:
                 raise ModelError(f"no node writes the output {name!r}")
         return [g.result(name) for name in self.outputs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from mdtensor.quant.model.onnx.schemas import check_node, definition
 #: Older sets differ too much in attributes and broadcasting; newer ones are unknown.
 OPSETS = range(7, 29)
 DOMAINS = ("", "ai.onnx")
+#: Operators of estimators; set 5 replaced the two older operators of trees by one.
+ML, ML_OPSETS = "ai.onnx.ml", range(1, 6)
 
 
 def names_in(proto: Any) -> frozenset[str]:
@@ -34,21 +37,31 @@ def operators_of(model: Any, folder: Path) -> list[Operator]:
         ModelError: the operator set is not supported, or nodes need each other's
             results.
     """
-    opset, numbered = _opset(model), enumerate(model.graph.node)
-    made = [operator(node, opset, folder, number) for number, node in numbered]
+    opsets, numbered = _opsets(model), enumerate(model.graph.node)
+    made = [operator(node, opsets, folder, number) for number, node in numbered]
     return [made[place] for place in sort_nodes(model.graph)]
 
 
-def _opset(model: Any) -> int:
-    """Return the version of the standard operator set."""
-    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
-    if not versions or versions[0] not in OPSETS:
-        found = versions[0] if versions else "none"
+def _opsets(model: Any) -> dict[str, int]:
+    """Return the versions of the operator sets by domain, "" for the standard one."""
+    found: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = "" if entry.domain in DOMAINS else entry.domain
+        found.setdefault(domain, int(entry.version))
+    # A file may import only the set of another domain.
+    if ML not in found or "" in found:
+        _check_opset("the operator set", found.get("", "none"), OPSETS)
+    if ML in found:
+        _check_opset(f"the operator set of {ML}", found[ML], ML_OPSETS)
+    return found
+
+
+def _check_opset(what: str, version: object, known: range) -> None:
+    if version not in known:
         raise ModelError(
-            f"the operator set is {found}",
-            f"Export the model for an operator set from {OPSETS[0]} to {OPSETS[-1]}",
+            f"{what} is {version}",
+            f"Export the model for an operator set from {known[0]} to {known[-1]}",
         )
-    return int(versions[0])
 
 
 def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
@@ -59,15 +72,34 @@ def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
     return {t.name: initializer_array(t, folder) for t in proto.initializer}
 
 
-def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
-    """Convert a node of a file to an `Operator`."""
+def operator(
+    node: Any, opsets: Mapping[str, int], folder: Path, number: int = 0
+) -> Operator:
+    """Convert a node of a file to an `Operator`.
+
+    Args:
+        node: a NodeProto.
+        opsets: versions of the operator sets by domain.
+        folder: the folder of external data.
+        number: the position of the node, for the errors of a node without names.
+    """
     name = node.name or next(filter(None, node.output), f"number {number}")
     kind = node.op_type
     if node.domain not in DOMAINS:
         kind = f"{node.domain}.{kind}"
     inputs = tuple(i or None for i in node.input)
     outputs = tuple(node.output)
-    op = Operator(kind, name, inputs, outputs, {}, opset, node, folder=folder)
+    # Domains other than these two do not have declarations that depend on a version.
+    opset = opsets.get(ML if node.domain == ML else "", 0)
+    op = Operator(
+        kind, name, inputs, outputs, {}, opset, node, folder=folder, opsets=opsets
+    )
+    if not opset:
+        domain = node.domain or "the standard operators"
+        raise op.error(
+            f"is of {domain}, and the file does not name their operator set",
+            "Export the model again",
+        )
     with errors_of(op):
         check_node(op)
         attributes = {a.name: _attribute(a, folder) for a in node.attribute}
@@ -94,6 +126,7 @@ def defined(g: Builder, op: Operator) -> list[Operator]:
         ModelError: the format does not define the operator for these inputs.
     """
     found = definition(g, op)
-    made = (operator(node, found.opset, op.folder) for node in found.nodes)
+    opsets = {**op.opsets, "": found.opset}
+    made = (operator(node, opsets, op.folder) for node in found.nodes)
     example = op.shapes_example
     return [replace(one, scope=found.scope, shapes_example=example) for one in made]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from mdtensor.quant.model.onnx.nodes import (
 )
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.outputs import choose_outputs
 from mdtensor.quant.model.onnx.schemas import (
     check_types,
     is_defined,
@@ -55,6 +56,7 @@ def read_graph(
     input_shapes: Shapes | None = None,
     spending: Spending | None = None,
     constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Graph:
     """Read the graph in an ONNX file, operator by operator, without simplifying it.
 
@@ -65,6 +67,7 @@ def read_graph(
             and inputs without an entry stay as in the file, where they may be dynamic.
         spending: the budget to read within; by default a new one.
         constants: inputs that become constants, by name.
+        outputs: the values to compute; by default the outputs of the file.
 
     Returns:
         A graph whose values and nodes have the names of the file.
@@ -74,6 +77,8 @@ def read_graph(
             error names the part.
     """
     model, folder = _open_model(path)
+    if outputs is not None:
+        model = choose_outputs(model, outputs)
     g = Builder(
         narrow=narrow_in(model),
         spending=spending or Spending(),

@@ -26,12 +26,28 @@ def _schema(kind: str, opset: int, domain: str) -> Any:
         return None
 
 
-#: Texts that attributes may have, where the operator is read by its definition, which
-#: takes any other text for one of these.
+#: Texts that attributes may have, where no reader checks them.
 TEXTS = {
     ("NegativeLogLikelihoodLoss", "reduction"): ("mean", "sum", "none"),
     ("SoftmaxCrossEntropyLoss", "reduction"): ("mean", "sum", "none"),
     ("CausalConvWithState", "activation"): ("none", "silu", "swish"),
+    ("ai.onnx.ml.Normalizer", "norm"): ("MAX", "L1", "L2"),
+    ("ai.onnx.ml.TreeEnsembleRegressor", "aggregate_function"): (
+        *("AVERAGE", "SUM", "MIN", "MAX"),
+    ),
+    **{
+        (f"ai.onnx.ml.{kind}", "post_transform"): (
+            *("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"),
+        )
+        for kind in (
+            *("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
+            *("TreeEnsembleClassifier", "TreeEnsembleRegressor"),
+        )
+    },
+    **{
+        (f"ai.onnx.ml.{kind}", "kernel_type"): ("LINEAR", "POLY", "RBF", "SIGMOID")
+        for kind in ("SVMClassifier", "SVMRegressor")
+    },
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from mdtensor.graph.inputs import (
 from mdtensor.quant.generics import quantize
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.onnx.build import Builder, Operator, errors_of
+from mdtensor.quant.model.onnx.outputs import check_outputs
 from mdtensor.quant.model.tflite.build import Call, Reading
 from mdtensor.quant.model.tflite.elements import element_type, grid_of
 from mdtensor.quant.model.tflite.file import (
@@ -43,6 +44,7 @@ def read_tflite(
     input_shapes: Shapes | None = None,
     spending: Spending | None = None,
     constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Graph:
     """Read the graph in a TFLite file, operator by operator, without simplifying it.
 
@@ -52,6 +54,7 @@ def read_tflite(
             and inputs without an entry stay as in the file.
         spending: the budget to read within; by default a new one.
         constants: inputs that become constants, by name.
+        outputs: the values to compute; by default the outputs of the file.
 
     Returns:
         A graph whose values have the names of the file. An input of codes is an input
@@ -62,17 +65,27 @@ def read_tflite(
             supported; the error names the part.
     """
     main, *others = read_file(path)
-    return _Reader(main, others, spending or Spending()).graph(input_shapes, constants)
+    reader = _Reader(main, others, spending or Spending(), outputs)
+    return reader.graph(input_shapes, constants)
 
 
 class _Reader:
     """The conversion of the first graph of a file."""
 
     def __init__(
-        self, main: FileGraph, others: list[FileGraph], spending: Spending
+        self,
+        main: FileGraph,
+        others: list[FileGraph],
+        spending: Spending,
+        outputs: Sequence[str] | None,
     ) -> None:
         self._main, self._others = main, others
         self._names = _names_of(main)
+        self._outputs = list(main.outputs)
+        if outputs is not None:
+            own = [self._names[at] for at in main.outputs]
+            check_outputs(outputs, self._names, own)
+            self._outputs = [self._names.index(name) for name in outputs]
         builder = Builder(spending=spending, reserved=frozenset(self._names))
         tensors = dict(zip(self._names, main.tensors, strict=True))
         self._reading = Reading(builder, tensors)
@@ -86,7 +99,7 @@ class _Reader:
         example = shapes_example(g.builder.inputs)
         for operator in self._main.operators:
             read_operator(g, self._call(operator, example))
-        outputs = tuple(self._output(at) for at in self._main.outputs)
+        outputs = tuple(self._output(at) for at in self._outputs)
         graph = g.builder.graph(outputs + self._left_states())
         return replace(graph, states=self._initial_states())
 

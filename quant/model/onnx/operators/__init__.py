@@ -7,12 +7,17 @@ version. A feature that is not supported raises; it is never approximated.
 from mdtensor.quant.model.onnx.operators import (
     einsum as einsum,
     elementwise as elementwise,
+    features as features,
+    labels as labels,
+    linear as linear,
     manipulation as manipulation,
     recurrent as recurrent,
     reduction as reduction,
     scatter as scatter,
     subgraphs as subgraphs,
+    svm as svm,
     transposed as transposed,
+    trees as trees,
     windows as windows,
 )
 from mdtensor.quant.model.onnx.operators.table import READERS as READERS

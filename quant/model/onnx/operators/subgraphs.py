@@ -224,5 +224,5 @@ def _read_inner(
     for name in filter(None, node.output):
         names[name] = g.fresh(f"{stem}/{name}")
     made.output.extend(names[name] if name else "" for name in node.output)
-    inner = operator(made, op.opset, op.folder)
+    inner = operator(made, op.opsets, op.folder)
     g.read(g, replace(inner, scope=dict(names), shapes_example=op.shapes_example))
