@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 #: Features of every x86-64.
-_V1 = ("64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
+BASE = ("64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
 _V2 = ("cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -37,7 +37,7 @@ def environment(isa_name, known):
     Args: known: the names of all features that LLVM knows here.
     """
     target = TARGETS[isa_name]
-    on = (*_V1, *target.needs)
+    on = (*BASE, *target.needs)
     signs = dict.fromkeys(known, "-") | dict.fromkeys(on, "+")
     return {
         "MDTENSOR_ISA": isa_name,

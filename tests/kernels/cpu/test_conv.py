@@ -123,7 +123,7 @@ def test_random_windows(name, seed):
     pitch = want.shape[-1]
     check(want, x.reshape(-1), RUNWAYS[name].im2col_u8, places, 0, c, 9, pitch)
 
-    limit = 1 << (RUNWAYS[name].DEPTHWISE_BITS - 1)
+    limit = 1 << (kernel_set.HOST.DEPTHWISE_BITS - 1)
     weight = rng.integers(-limit, limit, (c, *case[1]))
     padded = kernel_set.HOST.padded_columns(c)
     bias, multiplier = np.zeros(padded, np.int32), np.zeros(padded, np.float32)
@@ -143,10 +143,14 @@ def test_random_windows(name, seed):
     )
 
 
+def takes_exception_sums(name):
+    return kernel_set.kernels(name).DEPTHWISE_TAKES_EXCEPTION_SUMS
+
+
 ALONE = [
     name
-    for name, kernels in RUNWAYS.items()
-    if kernels.MOST_FACTOR or kernels.TAKES_EXCEPTION_SUMS
+    for name in RUNWAYS
+    if kernel_set.kernels(name).MOST_FACTOR or takes_exception_sums(name)
 ]
 
 
@@ -157,17 +161,17 @@ def check_alone(name, rng, case, codes, steps, zero_point):
     weight = rng.choice(steps, (c, *case[1]))
     bias = -37 * weight.sum(axis=(1, 2))
     rules = {**options(case), "x_zero_point": 37}
-    if kernels.TAKES_EXCEPTION_SUMS:
+    if takes_exception_sums(name):
         sums = oracle.depthwise_u8s8s32(x, weight, None, **rules)
         found = excepting(rng, sums, zero_point, rng.choice([0, 0.1, 1]))
         ratios, *scales, known = found
     else:
         ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
-        given = weight, bias, ratios, zero_point, kernels.MOST_FACTOR
+        given = weight, bias, ratios, zero_point, kernel_set.kernels(name).MOST_FACTOR
         weight, bias, multiplier = searches.multiples(*given)
         scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTION_SUMS
     want = oracle.depthwise_u8s8u8(
-        *(x, weight if kernels.TAKES_EXCEPTION_SUMS else given[0], None, ratios),
+        *(x, weight if takes_exception_sums(name) else given[0], None, ratios),
         *(zero_point, 2, 251),
         **rules,
     )
