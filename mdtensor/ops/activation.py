@@ -78,7 +78,7 @@ def leaky_relu(x: FloatingTensor, /, *, negative_slope: float) -> Tensor:
     return x.wrap(kernel.leaky_relu(x.buffer, number(negative_slope, "negative_slope")))
 
 
-@method(prelu)
+@method(prelu, prepare=steps.prelu_step)
 def prelu(x: FloatingTensor, weight: FloatingTensor, /) -> Tensor:
     deduced(prelu, x, weight)
     return x.wrap(kernel.prelu(x.buffer, weight.buffer))

@@ -256,6 +256,32 @@ def leaky_relu_step(x: TensorSpec, /, *, negative_slope: float) -> Any:
     return _unary("LEAKY_RELU", low=negative_slope)
 
 
+def prelu_step(x: TensorSpec, weight: Any, /) -> Any:
+    """Return the step of constant slopes below 0: one, or one for each channel."""
+    require_float32(x)
+    require_constant(weight)
+    require_float32(weight)
+    slopes = np.asarray(weight.buffer).reshape(-1)
+    if not np.isfinite(slopes).all():
+        raise OptionError("compiled slopes are finite")
+    # Channels are the last axis of a matrix, and of an image in a plan.
+    if x.ndim not in (2, 4) and slopes.size > 1:
+        slopes = slopes.reshape((-1,) + (1,) * (x.ndim - 2))
+    floats = program()
+    rows = [("MUL", 0, -1), ("MAXIMUM", 0, 2)]
+    below, above = {"low": -inf, "high": 0.0}, {"low": 0.0, "high": inf}
+    limits: list[dict[str, float]] = [{}, {}]
+    # Above 1 the larger of x and slope · x is the wrong one.
+    if (slopes > 1).any():
+        rows = [("CLAMP", 0, 0), ("MUL", 2, -1), ("CLAMP", 0, 0), ("ADD", 4, 3)]
+        limits = [below, {}, above, {}]
+    made = [
+        floats.Instruction(operation(name), *places, **numbers)
+        for (name, *places), numbers in zip(rows, limits, strict=True)
+    ]
+    return _fitting(floats.Elementwise(*made, constants=(slopes,)), x)
+
+
 def silu_step(x: TensorSpec, /) -> Any:
     """Return the step of x · sigmoid(x); the limit at -inf is 0."""
     require_float32(x)

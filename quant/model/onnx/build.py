@@ -239,6 +239,10 @@ class Builder:
         """Return an unused name that begins with `stem`."""
         return fresh_name(stem, self._taken, self._counts)
 
+    def keep(self, name: str) -> None:
+        """Keep a name from `fresh` for a value that is added later."""
+        self._taken.add(name)
+
     def reserve(self, op: Operator, *shape: int) -> None:
         """Count the elements of an array that a reader is about to make.
 

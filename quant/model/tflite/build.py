@@ -9,7 +9,7 @@ transposed where it begins and where it ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.tflite.activations import on_codes, on_numbers
 from mdtensor.quant.model.tflite.elements import constant_of, grid_of
-from mdtensor.quant.model.tflite.file import FileTensor
+from mdtensor.quant.model.tflite.file import FileGraph, FileTensor
 from mdtensor.quant.qparams import QParams
 
 #: The order of axes that makes an image of rows, and its inverse.
@@ -35,14 +35,17 @@ class Call(Operator):
         number: its position in the file.
         results: the tensors of its outputs.
         custom: the options of a custom operator, as bytes.
+        within: the name of the operator that calls the graph of this one.
     """
 
     number: int = 0
     results: tuple[FileTensor, ...] = ()
     custom: bytes = b""
+    within: str = ""
 
     def __str__(self) -> str:
-        return f"operator {self.kind} of node {self.number}"
+        place = f" in a graph of {self.within}" if self.within else ""
+        return f"operator {self.kind} of node {self.number}{place}"
 
     def operand(self, index: int) -> str:
         """Return the name of an input that must not be omitted.
@@ -65,6 +68,11 @@ class Call(Operator):
         return [self.operand(index) for index in range(len(self.inputs))]
 
 
+def _read_nothing(g: Any, op: Call) -> None:
+    """Raise for an operator in a graph that nothing reads."""
+    raise op.error("is in a graph that is called, which is not supported")
+
+
 # Forms are made on demand: no rewrite has to remove transposes (decision 0057).
 @dataclass
 class Reading:
@@ -77,6 +85,9 @@ class Reading:
         handles: the variable that a value stands for, by the name of the value.
         variables: the value of each variable so far.
         states: the input of the model for each variable that is read before it is set.
+        graphs: all graphs of the file.
+        read: reads one operator; for the graphs that operators call.
+        depth: how many operators around the present one call a graph.
     """
 
     builder: Builder
@@ -84,6 +95,9 @@ class Reading:
     handles: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
+    graphs: Sequence[FileGraph] = ()
+    read: Callable[[Any, Call], None] = _read_nothing
+    depth: int = 0
     _images: dict[str, str] = field(default_factory=dict, init=False)
     _rows: dict[str, str] = field(default_factory=dict, init=False)
     _reals: dict[str, str] = field(default_factory=dict, init=False)
@@ -199,15 +213,19 @@ class Reading:
         *inputs: Any,
         is_image: bool = False,
         at: int = 0,
+        like: str | None = None,
         **options: Any,
     ) -> None:
         """Add the nodes of a result whose elements are those of the inputs, or fewer.
 
         Codes stay codes; if the file has another grid for the result, they are
         requantized.
+
+        Args:
+            op, operation, inputs, is_image, at, options: as for `write`.
+            like: the value whose grid the elements have; by default the first one.
         """
-        given = [x for x in inputs if isinstance(x, str) and x in self.builder.specs]
-        before = self.builder.specs[given[0]].qparams
+        before = self.builder.specs[like or inputs[0]].qparams
         grid = grid_of(op.results[at])
         chain = [(operation, inputs, options)]
         if before is None and grid is not None:

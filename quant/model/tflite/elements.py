@@ -117,7 +117,8 @@ def _elements(
         little = np.frombuffer(data.tobytes(), dtype.storage.newbyteorder("<"))
         return little.astype(dtype.storage)
     if dtype is md.bool:
-        return data != 0
+        truths: Array = data != 0
+        return truths
     return np.frombuffer(data.tobytes(), dtype.storage)
 
 

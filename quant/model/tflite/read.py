@@ -12,7 +12,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, ModelError
-from mdtensor.graph import Graph, fresh_name
+from mdtensor.graph import Graph
 from mdtensor.graph.inputs import (
     Shapes,
     chosen,
@@ -24,10 +24,10 @@ from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.onnx.build import Builder, Operator, errors_of
 from mdtensor.quant.model.onnx.outputs import check_outputs
 from mdtensor.quant.model.tflite.build import Call, Reading
+from mdtensor.quant.model.tflite.calls import call_of, names_of
 from mdtensor.quant.model.tflite.elements import element_type, grid_of
 from mdtensor.quant.model.tflite.file import (
     FileGraph,
-    FileOperator,
     FileTensor,
     read_file,
 )
@@ -79,8 +79,8 @@ class _Reader:
         spending: Spending,
         outputs: Sequence[str] | None,
     ) -> None:
-        self._main, self._others = main, others
-        self._names = _names_of(main)
+        self._main = main
+        self._names = names_of(main)
         self._outputs = list(main.outputs)
         if outputs is not None:
             own = [self._names[at] for at in main.outputs]
@@ -88,7 +88,8 @@ class _Reader:
             self._outputs = [self._names.index(name) for name in outputs]
         builder = Builder(spending=spending, reserved=frozenset(self._names))
         tensors = dict(zip(self._names, main.tensors, strict=True))
-        self._reading = Reading(builder, tensors)
+        graphs = (main, *others)
+        self._reading = Reading(builder, tensors, graphs=graphs, read=read_operator)
 
     def graph(
         self, shapes: Shapes | None, constants: Mapping[str, Any] | None
@@ -98,7 +99,8 @@ class _Reader:
         self._add_inputs(dict.fromkeys(public), shapes, constants)
         example = shapes_example(g.builder.inputs)
         for operator in self._main.operators:
-            read_operator(g, self._call(operator, example))
+            call = call_of(operator, self._main, self._names, example)
+            read_operator(g, call)
         outputs = tuple(self._output(at) for at in self._outputs)
         graph = g.builder.graph(outputs + self._left_states())
         return replace(graph, states=self._initial_states())
@@ -141,24 +143,6 @@ class _Reader:
         self._names[at] = codes
         g.tensors[codes] = tensor
 
-    def _call(self, operator: FileOperator, example: str) -> Call:
-        """Return an operator of the file with the names of its values."""
-        given = [None if at < 0 else self._names[at] for at in operator.inputs]
-        outputs = tuple(self._names[at] for at in operator.outputs)
-        tensors = self._main.tensors
-        return Call(
-            operator.kind,
-            f"{operator.kind}.{operator.number}",
-            tuple(given),
-            outputs,
-            operator.options,
-            operator.version,
-            shapes_example=example,
-            number=operator.number,
-            results=tuple(tensors[at] for at in operator.outputs),
-            custom=operator.custom,
-        )
-
     def _output(self, at: int) -> str:
         name = self._names[at]
         if not self._reading.enter(name):
@@ -178,7 +162,7 @@ class _Reader:
     def _initial_states(self) -> dict[str, Any]:
         """Return the first tensor of each variable, by the name of its input."""
         g = self._reading
-        known = initial_values([self._main, *self._others], g.builder.spending)
+        known = initial_values(g.graphs, g.builder.spending)
         found = {}
         for key, name in g.states.items():
             spec = g.builder.inputs[name]
@@ -191,20 +175,6 @@ class _Reader:
                     "Export it again",
                 )
         return found
-
-
-def _names_of(graph: FileGraph) -> list[str]:
-    """Return a name for each tensor, that of the file if no other tensor has it."""
-    taken: set[str] = set()
-    counts: dict[str, int] = {}
-    # The names of inputs and outputs are public, so they come first.
-    order = dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
-    names: dict[int, str] = {}
-    for at in order:
-        stem = graph.tensors[at].name or f"tensor {at}"
-        names[at] = fresh_name(stem, taken, counts)
-        taken.add(names[at])
-    return [names[at] for at in range(len(graph.tensors))]
 
 
 def _input_spec(name: str, tensor: FileTensor) -> TensorSpec:

@@ -218,3 +218,28 @@ def test_images_of_several_sizes_share_constants(rng):
     for size in (5, 8):
         x = rng.standard_normal((2, 3, size, size + 1), np.float32)
         assert_steps(network(nodes, known, x=x.shape), x)
+
+
+SLOPES = {"one": [0.25], "steep": [2.5], "below 1": (-1.5, 1.0), "mixed": (-2.0, 3.0)}
+
+
+@pytest.mark.parametrize("slopes", SLOPES)
+@pytest.mark.parametrize("shape", [(1, 6, 5, 7), (2, 3, 4, 4), (3, 8), (2, 4, 9), (5,)])
+def test_slopes_of_channels_are_steps(shape, slopes, rng):
+    ends = SLOPES[slopes]
+    channels = shape[1] if len(shape) > 1 else 1
+    w = ends if isinstance(ends, list) else rng.uniform(*ends, channels)
+    nodes = [node(md.neg, "x", to="n"), node(md.prelu, "n", "w", to="y")]
+    model = network(nodes, {"w": w}, x=shape)
+    assert_steps(model, rng.standard_normal(shape).astype("f"))
+    # Each element is one product, so the step has the numbers of the call.
+    x = rng.standard_normal(shape).astype("f")
+    (called,) = model.graph.run({"x": x}).values()
+    assert np.array_equal(np.asarray(model(x)), np.asarray(called))
+
+
+def test_slopes_without_a_step(rng):
+    nodes = [node(md.neg, "x", to="n"), node(md.prelu, "n", "w", to="y")]
+    model = network(nodes, {"w": [np.inf, 1.0]}, x=(2, 2))
+    (row,) = (n for n in model.plan().nodes if n.node == "y")
+    assert "compiled slopes are finite" in row.why

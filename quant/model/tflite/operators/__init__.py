@@ -4,6 +4,7 @@ A feature that is not supported raises; it is never approximated.
 """
 
 from mdtensor.quant.model.tflite.operators import (
+    branches as branches,
     elementwise as elementwise,
     moves as moves,
     products as products,

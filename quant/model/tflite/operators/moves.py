@@ -123,7 +123,7 @@ def _widths(g: Reading, op: Call) -> tuple[tuple[int, int], ...]:
 @reads("MIRROR_PAD")
 def mirror_pad(g: Reading, op: Call) -> None:
     """Read MIRROR_PAD: NumPy mirrors the indices, `take` picks by them."""
-    mode = "symmetric" if op.get("Mode", 0) else "reflect"
+    mode: Any = "symmetric" if op.get("Mode", 0) else "reflect"
     name = op.operand(0)
     is_image, shape = g.has_image(name), g.shape(name)
     x = g.form(name, is_image)

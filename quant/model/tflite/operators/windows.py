@@ -53,7 +53,7 @@ def _convolve(g: Reading, op: Call, x: str, w: str, groups: int) -> None:
     stride = _pair(op, "StrideH", "StrideW")
     dilation = _pair(op, "DilationHFactor", "DilationWFactor")
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    options = {
+    options: dict[str, Any] = {
         "stride": stride,
         "padding": _padding(g, op, x, reach, stride),
         "dilation": dilation,
@@ -182,7 +182,7 @@ def _transposed(
     total = [(n - 1) * s + k - size for n, s, k, size in each]
     before = [max(t, 0) // 2 for t in total]
     after = [max(t, 0) - less for t, less in zip(total, before, strict=True)]
-    options = {
+    options: dict[str, Any] = {
         "stride": stride,
         "padding": (*before, *after),
         "output_padding": tuple(max(-t, 0) for t in total),

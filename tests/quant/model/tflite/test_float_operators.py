@@ -506,3 +506,36 @@ def test_two_convolutions_are_not_transposed_between(
     """Images stay images: one transpose in front, one behind the last image."""
     kinds = [n.operation.__name__ for n in load_bytes(tiny).graph.nodes]
     assert kinds.count("permute_dims") == 2
+
+
+@each("padding", [1, 2])
+@each("stride", [(2, 2), (3, 2)])
+@each("kernel", [(2, 2), (3, 4)])
+def test_transposed_convolutions_of_mediapipe(
+    padding: int, stride: tuple[int, int], kernel: tuple[int, int], load_bytes: Any
+) -> None:
+    """Each element of the input adds a scaled filter; the edges are cut for SAME."""
+    rng = np.random.default_rng(11)
+    w, b = rng.normal(size=(5, *kernel, 4)), rng.normal(size=5)
+    custom = np.array([padding, stride[1], stride[0]], "<i4").tobytes()
+    values = [moving(*SHAPE), const(w), const(b), moving()]
+    kind = "Convolution2DTransposeBias"
+    content = model(values, [Step(kind, [0, 1, 2], 3, custom=custom)], [0], [3])
+    x = rng.normal(size=SHAPE)
+    sizes = [
+        (n - 1) * s + k for n, s, k in zip(SHAPE[1:], stride, kernel, strict=False)
+    ]
+    whole = np.zeros((1, *sizes, 5))
+    for i, j in np.ndindex(SHAPE[1:3]):
+        place = np.s_[0, i * stride[0] :, j * stride[1] :]
+        part = whole[place][: kernel[0], : kernel[1]]
+        part += np.einsum("c,ohwc->hwo", x[0, i, j], w.astype("f4"))
+    if padding == 1:
+        ends = [n * s for n, s in zip(SHAPE[1:], stride, strict=False)]
+        cuts = [max(n - m, 0) // 2 for n, m in zip(sizes, ends, strict=False)]
+        grown = np.zeros((1, *ends, 5))
+        kept = whole[:, cuts[0] : cuts[0] + ends[0], cuts[1] : cuts[1] + ends[1]]
+        grown[:, : kept.shape[1], : kept.shape[2]] = kept
+        whole = grown
+    (found,) = load_bytes(content).graph.run({"t0": x.astype("f4")}).values()
+    np.testing.assert_allclose(np.asarray(found), whole + b, rtol=1e-4, atol=1e-4)
