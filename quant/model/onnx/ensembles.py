@@ -68,8 +68,8 @@ class Nodes:
     roots: Array
 
 
-def check_paths(op: Operator, trees: Trees, names: Any) -> None:
-    """Raise if two paths lead to one node, which includes circles.
+def reached_nodes(op: Operator, trees: Trees, names: Any) -> Array:
+    """Return which nodes a path reaches; raise if two paths reach one, as in a circle.
 
     Args:
         op: the operator, for the error.
@@ -91,6 +91,7 @@ def check_paths(op: Operator, trees: Trees, names: Any) -> None:
         seen[front] = True
         front = pairs[front].reshape(-1)
         front = front[front >= 0]
+    return seen
 
 
 def convert(trees: Trees) -> Nodes:

@@ -18,8 +18,8 @@ from mdtensor.quant.model.onnx.ensembles import (
     MODES,
     Nodes,
     Trees,
-    check_paths,
     convert,
+    reached_nodes,
 )
 from mdtensor.quant.model.onnx.operators.scores import (
     TRANSFORMS,
@@ -198,7 +198,10 @@ def _named_trees(op: Operator, side: str) -> tuple[Trees, Votes]:
         np.where(goes_true[inner], true, false),
         codes[roots],
     )
-    check_paths(op, trees, lambda place: number.name(int(inner[place])))
+    seen = reached_nodes(op, trees, lambda place: number.name(int(inner[place])))
+    if not seen.all():
+        lost = number.name(int(inner[np.flatnonzero(~seen)[0]]))
+        raise op.error(f"has no path from a root to {lost}", "Give it a tree")
     return trees, _named_votes(op, side, number, codes)
 
 
@@ -341,7 +344,7 @@ def _numbered_trees(op: Operator) -> tuple[Trees, Votes]:
         roots,
         _members(op, int((modes == len(MODES) - 1).sum())),
     )
-    check_paths(op, trees, lambda place: f"node {place}")
+    reached_nodes(op, trees, lambda place: f"node {place}")
     return trees, Votes(np.arange(targets.size), targets, weights)
 
 
@@ -376,7 +379,8 @@ def _aggregate(
     leaves = _leaves(g, op, trees)
     operation, least = AGGREGATES[kind]
     total = len(trees.roots)
-    table = _table(g, op, votes, (trees.leaf_count, count), kind)
+    size = max(trees.leaf_count, int(votes.leaves.max(initial=0)) + 1)
+    table = _table(g, op, votes, (size, count), kind)
     weights = g.new_constant(op, "weights", table if count > 1 else table[:, 0])
     found = g.step(op, "votes", md.take, weights, leaves, axis=0)
     found = g.step(op, "joined", operation, found, axis=1, keepdims=count == 1)
