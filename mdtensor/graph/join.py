@@ -3,8 +3,9 @@
     calls       quantize(x), conv2d(%1, w), relu(%2), dequantize(%3), exp(%4)
     joined      [quantize, conv2d, relu, dequantize] in one compiled call, then exp
 
-Only steps that read or write codes are used. They have the bytes of the calls that they
-stand for; steps of floats may add in another order than NumPy.
+Of the compiled steps, only those that read or write codes are used, because they have
+the bytes of the calls that they stand for; steps of floats may add in another order
+than NumPy. Elementwise calls of floats become loops of their own, see `chains.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from mdtensor.errors import OptionError
 from mdtensor.graph.bound import Compiled
 from mdtensor.graph.calls import Call, Output, spec_of, visit
+from mdtensor.graph.chains import Chained, chained
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.lower import lower
@@ -48,6 +50,11 @@ class Joined:
         """Return the numbers of the calls whose results leave the compiled call."""
         return tuple(int(name) for name in self.part.writes)
 
+    @property
+    def kernels(self) -> list[str]:
+        """Return the kernel and ISA of each call that does its own work."""
+        return self.part.kernels
+
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Return the results, in the order of `writes`."""
         values = dict(zip(self.part.reads, tensors, strict=True))
@@ -55,7 +62,7 @@ class Joined:
         return tuple(values[name] for name in self.part.writes)
 
 
-Item = Call | Joined
+Item = Call | Joined | Chained
 
 
 def explain(items: Iterable[Item]) -> str:
@@ -66,12 +73,13 @@ def explain(items: Iterable[Item]) -> str:
             rows.append((item.name, "call", item.select().method.location))
             continue
         names = ", ".join(call.name for call in item.calls)
-        rows.append((names, "one compiled call", ", ".join(item.part.kernels)))
+        rows.append((names, "one compiled call", ", ".join(item.kernels)))
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
 
-# Steps of floats would change bytes, and saved no time (decision 0055).
+# Steps of floats that are not exact would change bytes (decision 0055). Chains of exact
+# ones are loops (decision 0058).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:
@@ -128,7 +136,7 @@ def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
             known[n] if n in known else Output(numbers[int(n)]) for n in part.reads
         )
         items.append(Joined(part, tuple(own), tuple(given)))
-    return items
+    return chained(items, needed)
 
 
 def _graph(calls: list[Call], needed: list[int]) -> tuple[Graph, dict[str, Output]]:
@@ -172,7 +180,6 @@ def _node(call: Call, inputs: tuple[Any, ...]) -> Node:
         str(call.number),
         call.options,
     )
-    # A trace has inferred its specs under its own settings.
     # A trace has inferred its specs under its own settings.
     return node.with_spec(call.specs[0], *map(_spec, call.arguments))
 

@@ -123,20 +123,26 @@ class Trace:
 
     def _replay(self, items: list[Any]) -> Callable[..., Any]:
         """Return the generated function of calls and joined calls."""
-        dead = {step.call.number: step.dead for step in self.steps}
-        held = {call.number for call in self._inputs}
+        outputs: list[Output] = []
+        visit(self.result, Output, outputs.append)
+        needed = {output.call.number for output in outputs}
+        written = {n for item in items for n in _writes(item)}
         pairs = []
-        for item in items:
-            calls = (item,) if isinstance(item, Call) else item.calls
-            held.update((item.number,) if isinstance(item, Call) else item.writes)
-            unused = {number for call in calls for number in dead[call.number]}
-            pairs.append((item, sorted(unused & held)))
-        return replay(self._inputs, pairs, self.result, self._settings)
+        # A call may run later than its step, so the last reader of a result is found
+        # among the items.
+        for item in reversed(items):
+            sources = item.sources if isinstance(item, Call) else item.reads
+            given = (x for x in sources if isinstance(x, Output))
+            read = {x.call.number for x in given} & written
+            pairs.append((item, sorted(read - needed)))
+            needed |= read
+        return replay(self._inputs, pairs[::-1], self.result, self._settings)
 
     def explain(self) -> str:
         """Return what a repeated call runs: a line for each call of a function.
 
-        Neighbouring calls of quantized tensors are one compiled call.
+        Neighbouring calls of quantized tensors are one compiled call, and neighbouring
+        elementwise calls of float32 are one loop.
 
         Example:
             >>> import mdtensor as md
@@ -186,6 +192,11 @@ class Trace:
             lines.append(f"{names[call.number]} = {_text(call, names)}  {specs}")
         shown = replace(self.result, Output, lambda output: _Name(_name(output, names)))
         return "\n".join([*lines, f"return {shown}"])
+
+
+def _writes(item: Any) -> tuple[int, ...]:
+    """Return the numbers of the calls whose results an item gives to later ones."""
+    return (item.number,) if isinstance(item, Call) else item.writes
 
 
 class _Name(str):

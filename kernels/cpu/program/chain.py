@@ -1,0 +1,116 @@
+"""Chains: an elementwise formula on up to four arrays, as one call from Python.
+
+An Elementwise of a Program reads an arena, into which inputs are copied. A chain reads
+NumPy's arrays where they are and writes a fresh result, so its call allocates the
+result and nothing else of that size.
+"""
+
+import numpy as np
+
+from mdtensor.kernels import observe
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.generic.float_elementwise import FIELDS, INPUTS, PLACE
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.program.elementwise import tables_of
+from mdtensor.kernels.numpy import empty
+from mdtensor.kernels.numpy.threads import POOL
+
+elementwise_f32 = kernel_set.HOST.elementwise_f32
+
+F32 = np.dtype(np.float32)
+#: Numbers of a chain that come before its tables.
+OPERANDS, INSTRUCTIONS, BLOCKS, SEGMENT, SIZE, HEAD = range(6)
+#: Stands for an input that the formula does not have.
+NONE = np.zeros(1, F32)
+
+
+@kernel
+def run_chain(table, numbers, x, y, z, w, start, out):
+    """Set out to elements start .. start + len(out) of the result of a chain.
+
+    Args:
+        table: int64 1-D: numbers of the chain, then the rows of its operands and of its
+            program, as `elementwise_f32` takes them.
+        numbers: float32 1-D: low and high of each instruction, then the constants.
+        x, y, z, w: float32 1-D, the inputs.
+        start: the element of the result that out[0] is.
+        out: float32 1-D, written.
+    """
+    end = HEAD + table[OPERANDS] * FIELDS
+    operands = table[np.uintp(HEAD) : np.uintp(end)].reshape((-1, FIELDS))
+    program = table[np.uintp(end) :].reshape((-1, 4))
+    pairs = numbers[: np.uintp(2 * table[INSTRUCTIONS])].reshape((-1, 2))
+    blocks = np.empty(table[BLOCKS] * table[SIZE], np.float32)
+    elementwise_f32(
+        (x, y, z, w),
+        *(numbers, operands, program, pairs, start),
+        *(table[SEGMENT], table[SIZE], blocks, out),
+    )
+
+
+# A chain is called as a NumPy function is: on arrays where they lie (decision 0058).
+class Chain:
+    """A formula whose result has a shape; a call passes only the inputs.
+
+    Args:
+        formula: its result has at least one element.
+        shape: of the result.
+    """
+
+    __slots__ = ("elements", "formula", "numbers", "rest", "shape", "table")
+
+    def __init__(self, formula, shape):
+        self.formula, self.shape, self.elements = formula, shape, formula.elements
+        tables, parts = tables_of(formula), []
+        parts.append(tables.numbers.reshape(-1))
+        at = parts[0].size
+        for row, (array, _) in zip(
+            tables.operands[INPUTS:], formula.constants, strict=True
+        ):
+            parts.append(np.asarray(array, F32).reshape(-1))
+            row[PLACE], at = at, at + parts[-1].size
+        self.numbers = np.concatenate(parts)
+        head = (len(tables.operands), len(tables.program), tables.blocks)
+        rows = tables.operands.reshape(-1), tables.program.reshape(-1)
+        self.table = np.concatenate([(*head, tables.segment, tables.size), *rows])
+        self.rest = (NONE,) * (INPUTS - len(formula.inputs))
+
+    def __call__(self, *arrays):
+        """Return the result as a fresh array; the inputs are float32."""
+        out, count = empty(self.shape, F32), self.elements
+        # A call of few elements takes as long as its Python code.
+        flat = out if out.ndim == 1 else out.reshape(-1)
+        rows = [x if x.ndim == 1 and x.flags.carray else _in_a_row(x) for x in arrays]
+        rows += self.rest
+        if POOL.is_alone(count):
+            run_chain(self.table, self.numbers, *rows, 0, flat)
+        else:
+
+            def work(start, stop):
+                run_chain(self.table, self.numbers, *rows, start, flat[start:stop])
+
+            POOL.spread(work, count)
+        if observe.ACTIVE:
+            observe.ran(self.kernel, self.isa)
+        return out
+
+    @property
+    def kernel(self):
+        """Return the name of the kernel that does the work."""
+        return elementwise_f32.__name__
+
+    @property
+    def isa(self):
+        """Return the ISA of the kernel."""
+        return kernel_set.isa_of(elementwise_f32)
+
+
+def _in_a_row(array):
+    """Return the elements as a writable 1-D array, copied only if they must be.
+
+    Kernels have one signature: another one for arrays that are only read would be
+    compiled anew.
+    """
+    if not array.flags.carray:
+        array = np.array(array, order="C")
+    return array.reshape(-1)
