@@ -97,7 +97,7 @@ class Link:
         return self.call.specs[0].shape
 
 
-# Only IEEE 754 may decide a result, or bytes would not be NumPy's (decision 0058).
+# Only IEEE 754 may decide a result, or bytes would not be NumPy's (decision 0062).
 def link_of(call: Call) -> Link | None:
     """Return a call as a Link; None if it has other bytes than its instructions.
 

@@ -79,7 +79,7 @@ def explain(items: Iterable[Item]) -> str:
 
 
 # Steps of floats that are not exact would change bytes (decision 0055). Chains of exact
-# ones are loops (decision 0058).
+# ones are loops (decision 0062).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:

@@ -263,7 +263,7 @@ def value_at(row, arrays, found, count):
     return arrays[found[row, 0]][np.uintp(first) : np.uintp(first + count)]
 
 
-# Slices of counted arrays took as long as the elements of a block (decision 0057).
+# Slices of counted arrays took as long as the elements of a block (decision 0061).
 @kernel
 def elementwise_f32(
     inputs, constants, operands, program, numbers, start, segment, size, blocks, out

@@ -48,7 +48,7 @@ def run_chain(table, numbers, x, y, z, w, start, out):
     )
 
 
-# A chain is called as a NumPy function is: on arrays where they lie (decision 0058).
+# A chain is called as a NumPy function is: on arrays where they lie (decision 0062).
 class Chain:
     """A formula whose result has a shape; a call passes only the inputs.
 
