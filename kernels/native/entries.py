@@ -26,6 +26,9 @@ _ROUNDINGS = ("floor", "ceil", "trunc", "rint")
 #: Functions of one module for all ISAs.
 SHARED = {
     "program.run.run": "int64 int64[] step[] int64[,] int64[] uint8[] uint8[]",
+    "program.run_chain.run_chain": (
+        "int64[] float32[] float32[] float32[] float32[] float32[] int64 float32[]"
+    ),
     "threads.work_queue.finish": "int64[]",
     "threads.work_queue.withdraw": "int64[]",
     "generic.copies.copy_f32": "uint32[] uint32[]",

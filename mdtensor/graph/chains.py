@@ -18,7 +18,7 @@ from mdtensor.dtypes import float32
 from mdtensor.errors import MdtensorError, OptionError
 from mdtensor.generics.arithmetic import pow
 from mdtensor.graph.calls import Call, Output, spec_of
-from mdtensor.kernels.cpu.generic import activation, float_elementwise as ops
+from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.program.chain import Chain
 from mdtensor.kernels.cpu.program.elementwise import (
     Elementwise,
@@ -33,8 +33,8 @@ from mdtensor.types import Float32Tensor
 #: Instructions with the bytes of NumPy's functions.
 EXACT = frozenset(
     (
-        *(activation.RELU, activation.CLAMP, activation.LEAKY_RELU),
-        *(activation.HARDSIGMOID, activation.HARDSWISH),
+        *(ops.RELU, ops.CLAMP, ops.LEAKY_RELU),
+        *(ops.HARDSIGMOID, ops.HARDSWISH),
         *(ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.MAXIMUM, ops.MINIMUM),
         *(ops.NEGATIVE, ops.ABS, ops.SQRT, ops.SQUARE, ops.RECIPROCAL),
         *(ops.ADD_NUMBER, ops.MUL_NUMBER, ops.DIV_NUMBER),

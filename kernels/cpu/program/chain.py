@@ -9,43 +9,18 @@ import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.float_elementwise import FIELDS, INPUTS, PLACE
-from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.generic.opcodes import INPUTS, PLACE
 from mdtensor.kernels.cpu.program.elementwise import tables_of
 from mdtensor.kernels.numpy import empty
 from mdtensor.kernels.numpy.threads import POOL
 
 elementwise_f32 = kernel_set.HOST.elementwise_f32
+run_chain = Entry("program.run_chain", "run_chain")
 
 F32 = np.dtype(np.float32)
-#: Numbers of a chain that come before its tables.
-OPERANDS, INSTRUCTIONS, BLOCKS, SEGMENT, SIZE, HEAD = range(6)
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
-
-
-@kernel
-def run_chain(table, numbers, x, y, z, w, start, out):
-    """Set out to elements start .. start + len(out) of the result of a chain.
-
-    Args:
-        table: int64 1-D: numbers of the chain, then the rows of its operands and of its
-            program, as `elementwise_f32` takes them.
-        numbers: float32 1-D: low and high of each instruction, then the constants.
-        x, y, z, w: float32 1-D, the inputs.
-        start: the element of the result that out[0] is.
-        out: float32 1-D, written.
-    """
-    end = HEAD + table[OPERANDS] * FIELDS
-    operands = table[np.uintp(HEAD) : np.uintp(end)].reshape((-1, FIELDS))
-    program = table[np.uintp(end) :].reshape((-1, 4))
-    pairs = numbers[: np.uintp(2 * table[INSTRUCTIONS])].reshape((-1, 2))
-    blocks = np.empty(table[BLOCKS] * table[SIZE], np.float32)
-    elementwise_f32(
-        (x, y, z, w),
-        *(numbers, operands, program, pairs, start),
-        *(table[SEGMENT], table[SIZE], blocks, out),
-    )
 
 
 # A chain is called as a NumPy function is: on arrays where they lie (decision 0062).
