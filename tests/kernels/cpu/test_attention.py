@@ -99,7 +99,7 @@ def test_codes_are_packed_as_weights(name, k, n, rng):
     for by_k, by_n, source in ((n, 1, y), (1, k, y.T)):
         packed = np.full(size, 99, np.uint8)
         flat = np.ascontiguousarray(source).reshape(-1)
-        kernels.pack_codes(flat, by_k, by_n, k, n, packed)
+        kernels.pack_codes.compiled(flat, by_k, by_n, k, n, packed)
         assert np.array_equal(packed[: len(want)], want)
 
 
