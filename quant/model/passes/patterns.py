@@ -94,18 +94,25 @@ class _NormMatcher(_Matcher):
 
     def _normalization_input(self, ratio: str) -> tuple[str, float]:
         """Return x and eps of (x - mean) / sqrt(mean of squares + eps), or ("", 0)."""
-        centred, root = self._arguments_of(ratio, md.div, 2)
-        x, mean = self._arguments_of(centred, md.sub, 2)
-        (shifted,) = self._arguments_of(root, md.sqrt, 1)
-        for variance, added in self._pairs(shifted, md.add):
-            eps, squares = self._number(added), self._mean_of(variance)
-            is_centred = x != "" and self._mean_of(mean) == x
-            # `layer_norm` rejects a negative eps and a NaN.
-            if eps is None or not eps >= 0:
-                continue
-            if is_centred and self._is_square(squares, centred):
-                return x, eps
+        for centred, root in self._quotients(ratio):
+            x, mean = self._arguments_of(centred, md.sub, 2)
+            (shifted,) = self._arguments_of(root, md.sqrt, 1)
+            for variance, added in self._pairs(shifted, md.add):
+                eps, squares = self._number(added), self._mean_of(variance)
+                is_centred = x != "" and self._mean_of(mean) == x
+                # `layer_norm` rejects a negative eps and a NaN.
+                if eps is None or not eps >= 0:
+                    continue
+                if is_centred and self._is_square(squares, centred):
+                    return x, eps
         return "", 0.0
+
+    def _quotients(self, ratio: str) -> Iterator[tuple[Any, Any]]:
+        """Yield x and y of x / y, or of x · (1 / y) in any order."""
+        x, y = self._arguments_of(ratio, md.div, 2)
+        yield x, y
+        for x, inverse in self._pairs(ratio, md.mul):
+            yield x, self._arguments_of(inverse, md.reciprocal, 1)[0]
 
     def _mean_of(self, value: str) -> str:
         """Return x if `value` is its mean over the last axis with keepdims, or ""."""

@@ -40,6 +40,7 @@ from mdtensor.quant.model.passes.fold import (
     fold_factors,
     fold_stored_biases,
 )
+from mdtensor.quant.model.passes.padded_sums import split_padded_sums
 from mdtensor.quant.model.passes.patterns import name_gelus, name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
@@ -73,6 +74,7 @@ def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
             used.check_time("the rewrites")
         if [(n.operation, n.inputs) for n in graph.nodes] == before:
             graph = _apply(share_constants, graph)
+            graph = _apply(split_padded_sums, graph)
             return _apply(replace_conv_transposes, graph)
 
 

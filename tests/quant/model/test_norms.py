@@ -32,6 +32,7 @@ def spelled(**changed: Node) -> Graph:
         "v": node(md.mean, "s", "v", **ALIKE),
         "a": node(md.add, "v eps", "a"),
         "r": node(md.sqrt, "a", "r"),
+        "i": node(md.reciprocal, "r", "i"),
         "q": node(md.div, "d r", "q"),
         "w": node(md.mul, "q weight", "w"),
         "y": node(md.add, "w bias", "y"),
@@ -47,6 +48,8 @@ FOUND = {
     "as exporters write it": spelled(),
     "squares as products": spelled(s=node(md.mul, "d d", "s")),
     "squares by name": spelled(s=node(md.square, "d", "s")),
+    "an inverse root": spelled(q=node(md.mul, "d i", "q")),
+    "an inverse root first": spelled(q=node(md.mul, "i d", "q")),
     "arguments in the other order": spelled(
         a=node(md.add, "eps v", "a"),
         w=node(md.mul, "weight q", "w"),
@@ -64,6 +67,9 @@ LEFT = {
     "a weight of rows": spelled(w=node(md.mul, "q rows", "w")),
     "a bias of rows": spelled(y=node(md.add, "w rows", "y")),
     "an eps below 0": spelled(a=node(md.add, "v minus", "a")),
+    "the inverse of no root": spelled(
+        i=node(md.reciprocal, "a", "i"), q=node(md.mul, "d i", "q")
+    ),
     "no root": spelled(r=node(md.abs, "a", "r")),
     "a weight that is computed": spelled(w=node(md.mul, "q x", "w")),
 }
