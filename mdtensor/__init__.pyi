@@ -225,6 +225,10 @@ triu: _calls.LikeTril
 """Return the upper triangles of matrices, with zeros below diagonal `k`."""
 zeros_like: _calls.LikeEmptyLike
 """Return a tensor of zeros with the shape of `x`."""
+decision_trees: _calls.DecisionTrees
+"""Return the leaf that each row of x reaches in each tree."""
+pairwise_probabilities: _calls.PairwiseProbabilities
+"""Return the probability of each class, from probabilities for pairs of classes."""
 getitem: _calls.Getitem
 """Return `x[key]`; a view unless a tensor in the key selects elements."""
 setitem: _calls.Setitem

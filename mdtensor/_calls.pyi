@@ -2086,6 +2086,14 @@ class Svd(Call):
     @overload
     def __call__(self, x: np.ndarray[Any, Any] | np.generic, /, *, full_matrices: bool = True) -> Any: ...
 
+class DecisionTrees(Call):
+
+class PairwiseProbabilities(Call):
+    @overload
+    def __call__(self, x: _FloatingT, /) -> _FloatingT: ...
+    @overload
+    def __call__(self, x: np.ndarray[Any, Any] | np.generic, /) -> Any: ...
+
 class LikeFft(Call):
     @overload
     def __call__(self, x: _ComplexT, /, *, n: int | None = None, axis: int = -1, norm: str = 'backward') -> _ComplexT: ...

@@ -62,6 +62,7 @@ def class_count(pairs: int) -> int:
     return count
 
 
+# Integers are exact; weights and sums are operations that exist (decision 0060).
 @generic(deduce=infer_decision_trees)
 def decision_trees(
     x: object,
@@ -97,9 +98,10 @@ def decision_trees(
         >>> import mdtensor as md
         >>> x = md.asarray([[0.5, 3.0], [2.0, 3.0]])
         >>> children = md.asarray([[-1, 1, -1], [-2, -3, -3]])
-        >>> features, roots = md.asarray([0, 1]), md.asarray([0])
-        >>> md.decision_trees(x, md.asarray([1.0, 3.0]), features, children, roots)
-        Int64Tensor[2,1] [[0], [1]]
+        >>> limits, features = md.asarray([1.0, 3.0]), md.asarray([0, 1])
+        >>> roots = md.asarray([0])
+        >>> md.decision_trees(x, limits, features, children, roots).tolist()
+        [[0], [1]]
 
     Source: ONNX `TreeEnsemble`; Breiman et al. 1984.
     """

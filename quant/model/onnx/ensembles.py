@@ -94,6 +94,7 @@ def reached_nodes(op: Operator, trees: Trees, names: Any) -> Array:
     return seen
 
 
+# One comparison keeps the kernel small (decision 0060).
 def convert(trees: Trees) -> Nodes:
     """Return the trees as nodes whose only comparison is x <= threshold.
 

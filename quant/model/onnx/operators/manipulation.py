@@ -375,8 +375,9 @@ def gather_elements(g: Builder, op: Operator) -> None:
     axis = normalize_axis(op, op.get("axis", 0), len(shape))
     require_count(op, size, len(shape), "the shape of its indices")
     _check_indices(g, op, shape[axis])
-    # The indices may cover only the first elements of the other axes.
-    kept = [slice(0, n) for n in size]
+    # The indices may cover only the first elements of the other axes. Along an axis
+    # of dynamic size they must cover all of them.
+    kept = [slice(0, n) if n >= 0 else slice(None) for n in size]
     kept[axis] = slice(None)
     part = g.step(op, "part", md.getitem, x, key=tuple(kept))
     g.call(op, md.take_along_axis, part, index, axis=axis)

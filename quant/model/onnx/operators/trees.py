@@ -112,7 +112,7 @@ def classifier(g: Builder, op: Operator) -> None:
     is_single = count == 2 and len(voted) == 1 and base < 2
     if not is_single:
         scores = _aggregate(g, op, trees, votes, count, "SUM")
-        scores = _with_base(g, op, scores, count)
+        scores = _rounded(g, op, _with_base(g, op, scores, count))
         best = g.step(op, "best", md.argmax, scores, axis=1)
         write_labels(g, op, labels, best)
         write_scores(g, op, transform(g, op, scores))
@@ -124,7 +124,7 @@ def classifier(g: Builder, op: Operator) -> None:
         score = _with_base(g, op, score, 1)
     elif base:
         numbers(op, "base_values", count)
-    limit = 0.0 if is_signed else 0.5
+    score, limit = _rounded(g, op, score), 0.0 if is_signed else 0.5
     flat = g.step(op, "flat", md.squeeze, score, axis=1)
     is_above = g.step(op, "is_above", md.greater, flat, limit)
     write_labels(g, op, labels, g.step(op, "best", md.astype, is_above, md.int64))
@@ -134,6 +134,13 @@ def classifier(g: Builder, op: Operator) -> None:
         write_scores(g, op, transform(g, op, both))
     else:
         write_scores(g, op, with_opposite(g, op, score, is_signed=is_signed))
+
+
+# The label follows the scores of the result: shares of 20 trees have ties, and a sum
+# of float32 weights in float64 is not exactly 0.5.
+def _rounded(g: Builder, op: Operator, scores: str) -> str:
+    """Return scores in float32."""
+    return cast(g, op, scores, md.float32)
 
 
 @reads("ai.onnx.ml.TreeEnsemble")
