@@ -113,11 +113,14 @@ _FREE: deque[_Block] = deque()
 
 # The system clears fresh pages at their first touch, which takes as long as an
 # addition, so large results reuse the memory of earlier ones (decision 0007).
-def empty(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return numpy.empty(shape, dtype), if large in memory of an earlier result."""
+def empty(shape: tuple[int, ...], dtype: Any, least: int | None = None) -> Array:
+    """Return numpy.empty(shape, dtype), if large in memory of an earlier result.
+
+    Args: least: the bytes from which a result is large; LARGE by default.
+    """
     dtype = np.dtype(dtype)
     size = prod(shape) * dtype.itemsize
-    if size < LARGE:
+    if size < (LARGE if least is None else least):
         return np.empty(shape, dtype)
     block = _take_block(size)
     if block is None:

@@ -25,6 +25,7 @@ from mdtensor.kernels.cpu.generic.float_functions import (
     exp,
     gelu,
     gelu_tanh,
+    hardswish,
     log,
     root,
     sigmoid,
@@ -150,7 +151,7 @@ def run_activation(kind, x, low, high, out):
             out[i] = clamp(x[i], low, high)
     elif kind == activation.HARDSWISH:
         for i in range(n):
-            out[i] = activate(x[i], activation.HARDSWISH, low, high)
+            out[i] = hardswish(x[i])
     elif kind == activation.HARDSIGMOID:
         for i in range(n):
             out[i] = activate(x[i], activation.HARDSIGMOID, low, high)

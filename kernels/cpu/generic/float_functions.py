@@ -10,7 +10,7 @@ error at Chebyshev nodes, computed for this module.
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.activation import ONE, ZERO, clamp
+from mdtensor.kernels.cpu.generic.activation import ONE, SIX, THREE, ZERO, clamp
 from mdtensor.kernels.cpu.generic.float_matmul import multiply_add
 from mdtensor.kernels.cpu.jit import kernel
 
@@ -42,10 +42,9 @@ def power_of_two(n):
     return np.int32((bits - MAGIC_BITS) << np.int32(23)).view(np.float32)
 
 
-# Every operation is one of IEEE 754, so all ISAs give the same bytes (decision 0053).
-@kernel
-def exp(x):
-    """Return e ** x, within 1.1 ulp; NaN stays NaN."""
+@kernel(inline="always")
+def exp_parts(x):
+    """Return (p, n) with e ** x = p · 2 ** n, where p is from 0.7 to 1.5."""
     z = clamp(x, LEAST, MOST)
     n = np.float32(multiply_add(z, LOG2E, MAGIC) - MAGIC)
     r = multiply_add(n, -LN2_LOW, multiply_add(n, -LN2_HIGH, z))
@@ -54,12 +53,26 @@ def exp(x):
     p = multiply_add(multiply_add(E0, r, E1), z, multiply_add(E2, r, E3))
     p = multiply_add(p, z, multiply_add(E4, r, E5))
     # The 1 comes last, so that little is lost before it.
-    p = np.float32(multiply_add(p, z, r) + ONE)
+    return np.float32(multiply_add(p, z, r) + ONE), n
+
+
+# Every operation is one of IEEE 754, so all ISAs give the same bytes (decision 0053).
+@kernel
+def exp(x):
+    """Return e ** x, within 1.1 ulp; NaN stays NaN."""
+    p, n = exp_parts(x)
     # The power of 2 is applied in two factors, because a single one could not reach
     # subnormal results.
     half = np.float32(multiply_add(n, HALF, MAGIC) - MAGIC)
     found = np.float32(p * power_of_two(half))
     return np.float32(found * power_of_two(np.float32(n - half)))
+
+
+@kernel(inline="always")
+def exp_normal(x):
+    """Return e ** x as `exp` does, for x from -87 on; inf where it overflows."""
+    p, n = exp_parts(x)
+    return np.float32(p * power_of_two(n))
 
 
 @kernel
@@ -68,6 +81,24 @@ def sigmoid(x):
     power = exp(-abs(x))
     share = np.float32(ONE / np.float32(ONE + power))
     return np.float32(power * share) if x < ZERO else share
+
+
+#: The float32 next to 1/6.
+SIXTH = np.float32(ONE / SIX)
+
+
+# A division takes as long as nine products (decision 0057).
+@kernel(inline="always")
+def hardswish(x):
+    """Return max(x, -3) · (min(max(x + 3, 0), 6) / 6), as activate does; -0 at -inf."""
+    part = clamp(np.float32(x + THREE), ZERO, SIX)
+    # The remainder of this quotient is exact, so that its share rounds the quotient
+    # correctly (Markstein 1990).
+    share = np.float32(part * SIXTH)
+    rest = multiply_add(-SIX, share, part)
+    share = multiply_add(rest, SIXTH, share)
+    at_least = -THREE if x < -THREE else x
+    return np.float32(at_least * share)
 
 
 TANH_END = np.float32(0.625)
@@ -81,7 +112,7 @@ T0, T1, T2, T3, T4 = _singles(
 def tanh(x):
     """Return (e ** x - e ** -x) / (e ** x + e ** -x), within 2 ulp; it keeps -0."""
     a = abs(x)
-    power = exp(np.float32(a + a))
+    power = exp_normal(np.float32(a + a))
     far = np.float32(ONE - np.float32(TWO / np.float32(power + ONE)))
     far = -far if x < ZERO else far
     z = np.float32(x * x)
@@ -165,7 +196,7 @@ def erf(x):
     p = multiply_add(multiply_add(F0, a, F1), z, multiply_add(F2, a, F3))
     p = multiply_add(p, z, multiply_add(F4, a, F5))
     p = multiply_add(p, a, F6)
-    far = np.float32(ONE - exp(-p))
+    far = np.float32(ONE - exp_normal(-p))
     far = -far if x < ZERO else far
     w = np.float32(z * z)
     p = multiply_add(multiply_add(N0, z, N1), w, multiply_add(N2, z, N3))

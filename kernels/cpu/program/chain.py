@@ -19,6 +19,9 @@ elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
 
 F32 = np.dtype(np.float32)
+#: Bytes of a result from which a chain takes the memory of an earlier one. Elsewhere
+#: fresh pages are a small part of the time (decision 0062).
+LARGE = 1 << 20
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
 
@@ -52,7 +55,7 @@ class Chain:
 
     def __call__(self, *arrays):
         """Return the result as a fresh array; the inputs are float32."""
-        out, count = empty(self.shape, F32), self.elements
+        out, count = empty(self.shape, F32, LARGE), self.elements
         # A call of few elements takes as long as its Python code.
         flat = out if out.ndim == 1 else out.reshape(-1)
         rows = [x if x.ndim == 1 and x.flags.carray else _in_a_row(x) for x in arrays]

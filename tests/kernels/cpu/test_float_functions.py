@@ -128,3 +128,26 @@ def test_ends_and_nan(operation: int) -> None:
     assert np.array_equal(found, wanted, equal_nan=True)
     known = ~np.isnan(wanted)
     assert np.array_equal(np.signbit(found)[known], np.signbit(wanted)[known])
+
+
+def hardswish(x: Any) -> Any:
+    part = (x + np.float32(3)).clip(0, 6)
+    return np.maximum(x, np.float32(-3)) * (part / np.float32(6))
+
+
+def assert_divides(x: Any) -> None:
+    found, wanted = run(ops.HARDSWISH, x), hardswish(x)
+    is_equal = found.view(np.uint32) == wanted.view(np.uint32)
+    assert (is_equal | (np.isnan(found) & np.isnan(wanted))).all()
+
+
+def test_the_quotient_of_hardswish_is_rounded_correctly() -> None:
+    dense = np.linspace(-3.1, 3.1, 2_000_000 // (1 + 999 * isa.IS_JIT_DISABLED))
+    assert_divides(np.concatenate([bits(0, 1 << 32, STRIDE), dense.astype(np.float32)]))
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_every_quotient_of_hardswish_is_rounded_correctly() -> None:
+    for first in range(0, 1 << 32, CHUNK):
+        assert_divides(bits(first, first + CHUNK, 1))
