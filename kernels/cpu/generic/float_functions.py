@@ -87,7 +87,7 @@ def sigmoid(x):
 SIXTH = np.float32(ONE / SIX)
 
 
-# A division takes as long as nine products (decision 0057).
+# A division takes as long as nine products (decision 0061).
 @kernel(inline="always")
 def hardswish(x):
     """Return max(x, -3) · (min(max(x + 3, 0), 6) / 6), as activate does; -0 at -inf."""
