@@ -7,7 +7,7 @@ parameter names tell which parameters are tensors and what the others may be; ra
 sizes are tried until the shape rule accepts them. So your own operations have cells.
 
     form = find_form(md.conv2d.operation)     # ranks 4 and 4, every size 2
-    probe(md.conv2d.operation, md.Int8Tensor, form)   # the selection of such a call
+    probe(md.conv2d.operation, md.Int8Tensor, form)   # the method for int8
 """
 
 from __future__ import annotations

@@ -190,11 +190,12 @@ def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
 
     Args:
         x: at least one axis.
-        indices: integers, as many axes as `x`; broadcasts against it off `axis`.
+        indices: integers, with the number of axes of `x`; all axes except `axis`
+            broadcast against `x`.
         axis: the one along which the elements are taken.
 
     Returns:
-        The type of `x`; the joint shape off `axis`, the size of `indices` along it.
+        The type of `x`. `axis` has its size in `indices`, all other axes are broadcast.
 
     Raises:
         ShapeError: the shapes do not fit, or an index is outside the axis.

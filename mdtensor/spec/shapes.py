@@ -347,7 +347,7 @@ def moveaxis_order(source: object, destination: object, ndim: int) -> tuple[int,
     if not len(here) == len(there) == len(set(here)) == len(set(there)):
         raise ShapeError(
             f"axes {here} do not move to {there}",
-            "Give as many destinations as sources, each once",
+            "Give a different destination for each source",
         )
     places = dict(zip(there, here, strict=True))
     others = iter(axis for axis in range(ndim) if axis not in here)

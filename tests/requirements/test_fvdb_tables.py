@@ -398,7 +398,7 @@ def test_f8_what_is_not_supported_says_so(table: DispatchTable, point: Any) -> N
     names = ", ".join(c.__name__ for c in point.coordinates)
     shown = r"Tag\[(?:Cpu|Shelf), (?:Float|Int)(?:32|64), \w+, \w+, \w+\]"
     assert re.fullmatch(
-        rf"inclusive_scan\({names}\): no such point in the table\. "
+        rf"inclusive_scan\({names}\): the table does not have this point\. "
         rf"Nearest: {shown}(?:; {shown})*(?: and \d+ more)?\.",
         str(error),
     )
