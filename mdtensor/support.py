@@ -371,7 +371,7 @@ def ask(
 def _try_call(
     operation: Operation, kind: type[Tensor], form: Form
 ) -> tuple[str, Selection]:
-    """Return the state of a call that runs, and its selection."""
+    """Return "runs" or "rounds" (needs `out=`), and the selection of the call."""
     try:
         return "runs", probe(operation, kind, form)
     # No method fits the types, and a grid would not change that.

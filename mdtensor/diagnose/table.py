@@ -80,7 +80,8 @@ class Table:
         general: for each method the bits of the wider methods.
         ordered: whether `general` is a partial order.
         total: the number of type tuples.
-        cells: the calls by the bits of the methods that take them; 0 is a miss.
+        cells: the calls, by the mask of the methods that accept them; no method accepts
+            the calls at 0.
     """
 
     methods: tuple[Registered, ...]

@@ -65,7 +65,7 @@ def check_value(dtype: DType, shape: Shape, value: Any) -> None:
 def infer_take(
     x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
-    """Infer the shape of the indices in place of the axis."""
+    """Infer the shape of `x`, with the shape of `indices` in place of `axis`."""
     at = take_axis(axis, x.ndim)
     return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
 

@@ -152,7 +152,7 @@ def take_step(x: TensorSpec, indices: Any, /, *, axis: int) -> Take:
     """Return the step that takes codes at constant indices along one axis.
 
     Raises:
-        NotCompiled: the indices are not constant or not one row, or are out of bounds.
+        NotCompiled: the indices are not constant, not of one axis, or out of bounds.
     """
     layout(x)
     if isinstance(indices, TensorSpec) or indices.ndim != 1:

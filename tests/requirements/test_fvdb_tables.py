@@ -408,8 +408,8 @@ def test_f8_the_whole_text(table: DispatchTable) -> None:
     """F8: upstream says "dispatch failed - coordinate not in space"."""
     make = lambda: table.select(Shelf, Float64, Strided, OutOfPlace, NotRequired)  # noqa: E731
     assert text(PointError, make) == (
-        "inclusive_scan(Shelf, Float64, Strided, OutOfPlace, NotRequired): no such "
-        "point in the table. Nearest: "
+        "inclusive_scan(Shelf, Float64, Strided, OutOfPlace, NotRequired): the "
+        "table does not have this point. Nearest: "
         "Tag[Cpu, Float64, Strided, OutOfPlace, NotRequired]; "
         "Tag[Shelf, Float64, Contiguous, OutOfPlace, NotRequired]."
     )
