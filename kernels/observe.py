@@ -107,7 +107,7 @@ class Observation:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("mdtensor.kernels."):
             return
-        if module in _FORWARDING or frame.f_code.co_name == "promoted":
+        if module in _FORWARDING or frame.f_code.co_name == "promote":
             self._note_promotion(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             own = frame.f_code.co_qualname
@@ -135,8 +135,8 @@ class Observation:
                             self.cast(each.dtype, dtype)
 
     def _note_promotion(self, frame: FrameType) -> None:
-        """Note the cast of a call of `promote`."""
-        if frame.f_code.co_name == "promoted":
+        """Note the cast that a call of `numpy.conversion.promote` makes."""
+        if frame.f_code.co_name == "promote":
             known = frame.f_locals
             self.cast(known["x"].dtype, known["dtype"])
 

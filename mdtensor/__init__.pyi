@@ -330,7 +330,7 @@ linear: _calls.Linear
 matmul: _calls.Matmul
 """Return the matrix product over the last axis of `x1` and second-last of `x2`."""
 tensordot: _calls.Tensordot
-"""Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated."""
+"""Return Σ x1 · x2, summed over pairs of axes; complex x1 is not conjugated."""
 vecdot: _calls.LikeCross
 """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
 batch_norm: _calls.BatchNorm
@@ -358,9 +358,9 @@ avg_pool2d: _calls.AvgPool2D
 global_avg_pool2d: _calls.LikeHardswish
 """Return the mean of each channel."""
 max_pool1d: _calls.MaxPool1D
-"""Return the largest element of each window; padding never wins."""
+"""Return the largest element of each window; padding is ignored."""
 max_pool2d: _calls.MaxPool2D
-"""Return the largest element of each window; padding never wins."""
+"""Return the largest element of each window; padding is ignored."""
 gru: _calls.Gru
 """Return the state of a gated recurrent unit after each step."""
 lstm: _calls.Lstm

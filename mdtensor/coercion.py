@@ -253,11 +253,13 @@ def _refuse_overflow(
 def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     """Return float32 values that round to a narrow `dtype` as `found` does.
 
-    A float32 halfway between two values of `dtype` has only zeros after one more digit
-    than `dtype` has. If it was rounded itself, it moves back toward its exact value.
+    Rounding to float32 first, and then to `dtype`, can differ from rounding once: if
+    the float32 lies exactly halfway between two values of `dtype`, and the number did
+    not. Such a float32 is replaced by its neighbour on the side of the number.
     """
     real = found.astype(np.float64)
     near = real.astype(np.float32)
+    # A float32 halfway between two values has one digit more than `dtype`, then zeros.
     behind = (1 << (dtypes.float32.digits - dtype.digits - 1)) - 1
     is_halfway = (near.view(np.uint32) & behind) == 0
     side = np.where(real > near, np.inf, -np.inf).astype(np.float32)

@@ -209,7 +209,10 @@ class DeviceConformance:
         x = self._buffer(1.0)
         error = _error(lambda: (place.launch(fail, x), place.to_host(x)))
         if not isinstance(error, DeviceError) or place.name not in error.problem:
-            raise AssertionError(f"a failed kernel raised {error!r}")
+            raise AssertionError(
+                "a kernel that fails must raise a DeviceError that names "
+                f"{place.name}, not {error!r}"
+            )
         # The error may come again from `synchronize`; after that the device must work.
         _error(place.synchronize)
         _equal(place.to_host(self._counted()), _full(MANY), "counted after an error")

@@ -278,7 +278,7 @@ def device(name: str | Device) -> Device:
         found = _look_up(name) or (_load_plugin(name) and _look_up(name))
     if not found:
         known = ", ".join(_REGISTRY)
-        raise DeviceError(f"no device {shown(name)}", f"Registered are {known}")
+        raise DeviceError(f"no device {shown(name)}", f"Registered devices: {known}")
     return found
 
 

@@ -126,7 +126,11 @@ class DType:
 
     @property
     def _is_in_numpy(self) -> bool:
-        """Return whether each value of the storage is the element of the same value."""
+        """Return whether each value of the storage is an element, with equal values.
+
+        This is not so if the elements are codes on a grid, or have fewer bits than the
+        storage.
+        """
         is_whole = self.storage.kind == "b" or self.bits == 8 * self.storage.itemsize
         return self.kind in STORED and is_whole
 

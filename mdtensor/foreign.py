@@ -52,7 +52,7 @@ def require_operand(array: object) -> None:
     if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__:
         name = type(array).__name__
         problem = f"{name} has arithmetic of its own, which a tensor would bypass"
-        raise DispatchError(problem, "Use asarray(a) for its elements alone")
+        raise DispatchError(problem, "Use asarray(a) to pass only its elements")
 
 
 def number_attribute(kind: type) -> str:

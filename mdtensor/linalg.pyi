@@ -65,6 +65,6 @@ matrix_power: _calls.MatrixPower
 outer: _calls.Outer
 """Return x1[i] · x2[j] for all pairs of elements of two vectors."""
 tensordot: _calls.Tensordot
-"""Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated."""
+"""Return Σ x1 · x2, summed over pairs of axes; complex x1 is not conjugated."""
 vecdot: _calls.LikeCross
 """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""

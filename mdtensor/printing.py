@@ -77,7 +77,7 @@ def join_parts(
 
     Args:
         head: type and shape.
-        arrays: names, or nothing, and elements.
+        arrays: pairs of a prefix, such as "codes=" or "", and elements.
         rest: the text after the arrays.
         cut: the elements are `summary_indices`.
     """

@@ -7,7 +7,7 @@ parameter names tell which parameters are tensors and what the others may be; ra
 sizes are tried until the shape rule accepts them. So your own operations have cells.
 
     form = find_form(md.conv2d.operation)     # ranks 4 and 4, every size 2
-    probe(md.conv2d.operation, md.Int8Tensor, form)   # the selection of such a call
+    probe(md.conv2d.operation, md.Int8Tensor, form)   # the method for int8
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ def ask(
 def _try_call(
     operation: Operation, kind: type[Tensor], form: Form
 ) -> tuple[str, Selection]:
-    """Return the state of a call that runs, and its selection."""
+    """Return "runs" or "rounds" (needs `out=`), and the selection of the call."""
     try:
         return "runs", probe(operation, kind, form)
     # No method fits the types, and a grid would not change that.

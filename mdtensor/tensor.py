@@ -99,7 +99,9 @@ class Tensor(Interchange, Operators):
             cls._declare(dtype, cpu if device is None else find_device(device))
         elif device is not None:
             problem = f"{cls.__name__} has a device and no dtype"
-            raise RegistrationError(problem, "Give both; a kind has neither")
+            raise RegistrationError(
+                problem, "Pass dtype= as well, or omit device= for a kind"
+            )
 
     @classmethod
     def _declare(cls, dtype: Any, device: Device) -> None:
@@ -417,7 +419,7 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
 
 
 def announce_write(buffer: Any) -> None:
-    """Tell those who read `buffer` later that an operation will write into it."""
+    """Call all functions of `ON_WRITE`: an operation will write into `buffer`."""
     for hear in ON_WRITE:
         hear(buffer)
 
@@ -426,7 +428,9 @@ def element(dtype: Any, natural: Natural) -> DType | Natural:
     """Return the element type for a tensor of numbers; `natural` if `dtype` is None.
 
     Raises:
-        PromotionError, OptionError: as `leaf` does, and what `of_numbers` raises.
+        OptionError: there is no such element type.
+        PromotionError: there is no tensor type of this element type.
+        GridError: the element type is quantized, so numbers alone do not make a tensor.
     """
     return natural if dtype is None else leaf(dtypes.dtype(dtype)).of_numbers().dtype
 

@@ -140,7 +140,7 @@ def _is_tensor(x: object) -> bool:
 
 
 def _of_type(name: str, kind: Any, shape: tuple[int, ...], first: Any) -> Any:
-    """Return a spec or a value of the type `kind`; what is not a type stays."""
+    """Return a spec or value of the type `kind`; return `kind` if it is not a type."""
     if not isinstance(kind, type):
         return kind
     if _is_tensor_type(kind):

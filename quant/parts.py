@@ -2,7 +2,7 @@
 
     ""             the codes: integers, packed bytes, or 8-bit floats
     "_scale"       the scales, float32; float64 for `qint32`
-    "_zero_point"  as many zero points, in the type of a code; omitted if all are 0
+    "_zero_point"  one for each scale, in the type of a code; omitted if all are 0
 
 Facts are the fields of `QParams` that differ from their defaults, the rule of
 `rounding`, and the `shape` of packed codes, if the array of bytes has another one.

@@ -34,7 +34,7 @@ class QParams:
     Args:
         scale: the distance of neighbouring numbers, > 0: one number, one for each index
             of `axis`, or one for each block. Rounded to float32, except for `qint32`.
-        zero_point: the code of real 0: one, or as many as scales.
+        zero_point: the code of real 0: one, or one for each scale.
         dtype: the type of the codes, for example `qint8`.
         axis: the axis along which scales differ; None for one grid per tensor.
         block_size: the number of indices of `axis` that share a scale. `scale` then has

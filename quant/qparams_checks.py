@@ -137,7 +137,7 @@ def check_granularity(
     """Raise unless the shape of the scales fits `axis` and `block_size`.
 
     There is one scale for the tensor, for each index of `axis`, or for each block; and
-    one zero point, or as many as scales.
+    one zero point, or one for each scale.
     """
     if block_size is None and scales.ndim != (axis is not None):
         raise GridError(
@@ -154,7 +154,7 @@ def check_granularity(
     if zeros.shape not in ((), scales.shape):
         raise GridError(
             f"{zeros.size} zero points for {scales.size} scales",
-            "Give one, or as many as scales",
+            "Give one, or one for each scale",
             "QParams",
         )
 
@@ -255,9 +255,9 @@ def as_float_bytes(codes: object, dtype: DType) -> object:
         return found.view(np.uint8)
     if found.size and found.dtype.kind not in "iu":
         raise CastError(
-            f"codes of {dtype} are the bytes of its floats, not {found.dtype}",
+            f"codes of {dtype} are bytes or {dtype.storage}, not {found.dtype}",
             f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for real "
-            f"values, an array of {dtype.storage} for such floats",
+            f"values, or an array of {dtype.storage} for codes",
         )
     # NumPy makes an empty list an array of float64.
     return codes if found.size else found.astype(np.uint8)

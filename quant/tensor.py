@@ -434,7 +434,10 @@ class QInt16Tensor(ShortTensor, dtype=qint16):
 
 
 class QInt32Tensor(AffineTensor, dtype=qint32):
-    """An exact accumulator or bias: zero point 0, and often a product of two scales."""
+    """Exact sums of products, or a bias; the zero point is 0.
+
+    The scale is often the product of the scales of two other tensors.
+    """
 
     __slots__ = ()
 

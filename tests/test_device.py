@@ -46,11 +46,11 @@ def test_found_by_name() -> None:
     assert copy.deepcopy(md.cpu) is md.cpu
     assert repr(md.cpu) == "cpu"
     assert text(DeviceError, lambda: md.device("moon")).startswith(
-        "no device 'moon'. Registered are cpu"
+        "no device 'moon'. Registered devices: cpu"
     )
     nameless: Any = ["cpu"]
     assert text(DeviceError, lambda: md.device(nameless)).startswith(
-        "no device ['cpu']. Registered are cpu"
+        "no device ['cpu']. Registered devices: cpu"
     )
 
 

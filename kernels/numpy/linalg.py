@@ -128,7 +128,7 @@ def inv(x: Array) -> Array:
 
 
 def solve(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    """Compute y with x1 · y = x2; x2 of [m] is a vector, else its columns are."""
+    """Compute y with x1 · y = x2; x2 is a vector [m] or has one in each column."""
     return np.asarray(quietly(np.linalg.solve, promote(x1, dtype), promote(x2, dtype)))
 
 
@@ -150,7 +150,7 @@ def _has_nan(x: Array) -> Array:
 
 
 def _blank(x: Array, unknown: Array) -> Array:
-    """Return the matrices, zeros in place of those in `unknown`."""
+    """Return the matrices, with zeros for each matrix where `unknown` is true."""
     # The iteration may not converge for NaN, and would fail for the whole stack.
     return (
         np.where(unknown[..., None, None], x.dtype.type(0), x) if unknown.any() else x
@@ -158,7 +158,7 @@ def _blank(x: Array, unknown: Array) -> Array:
 
 
 def _spoil(found: Any, unknown: Array) -> Array:
-    """Return the results of matrices, NaN for those in `unknown`."""
+    """Return the results, with NaN for each matrix where `unknown` is true."""
     result = np.asarray(found)
     if not unknown.any():
         return result

@@ -263,7 +263,7 @@ def _advance(
 
 
 def _functions(activations: Sequence[Named], clip: float | None) -> list[InPlace]:
-    """Return functions in place, which limit their arguments first."""
+    """Return activations that work in place; with `clip`, they clip arguments first."""
     found = [partial(_BY_NAME[name], alpha=a, beta=b) for name, a, b in activations]
     if clip is None:
         return list(found)

@@ -74,10 +74,10 @@ def image_mean(pixels, x, out):
 
 
 def softmax(codes, x, out):
-    """Compute e**(real - largest) divided by its sum, and quantize it; the last axis.
+    """Compute the softmax along the last axis in float32, and quantize it.
 
-    The float32 powers are added one after another in float64, and their sum is rounded
-    to float32.
+    The float32 exponentials are added one after another in float64, and their sum is
+    rounded to float32.
     """
     real = dequantize(codes, x)
     below = real - real.max(axis=-1, keepdims=True)

@@ -346,7 +346,9 @@ def _reciprocal(total):
 
 
 def softmax_opt(codes, x, out):
-    """Compute the softmax of codes along the last axis from float32 powers; ties go up.
+    """Compute the softmax of codes along the last axis from float32 exponentials.
+
+    Ties are rounded up.
 
     Source: LiteRT, `optimized/optimized_ops.h`.
     """

@@ -48,7 +48,10 @@ def sub(a, b, ga, gb, out):
 
 
 def mul(a, b, ga, gb, out):
-    """Compute round_half_even of the float32 product with s_a · s_b / s_y."""
+    """Compute round_half_even(float32((a - zero_a) · (b - zero_b)) · s_a · s_b / s_y).
+
+    The last factor is one float32; the zero point of y is added after rounding.
+    """
     scale = np.float32(ga.scale) * gb.scale / out.scale
     return _in_float32(ga.steps(a) * gb.steps(b), scale, out)
 

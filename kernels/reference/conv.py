@@ -88,7 +88,7 @@ def _inside(x, kernel, stride, padding, dilation):
 
 
 def max_pool_u8(x, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
-    """Compute the largest code of each window; padding never wins."""
+    """Compute the largest code of each window; padding is ignored."""
     # Codes are unsigned, so a padding of 0 is never larger than a pixel.
     taps = iter_taps(x, kernel, stride, padding, dilation, 0)
     return np.stack([part for _, _, part in taps]).max(axis=0).astype(np.uint8)

@@ -110,10 +110,10 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
 
 
 def sample_files(data: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of samples, for a folder each file in it.
+    """Yield the files of samples; for a folder each .npy and .npz file in it.
 
     Raises:
-        DataError: a folder does not have such files.
+        DataError: a folder has no .npy and no .npz file.
     """
     for path in data:
         if not path.is_dir():

@@ -205,7 +205,7 @@ def _is_sound(lines: list[str], module: str) -> bool:
 
 
 def _dispatcher(decorator: str, finding: Finding) -> str:
-    """Return the decorator of a fix if it names the right Dispatcher, or nothing."""
+    """Return the decorator if its Dispatcher has the function of the finding, or ""."""
     name = decorator.removeprefix("@")
     value = vars(sys.modules[finding.module]).get(name)
     if not isinstance(value, plum.Dispatcher):

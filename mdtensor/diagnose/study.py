@@ -142,8 +142,9 @@ class Group:
     Args:
         methods: the methods concerned, sorted.
         table: the dispatch table that has the witness.
-        witness: argument types of one such call, available on this machine if possible.
-        foreign: how many types of the witness lack their backend here.
+        witness: the argument types of one of the calls, available on this machine if
+            possible.
+        foreign: how many types of the witness need a backend that is missing here.
         count: the number of calls.
         tables: the dispatch tables that the calls are in.
     """

@@ -58,8 +58,8 @@ class Cells:
 
     Args:
         count: the number of type tuples.
-        witness: one such tuple, available on this machine if possible.
-        foreign: how many types of the witness lack their backend here.
+        witness: one of these tuples, available on this machine if possible.
+        foreign: how many types of the witness need a backend that is missing here.
     """
 
     count: int
@@ -80,7 +80,8 @@ class Table:
         general: for each method the bits of the wider methods.
         ordered: whether `general` is a partial order.
         total: the number of type tuples.
-        cells: the calls by the bits of the methods that take them; 0 is a miss.
+        cells: the calls, by the mask of the methods that accept them; no method accepts
+            the calls at 0.
     """
 
     methods: tuple[Registered, ...]
@@ -151,7 +152,16 @@ class Table:
     def _by_value(
         self, mask: int, witness: tuple[type, ...]
     ) -> dict[int, tuple[type, ...]]:
-        """Return the sets of methods that such calls take, with types of one call."""
+        """Split a set of methods by the values that their annotations accept.
+
+        Args:
+            mask: the methods that accept calls of the types `witness`, if every
+                annotation accepts the value, too.
+            witness: the types of one of these calls.
+
+        Returns:
+            Each set of methods that accepts one of these calls, with its types.
+        """
         rows, found = list(bits(mask)), {mask: witness}
         for at in range(self.arity):
             hints = [hint(self.methods[row].at(self.arity)[at]) for row in rows]

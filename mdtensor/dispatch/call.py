@@ -245,7 +245,7 @@ def _public(operation: Any) -> inspect.Signature:
 
 
 def _missing(operation: Any) -> str:
-    """Return the condition that a required dispatched argument is missing."""
+    """Return the source of the test whether a dispatched argument is missing."""
     found = [operation.signature.parameters[name] for name in operation.dispatched]
     required = [f"{p.name} is _missing" for p in found if p.default is p.empty]
     return " or ".join(required) or "False"
@@ -338,7 +338,7 @@ def need_tensors(operation: Any, types: tuple[type, ...]) -> bool:
 
 
 def converter(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a function that makes tensors of NumPy arguments and calls `operation`."""
+    """Return a function that calls `operation` with NumPy arguments as tensors."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         def tensors() -> list[Any]:

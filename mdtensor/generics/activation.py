@@ -110,7 +110,8 @@ def infer_glu(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
     # Halves of unequal size could not be multiplied.
     if size != DYNAMIC and size % 2:
         raise ShapeError(
-            f"axis {at} of size {size} does not split into halves", "Make it even"
+            f"axis {at} of size {size} does not split into halves",
+            "Use an even size",
         )
     half = DYNAMIC if size == DYNAMIC else size // 2
     return x.with_shape((*x.shape[:at], half, *x.shape[at + 1 :]))

@@ -140,8 +140,10 @@ def lengths(
         is_half: the last of the axes holds the frequencies from 0 only.
 
     Raises:
-        OptionError: sizes of some axes only, without saying which, or no integers.
-        ShapeError: axes do not exist, repeat, or are not as many as the sizes.
+        OptionError: sizes are not integers, or are given for some axes only, and `axes`
+            is missing.
+        ShapeError: an axis does not exist or occurs twice, or there is not one size for
+            each axis.
     """
     order = _order(axes, len(shape), s)
     known = [shape[at] for at in order]

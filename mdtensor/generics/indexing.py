@@ -65,7 +65,7 @@ def check_value(dtype: DType, shape: Shape, value: Any) -> None:
 def infer_take(
     x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
-    """Infer the shape of the indices in place of the axis."""
+    """Infer the shape of `x`, with the shape of `indices` in place of `axis`."""
     at = take_axis(axis, x.ndim)
     return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
 
@@ -190,11 +190,12 @@ def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
 
     Args:
         x: at least one axis.
-        indices: integers, as many axes as `x`; broadcasts against it off `axis`.
+        indices: integers, with the number of axes of `x`; all axes except `axis`
+            broadcast against `x`.
         axis: the one along which the elements are taken.
 
     Returns:
-        The type of `x`; the joint shape off `axis`, the size of `indices` along it.
+        The type of `x`. `axis` has its size in `indices`, all other axes are broadcast.
 
     Raises:
         ShapeError: the shapes do not fit, or an index is outside the axis.

@@ -350,9 +350,10 @@ def matrix_norm(
     Args:
         x: [..., m, n], floating or complex.
         keepdims: keep the last two axes with size 1.
-        ord: "fro" or None as above; "nuc" the sum of the singular values; 2 and -2
-            the largest and the smallest of them; 1 and -1 of the sums of |x| over
-            columns; inf and -inf of those over rows.
+        ord: "fro" or None: as above; "nuc": the sum of the singular values; 2 and -2:
+            the largest and the smallest singular value; 1 and -1: the largest and the
+            smallest sum of |x| over a column; inf and -inf: the largest and the
+            smallest sum of |x| over a row.
 
     Returns:
         [...] of the type of |x|. The norm of no elements is 0.

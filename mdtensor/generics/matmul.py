@@ -86,7 +86,7 @@ def pair_axis(x1: Shape, x2: Shape, axis: int) -> int:
     # standard allows only negative axes for that reason.
     if axis >= 0 and len(x1) != len(x2):
         raise ShapeError(
-            f"axis {axis} is not the same in {len(x1)} and {len(x2)} dimensions",
+            f"axis {axis} is ambiguous for {len(x1)} and {len(x2)} dimensions",
             f"Count from the end: axes go from {-ndim} to -1",
         )
     # Sizes along the paired axis must be equal; a size of 1 does not broadcast there.
@@ -106,7 +106,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 def infer_tensordot(
     x1: TensorSpec, x2: TensorSpec, *, axes: int | Collection[Integers] = 2
 ) -> TensorSpec:
-    """Infer the promoted type; the axes left of `x1`, then those left of `x2`."""
+    """Infer the promoted type, and the unpaired axes of `x1`, then of `x2`."""
     gone = pair_axes(x1.shape, x2.shape, axes)
     shape = [
         size
@@ -132,7 +132,7 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
     if len(both[0]) != len(both[1]):
         raise ShapeError(
             f"{len(first)} axes cannot pair with {len(second)}",
-            "Name as many axes of x1 as of x2",
+            "Name the same number of axes of x1 and x2",
         )
     # After normalization, or -1 and the last axis would pass as two axes.
     if any(len(set(side)) < len(side) for side in both):
@@ -147,7 +147,7 @@ def pair_axes(x1: Shape, x2: Shape, axes: object) -> tuple[Shape, Shape]:
 
 
 def _axes_of_each(axes: Any, ndim: int) -> tuple[Shape, Shape]:
-    """Return the paired axes from their number or from two sequences."""
+    """Return the paired axes of each operand, from a number or two sequences."""
     fix = "Give a number of axes, 0 or more, or the axes of each operand"
     # A pair of sequences comes before the number: a sequence is never a size, but an
     # array with one element could be read as one.
@@ -283,13 +283,14 @@ def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Any:
 def tensordot(
     x1: object, x2: object, /, *, axes: int | Collection[Integers] = 2
 ) -> Any:
-    """Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated.
+    """Return Σ x1 · x2, summed over pairs of axes; complex x1 is not conjugated.
 
     Args:
         x1: any shape.
         x2: any shape.
-        axes: how many of the last axes of `x1` meet as many first axes of `x2`; or
-            two sequences, the axes of each that meet one by one.
+        axes: a number n, which pairs the last n axes of `x1` with the first n axes of
+            `x2`, in order; or two sequences of equal length, the paired axes of `x1`
+            and of `x2`.
 
     Returns:
         The promoted type, with the unpaired axes of `x1`, then of `x2`. Integers wrap.

@@ -25,7 +25,7 @@ def max_pool2d(
     padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
-    """Return the largest element of each window; padding never wins.
+    """Return the largest element of each window; padding is ignored.
 
     Args:
         x: [n, c, h, w].
@@ -115,7 +115,7 @@ def max_pool1d(
     padding: Integers = 0,
     ceil_mode: bool = False,
 ) -> Any:
-    """Return the largest element of each window; padding never wins.
+    """Return the largest element of each window; padding is ignored.
 
     Args:
         x: [n, c, l].

@@ -51,11 +51,11 @@ def key_of(inputs: tuple[Any, ...]) -> Hashable:
 
 
 class BoundPlan:
-    """The parts of a plan, for inputs of its types and shapes.
+    """The parts of a plan, for inputs of fixed types and shapes.
 
     Args:
-        graph: the graph that the parts compute; its shapes are known.
-        parts: the parts of its plan, in order.
+        graph: the graph that the parts compute; all of its shapes are known.
+        parts: the parts of the plan, in order.
     """
 
     __slots__ = ("constants", "inputs", "outputs", "parts", "reads")

@@ -62,7 +62,7 @@ def is_dead(key: Iterable[Any]) -> bool:
 
 
 def guard(value: Any, tensors: list[Any], key: list[Any]) -> None:
-    """Append to `key` what is equal for arguments with one trace.
+    """Append to `key` all that two arguments must share to have one trace.
 
     Args:
         value: one argument, or nested arguments.
@@ -110,7 +110,7 @@ def is_object(value: Any) -> bool:
 
 
 def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
-    """Append to `key` what is equal for constants with one trace.
+    """Append to `key` all that two constants must share to have one trace.
 
     Args:
         value: a constant, or an attribute of one.
@@ -134,7 +134,7 @@ def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
 
 
 def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
-    """Append to `key` what is equal while an attribute is unchanged."""
+    """Append to `key` all that changes if an attribute changes."""
     parts = parts_of(value)
     if parts is not None and id(value) not in seen:
         seen.add(id(value))

@@ -73,7 +73,8 @@ def split_together(
     if len({len(found) for found in parts.values()}) > 1:
         listed = ", ".join(f"{len(found)} for {n!r}" for n, found in parts.items())
         raise DataError(
-            f"different numbers of samples: {listed}", "Pass as many for each input"
+            f"different numbers of samples: {listed}",
+            "Pass the same number of samples for each input",
         )
     for found in zip(*parts.values(), strict=True):
         yield dict(zip(parts, found, strict=True))

@@ -268,9 +268,12 @@ class _Lowering:
         return self._graph.constants.get(given, self._specs[given])
 
     def _reshape(self, node: Node, before: Any) -> bool:
-        """Append a node that leaves row-major bytes as they are; return whether it is.
+        """Append a node that keeps the bytes of a row-major tensor, such as `reshape`.
 
-        It is a view, or a copy if it reads an image channels last.
+        The step is a view, or a copy if the input is an image, channels last.
+
+        Returns:
+            Whether the node was appended.
         """
         name, after = node.inputs[0], self._specs[node.output]
         into_rows = node.output in self._rows
@@ -360,7 +363,7 @@ class _Lowering:
         self._begin()
 
     def _written(self, name: str) -> Slot:
-        """Return the slot of a value that leaves the part; floats leave it in rows."""
+        """Return the slot of a value that the part returns; floats are in rows."""
         has_images = storage(self._specs[name]).has_images
         in_rows = name in self._in_rows or not has_images
         return self._slot(name, in_rows)

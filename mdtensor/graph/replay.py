@@ -138,7 +138,7 @@ def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
 
 
 def _several(source: Source, item: Several) -> str:
-    """Return the line of a function that stands for several calls."""
+    """Return the source line that calls `item`, which makes several calls at once."""
     given = ", ".join(map(source.expression, item.reads))
     results = "".join(f"v{number}, " for number in item.writes)
     return f"{results}= {source.name('p', item)}({given})"

@@ -219,7 +219,7 @@ def _check_out(spec: TensorSpec, out: Tensor) -> None:
         )
     if out.shape != spec.shape:
         problem = f"out has shape {out.shape}, but the result has shape {spec.shape}"
-        raise ShapeError(problem, f"Give out the shape {spec.shape}")
+        raise ShapeError(problem, f"Pass an out of shape {spec.shape}")
 
 
 def _elements(name: str, x: object, target: npt.NDArray[Any]) -> Any:

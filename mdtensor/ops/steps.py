@@ -43,7 +43,7 @@ def require_constant(*given: Any) -> None:
     """Raise unless every argument is a float32 tensor."""
     require_float32(*given)
     if any(isinstance(x, TensorSpec) for x in given):
-        raise OptionError("compiled weights and biases are constants")
+        raise OptionError("kernels need constant weights and biases")
 
 
 def conv2d_step(

@@ -277,7 +277,8 @@ def _dtype_of(operand: object) -> DType:
 
 
 def _kind(scalar: type) -> type:
-    """Return the kind of a Python scalar type; a bool is also an int."""
+    """Return bool, int, float or complex for a Python scalar type or its subclass."""
+    # bool comes first in `_SCALARS`, because it is a subclass of int.
     return next(kind for kind in _SCALARS if issubclass(scalar, kind))
 
 

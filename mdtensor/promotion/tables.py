@@ -203,7 +203,7 @@ _WIDE_KINDS = {"bool", "signed integer", "unsigned integer", "real floating"}
 
 
 class Widths(RuleSet):
-    """PyPTO's rule: a float wins, then more bits, then a sign, then the first type.
+    """PyPTO's rule: prefer a float, then more bits, then a sign, then the first type.
 
     With a Python int, a tensor keeps its type; with a Python float, integers become
     float32. Complex numbers and other kinds are undefined.
@@ -226,7 +226,7 @@ class Widths(RuleSet):
 
 
 def wider(a: DType, b: DType) -> DType:
-    """Return the one of two types that wins; a bool counts as 1 bit.
+    """Return the preferred one of two types, see `Widths`; a bool counts as 1 bit.
 
     Source: PyPTO, `PromoteDataTypes` in `src/ir/op/type_inference.cpp`.
     """

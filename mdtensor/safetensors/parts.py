@@ -60,7 +60,7 @@ def split_tensor(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
 
 
 def _own_type(stored: np.dtype[Any]) -> type[Tensor] | None:
-    """Return the type of tensors that `from_numpy` makes of such an array."""
+    """Return the tensor type of `from_numpy` for arrays of dtype `stored`, or None."""
     try:
         return leaf(find_dtype(stored))
     except MdtensorError:

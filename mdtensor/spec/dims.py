@@ -184,7 +184,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
         {'M': 4}
         >>> md.bind_dims([rows, rows], [md.zeros((4, 8)), md.zeros((3, 8))])
         Traceback (most recent call last):
-        mdtensor.errors.ShapeError: M is 4 and 3. The same name is the same size.
+        mdtensor.errors.ShapeError: M is 4 and 3. Use a name for one size only.
     """
     found: dict[str, int] = {}
     for spec, tensor in _pairs(specs, tensors):
@@ -198,7 +198,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
                 if found.setdefault(size.name, actual) != actual:
                     raise ShapeError(
                         f"{size} is {found[size.name]} and {actual}",
-                        "The same name is the same size",
+                        "Use a name for one size only",
                     )
             elif size not in (actual, DYNAMIC):
                 raise ShapeError(f"shape {given} is not of the form {wanted}")

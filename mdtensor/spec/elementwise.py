@@ -85,14 +85,14 @@ def fractional(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
 
 
 def quotient(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
-    """Infer as `fractional`, for integers the type that the rules give quotients."""
+    """Infer as `broadcast`; promotion rules decide the type of integer quotients."""
     result = broadcast(x1, x2)
     return result.with_dtype(quotient_type(result.dtype))
 
 
 # NumPy, Julia, JAX and PyTorch divide integers, the array API does not (decision 0050).
 def quotient_type(dtype: DType) -> DType:
-    """Return the type of quotients in `dtype`: itself, if it holds fractions.
+    """Return the type of a quotient of two `dtype`; `dtype` itself if it has fractions.
 
     Raises:
         PromotionError: `dtype` is bool, or the rules do not divide integers.

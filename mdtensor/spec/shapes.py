@@ -283,11 +283,11 @@ def reshape_shape(old: Shape, shape: object) -> Shape:
     at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
     if len(at) > 1:
         problem = f"shape {wanted} has more than one unknown size"
-        raise ShapeError(problem, "Give all but one")
+        raise ShapeError(problem, "Give all sizes but one")
     known = prod(n for n in wanted if n != DYNAMIC)
     if at and known == 0 and not is_open:
         problem = f"every size in place of -1 fills shape {wanted} with 0 elements"
-        raise ShapeError(problem, "Give that size")
+        raise ShapeError(problem, "Give the size instead of -1")
     # `known or 1` avoids a division by 0; then both shapes must have 0 elements.
     size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
     filled = tuple(size if i in at else n for i, n in enumerate(wanted))
@@ -347,7 +347,7 @@ def moveaxis_order(source: object, destination: object, ndim: int) -> tuple[int,
     if not len(here) == len(there) == len(set(here)) == len(set(there)):
         raise ShapeError(
             f"axes {here} do not move to {there}",
-            "Give as many destinations as sources, each once",
+            "Give each source once, and a destination of its own",
         )
     places = dict(zip(there, here, strict=True))
     others = iter(axis for axis in range(ndim) if axis not in here)

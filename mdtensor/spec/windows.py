@@ -158,7 +158,7 @@ def conv_shape(
 
 
 def _splits(channels: int, groups: Any) -> bool:
-    """Return whether there are as many channels in each group.
+    """Return whether `channels` split into `groups` of equal size.
 
     Raises:
         OptionError: `groups` is not an integer.
@@ -186,7 +186,7 @@ def pool_window(kernel_size: object, stride: object, padding: object) -> Window:
     """Return the window of a pool; its stride is the kernel unless given.
 
     Raises:
-        OptionError: padding reaches a whole kernel, so that a window could be empty.
+        OptionError: padding is not below the kernel size, so a window could be empty.
     """
     kernel = pair(kernel_size, "kernel_size", 1)
     window = Window(
@@ -284,7 +284,8 @@ def conv_transpose_shape(
 
     Raises:
         ShapeError: ranks, channels or groups do not fit, or the result would be empty.
-        OptionError: `more`, the output padding, reaches a stride and a dilation.
+        OptionError: along an axis, the output padding `more` is at least as large as
+            the stride and the dilation.
     """
     if len(x) != 4 or len(w) != 4:
         raise ShapeError(

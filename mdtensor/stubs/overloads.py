@@ -79,7 +79,7 @@ def _cover(keys: list[Key]) -> Iterator[Sides]:
 
 
 def _axis_orders(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield all orders of up to three axes, else one order for each first axis."""
+    """Yield all orders of up to three axes; of more axes, one order per first axis."""
     if count <= 3:
         yield from permutations(range(count))
     else:

@@ -167,7 +167,10 @@ class Coordinate(metaclass=CoordinateType):
 
 
 def shown(given: object) -> str:
-    """Return the text of a coordinate or of a wrong one, without container contents."""
+    """Return the text of a coordinate, or of what was given instead of one.
+
+    A container is shown as its type, without its contents.
+    """
     if isinstance(given, type):
         return given.__name__
     is_short = isinstance(given, (bool, int, float, str, DType, Device))
@@ -381,11 +384,11 @@ class Determinism(Coordinate):
 
 
 class NotRequired(Determinism):
-    """Rounding may differ between runs."""
+    """Runs may differ by rounding."""
 
 
 class Required(Determinism):
-    """The same bytes every time."""
+    """Every run, with any number of threads, must give the same bytes."""
 
 
 class Scheduling(Coordinate):

@@ -175,7 +175,8 @@ class Axes:
     def point(self, *given: Any) -> TagType:
         """Return the tag of the given classes, values or tags: one for each kind.
 
-        The coordinates may come in any order and need not be on the axes.
+        The coordinates may come in any order. Each must be of a kind of this space, but
+        need not be one that the axis of this kind lists.
 
         Raises:
             DispatchError: a kind is missing, occurs twice, or is not in this space.
@@ -206,7 +207,8 @@ class Axes:
         if not found:
             self._refuse_name(given)
             raise self._error(f"{shown(given)} is not a coordinate of this space")
-        raise self._error(f"{shown(given)} may be {' or '.join(map(str, found))}")
+        values = " and of ".join(map(str, found))
+        raise self._error(f"{shown(given)} is ambiguous: the value of {values}")
 
     def _refuse_name(self, given: object) -> None:
         # "Float32" as a text is a likely mistake, and the class is at hand.

@@ -84,7 +84,7 @@ def points(space: Axes, part: object) -> Iterator[TagType]:
     """Return the points of `space` in one part of the coverage.
 
     Raises:
-        RegistrationError: no point is in `part`, or `part` reaches beyond the space.
+        RegistrationError: no point is in `part`, or `part` is not inside of the space.
     """
     if isinstance(part, Axes) and part <= space:
         return iter(part)
@@ -291,7 +291,9 @@ class DispatchTable:
         fix = f"Nearest: {listed}{more}"
         given = ", ".join(map(str, point.coordinates))
         call = f"{self.name}({given})"
-        return PointError("no such point in the table", fix, call, point, nearest)
+        return PointError(
+            "the table does not have this point", fix, call, point, nearest
+        )
 
     def nearest(self, point: TagType) -> tuple[TagType, ...]:
         """Return the points of the table that share most coordinates with `point`."""

@@ -52,7 +52,7 @@ def gelu(x: Fraction) -> Fraction:
     """Compute x · (1 + erf(x / √2)) / 2, by the series of erf.
 
     The series is 2/√π · sum of (-1)ⁿ z²ⁿ⁺¹ / (n! (2n + 1)) for z = x / √2. Its terms
-    are below e**z², and cancellation loses as many digits as that has.
+    are below e**z², so cancellation loses at most as many digits as e**z² has.
     """
     square = x * x / 2
     with localcontext() as context:

@@ -110,7 +110,7 @@ def product(
 def bias_and_grids(
     title: str, count: int, taps: int, rounding: str, grid: tuple[Any, ...]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return (bias, options of a step for its grids)."""
+    """Return a bias, and the options that give a step its grids."""
     bias = case.integers(f"{title}: bias", (count,), -3000, 3000).astype(np.int32)
     options: dict[str, Any] = {"x_zero_point": grid[0]}
     if rounding != "sums":

@@ -54,7 +54,7 @@ def runways(emulated: bool) -> list[str]:
 def compute(
     names: list[str], quick: bool, done: Callable[[int], object] = lambda cost: None
 ) -> list[Run]:
-    """Run these ISAs on every number of threads, as many at once as there are cores.
+    """Run each ISA on every number of threads; one ISA per core at the same time.
 
     Args:
         done: called after each case on each number of threads, with the cost of it.

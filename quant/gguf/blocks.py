@@ -300,8 +300,8 @@ class Blocks:
                 `Q5_0`, `Q5_1`, `TQ1_0`, `TQ2_0`, `MXFP4`; `F32`, `F16`, `BF16`.
 
         Raises:
-            StorageError: a number is not finite or a step overflows, the rows are not
-                whole blocks, or the package cannot write the type.
+            StorageError: a number is not finite or a block scale overflows, the rows
+                are not whole blocks, or the package cannot write the type.
         """
         call = describe("Blocks.quantize", x)
         if not isinstance(type, str) or type not in writable():
@@ -358,7 +358,7 @@ class Blocks:
 
     @property
     def leaf(self) -> Leaf | None:
-        """Return the type that `tensor()` returns; None without such a tensor type."""
+        """Return the type of `tensor()`; None if no tensor type has these blocks."""
         if self.type in DENSE:
             return type(from_numpy(np.empty(0, DENSE[self.type])))
         return GRIDS[self.type].leaf if self.type in GRIDS else None

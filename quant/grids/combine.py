@@ -56,7 +56,7 @@ def without_zero(grid: QParams) -> QParams:
 
 
 def _term_grid(x: Operand, shape: Shape) -> QParams:
-    """Return the 32-bit grid of `x`, broadcast to `shape`."""
+    """Return the `qint32` grid of `x` as a term, with scales broadcast to `shape`."""
     return broadcast(without_zero(x.qparams), x.shape, shape)
 
 
@@ -311,7 +311,7 @@ def pieces(shape: Shape, *grids: QParams) -> Iterator[tuple[Array, list[QParams]
 
 
 def singles(grid: QParams) -> list[QParams]:
-    """Return the different grids of one scale each that `grid` consists of."""
+    """Return the different single-scale grids that `grid` consists of."""
     return [grid] if grid.axis is None else _distinct(grid)[0]
 
 
@@ -337,7 +337,8 @@ def by_pieces(
     """Return compute(*values, *grids) of operands that broadcast, piece by piece.
 
     Args:
-        compute: works element by element on as many arrays as grids of one scale.
+        compute: takes one array and then one single-scale grid for each operand, and
+            works element by element.
         dtype: the type of the result.
         operands: arrays, each with a grid of any granularity.
     """

@@ -129,9 +129,10 @@ def reshape(grid: QParams, old: Shape, new: Shape) -> QParams:
 
 
 def _same_axis(axis: int, old: Shape, new: Shape) -> int | None:
-    """Return the axis of `new` with as many elements before, in and behind it.
+    """Return the axis of `new` that is the same as `axis` of `old`, or None.
 
-    None stands for no such axis.
+    It has the same size, and the axes before it hold as many elements as before, like
+    the axes behind it.
     """
     for at, size in enumerate(new):
         pairs = (old[:axis], new[:at]), (old[axis + 1 :], new[at + 1 :])
@@ -327,7 +328,7 @@ def _row(grid: QParams, key: object) -> Any:
     if found.ndim != 1:
         raise GridError(
             f"scales differ along axis {grid.axis}",
-            "Pick with one row of integers, or requantize to one grid first",
+            "Index with integers of one dimension, or requantize to one grid first",
         )
     return found
 
@@ -337,7 +338,7 @@ def _check_known(grid: QParams, index: object) -> None:
     if not isinstance(_to_numpy(index), (np.ndarray, Integral)):
         raise GridError(
             f"scales differ along axis {grid.axis}, and the indices are not known",
-            "Infer from indices that are integers or slices, or requantize to one "
+            "Pass the integers or slices themselves as indices, or requantize to one "
             "grid first",
         )
 

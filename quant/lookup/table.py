@@ -162,7 +162,7 @@ def _nearest_code(value: Any, x: Fraction, out: QParams, error: float) -> int:
 
     Raises:
         OptionError: `value` is not a number.
-        CastError: `value` is NaN, or its error reaches the middle of two codes.
+        CastError: `value` is NaN, or the middle of two codes is within its error.
     """
     low, high = out.minimum, out.maximum
     is_exact = isinstance(value, EXACT)

@@ -394,7 +394,7 @@ class Model:
                 most 4, otherwise qint8.
             bits: use only this many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
-            symmetric: zero point 0, and as many codes below as above.
+            symmetric: the zero point is 0, and -c is a code if c is.
             keep_float: names of nodes that stay float.
             options: options of the method, as for `quant.quantize_weights`.
 

@@ -383,7 +383,7 @@ def _extreme_step(
     """
     source, other = require_one_grid(a), require_one_grid(b)
     if out is None and source != other:
-        raise NotCompiled("a compiled extreme on no grid of its own takes equal grids")
+        raise NotCompiled("without out= a compiled extreme takes operands on one grid")
     if (number := _number(a, b)) is not None:
         low, high = (number, None) if is_maximum else (None, number)
         return lookup_step(build.clip(low, high), a, out or source)

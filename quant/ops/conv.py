@@ -117,7 +117,7 @@ def step_options(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, A
 
 def _check_weights(w: Any, b: Any) -> None:
     if isinstance(w, TensorSpec) or isinstance(b, TensorSpec):
-        raise NotCompiled("compiled weights and biases are constants")
+        raise NotCompiled("kernels need constant weights and biases")
     require_8bit(w.qparams)
     if not w.qparams.is_along(None, 0):
         raise NotCompiled("compiled weights have scales on axis 0")

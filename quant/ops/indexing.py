@@ -80,8 +80,9 @@ def _check_value(places: Any, value: Any) -> None:
         raise PromotionError(
             f"the value is a {kind.__name__}, but {name} takes only codes on its grid"
             f"{grids((places,))}",
-            "Make numbers codes by quantize(value, q.qparams), integers that are codes "
-            f"by {name}(value, q.qparams); q is the tensor that you write to",
+            "Use quantize(value, q.qparams) for real numbers, or "
+            f"{name}(value, q.qparams) for integers that are codes; q is the tensor "
+            "that you write to",
         )
     check_broadcast(value.shape, places.shape)
     combine.shared_grid((places, value), places.shape, is_rounded=False)
@@ -151,7 +152,7 @@ def take_step(x: TensorSpec, indices: Any, /, *, axis: int) -> Take:
     """Return the step that takes codes at constant indices along one axis.
 
     Raises:
-        NotCompiled: the indices are not constant or not one row, or are out of bounds.
+        NotCompiled: the indices are not constant, not of one axis, or out of bounds.
     """
     layout(x)
     if isinstance(indices, TensorSpec) or indices.ndim != 1:

@@ -105,7 +105,7 @@ def _prepare(
         NotCompiled: kernels cannot compute it.
     """
     if any(isinstance(given, TensorSpec) for given in (weight, bias)):
-        raise NotCompiled("compiled weights and biases are constants")
+        raise NotCompiled("kernels need constant weights and biases")
     source = unsigned_grid(require_one_grid(x))
     target = unsigned_grid(require_output_grid(options.get("out")))
     norm = _norm_of(name, x, weight, bias, options, target)

@@ -205,13 +205,13 @@ def is_product(w: Tensor, groups: int) -> bool:
 
 
 def _result_type(x: TensorSpec, *constants: Any) -> DType:
-    """Return the element type of the result of packed weights.
+    """Return the element type of a product with packed weights.
 
     Raises:
         NotCompiled: weights or bias are not constant, or the result is float64.
     """
     if any(isinstance(given, TensorSpec) for given in constants):
-        raise NotCompiled("only constant weights and biases are packed")
+        raise NotCompiled("kernels need constant weights and biases")
     dtype = type_of_floats(x, constants[-1])
     if dtype.storage.itemsize > 4:
         raise NotCompiled("packed weights multiply float32 and narrower floats")

@@ -45,7 +45,7 @@ def find_rule(operation: str, out: QParams | None) -> Preset | None:
 
 
 def rounding_rule(operation: str, out: QParams | None) -> Any:
-    """Return the same as `find_rule`, to be called with tensors."""
+    """Return the result of `find_rule` as a function of tensors, or None."""
     found = find_rule(operation, out)
     # The kernels reproduce how a library overflows, so NumPy must not warn of it.
     return None if found is None else _quiet()(found.__call__)

@@ -38,7 +38,7 @@ class WeightFormat:
         axis: 0 for a scale for each output, None for one scale.
         block_size: how many inputs of an output share a scale; the last block of an
             output may be shorter.
-        symmetric: zero point 0, and as many codes below 0 as above.
+        symmetric: the zero point is 0, and -c is a code if c is.
 
     Raises:
         OptionError: the type does not have so many bits, or is unsigned although
@@ -67,7 +67,7 @@ class WeightFormat:
         if self.axis is None:
             raise OptionError(
                 "blocks have a scale each, but axis=None means one scale",
-                "Omit one of the two options",
+                "Omit axis=None or block_size=",
             )
 
     def _check_codes(self) -> None:
@@ -219,6 +219,6 @@ def matrix(weights: Any) -> FloatArray:
     if weights.ndim < 2 or not weights.size:
         raise ShapeError(
             f"weights have shape {tuple(weights.shape)}",
-            "Give [outputs, inputs, ...], none of them 0",
+            "Give [outputs, inputs, ...] with sizes of 1 or more",
         )
     return np.asarray(weights, np.float64).reshape(weights.shape[0], -1)

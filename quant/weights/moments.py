@@ -66,7 +66,7 @@ class InputMoments:
         except (MemoryError, ValueError):
             raise OptionError(
                 f"the products of {self.inputs} inputs do not fit into memory",
-                "Use fewer",
+                "Use fewer inputs",
             ) from None
         self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
 

@@ -62,7 +62,7 @@ def quantize_weights(
         axis: 0 for a scale for each output, None for one scale.
         block_size: how many inputs of an output share a scale; only for weights with
             two axes.
-        symmetric: zero point 0, and as many codes below as above: -127 to 127.
+        symmetric: the zero point is 0, and -c is a code if c is: -127 to 127.
             Otherwise all codes cover the range of the weights, widened to include 0.
         options: options of the method: `damping` and `act_order` of gptq, `candidates`
             of awq, `norm`, `beta`, `growth` and `steps` of hqq.

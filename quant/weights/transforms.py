@@ -117,7 +117,7 @@ def equalize(
 
     Args:
         weights: the weights of consecutive layers, [outputs, inputs, ...]. Weights
-            [channels, 1, ...] after a layer with as many outputs are depthwise.
+            [channels, 1, ...] after a layer with `channels` outputs are depthwise.
         biases: the bias of each layer, None for a layer without; None for no biases.
         sweeps: the maximal number of passes over the layers; two layers need only one.
         powers_of_two: round s to powers of two: the function stays the same to the last

@@ -57,7 +57,7 @@ def test_a_missing_pair_names_itself_and_what_there_is(shelf: Shelf) -> None:
         "exp: no method on cuda:0. It has methods on cpu, shelf."
     )
     assert text(DeviceError, lambda: registry.get("exp", "moon")).startswith(
-        "no device 'moon'. Registered are cpu"
+        "no device 'moon'. Registered devices: cpu"
     )
     assert text(OptionError, lambda: registry.get(print, "cpu")).endswith(
         "is not an operation. See md.operations()."

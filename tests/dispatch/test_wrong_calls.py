@@ -535,16 +535,16 @@ def test_devices_of_types() -> None:
 
     float32 = md.float32
     assert text(DeviceError, leaf(dtype=float32, device="worker")) == (
-        "no device 'worker'. Registered are cpu, cuda:0."
+        "no device 'worker'. Registered devices: cpu, cuda:0."
     )
     assert text(DeviceError, leaf(dtype=float32, device=3)) == (
-        "no device 3. Registered are cpu, cuda:0."
+        "no device 3. Registered devices: cpu, cuda:0."
     )
     assert refused(leaf(dtype=float32, device="cuda")) == (
         "float32 on cuda:0 already has a tensor type."
     )
     assert refused(leaf(device="cpu")) == (
-        "W has a device and no dtype. Give both; a kind has neither."
+        "W has a device and no dtype. Pass dtype= as well, or omit device= for a kind."
     )
     assert refused(leaf(dtype=float32, place=3)) == (
         "W is given place. A tensor type takes dtype= and device=."

@@ -34,6 +34,14 @@ def test_ufuncs_are_named_with_the_casts_of_their_loops() -> None:
     assert seen.casts == [("int8", "float32")]
 
 
+def test_promotion_of_an_operand_is_a_cast() -> None:
+    halves = np.ones(4, np.float16)
+    with observe.observe_kernels() as seen:
+        ufunc.binary(np.maximum, halves, np.ones(4, np.int8), halves.dtype)
+    assert seen.casts == [("int8", "float16")]
+    assert "kernels.numpy.conversion.promote" not in names(seen)
+
+
 def test_a_kernel_of_numpy_is_named_and_its_parts_are_not() -> None:
     with observe.observe_kernels() as seen:
         manipulation.concat([FLOATS, np.ones((2, 4), np.int8)], 0, FLOAT32)

@@ -253,7 +253,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
         lambda x: md.gelu(x, approximate="erf")
     ),
     "glu(Float32Tensor[2,3]): axis 1 of size 3 does not split into halves. "
-    "Make it even.": md.glu,
+    "Use an even size.": md.glu,
     "prelu(Float32Tensor[2,3], Float32Tensor[2]): the weight has shape (2,), but there "
     "are 3 channels. Give it shape (1,) or (3,).": lambda x: md.prelu(x, md.ones((2,))),
 }

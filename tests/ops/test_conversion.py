@@ -350,7 +350,7 @@ def test_to_a_device_without_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
 
     x = md.asarray([1.0])
     assert text(DeviceError, lambda: md.to(x, "far")) == (
-        "to(Float32Tensor[1], str): no device 'far'. Registered are "
+        "to(Float32Tensor[1], str): no device 'far'. Registered devices: "
         + ", ".join(DEVICES)
         + "."
     )

@@ -277,10 +277,10 @@ def test_moveaxis_refuses() -> None:
     x = counted(2, 3, 4)
     assert text(ShapeError, lambda: md.moveaxis(x, (0, 1), 2)) == (
         "moveaxis(Int64Tensor[2,3,4], tuple, int): axes (0, 1) do not move to (2,). "
-        "Give as many destinations as sources, each once."
+        "Give each source once, and a destination of its own."
     )
     for source, destination in (((0, 0), (0, 1)), ((0, 1), (2, 2)), ((0, -3), (0, 1))):
-        with pytest.raises(ShapeError, match="each once"):
+        with pytest.raises(ShapeError, match="each source once"):
             md.moveaxis(x, source, destination)
     with pytest.raises(ShapeError, match="axis 3 does not exist in 3 dimensions"):
         md.moveaxis(x, 0, 3)

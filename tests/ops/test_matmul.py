@@ -195,7 +195,7 @@ def test_an_axis_counts_from_the_front_of_equal_ranks(
     with pytest.raises(ShapeError) as caught:
         md.vecdot(x, y, axis=0)
     assert str(caught.value) == (
-        "vecdot(Int64Tensor[2,3,4], Int64Tensor[3,1]): axis 0 is not the same in 3 "
+        "vecdot(Int64Tensor[2,3,4], Int64Tensor[3,1]): axis 0 is ambiguous for 3 "
         "and 2 dimensions. Count from the end: axes go from -2 to -1."
     )
 
@@ -323,7 +323,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=([0, 1], [0])),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "2 axes cannot pair with 1. Name as many axes of x1 as of x2.",
+            "2 axes cannot pair with 1. Name the same number of axes of x1 and x2.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=-1),

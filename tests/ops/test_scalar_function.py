@@ -210,7 +210,7 @@ REFUSED = {
         md.ShapeError,
         (
             "blend(Float32Tensor[2,2], float, float, Float32Tensor[4]): out has shape "
-            "(4,), but the result has shape (2, 2). Give out the shape (2, 2)."
+            "(4,), but the result has shape (2, 2). Pass an out of shape (2, 2)."
         ),
     ),
     "type of out": (

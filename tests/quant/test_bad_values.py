@@ -205,7 +205,10 @@ def test_the_sweep_reaches_what_is_public():
         (lambda: quant.InputMoments(True), "inputs is True. Use 1 or more."),
         (
             lambda: quant.InputMoments(2**31),
-            "the products of 2147483648 inputs do not fit into memory. Use fewer.",
+            (
+                "the products of 2147483648 inputs do not fit into memory. Use fewer "
+                "inputs."
+            ),
         ),
         (
             lambda: quant.equalize(3),

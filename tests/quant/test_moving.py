@@ -235,8 +235,8 @@ INSIDE = (
     "last, or requantize to one grid first."
 )
 NO_ROW = (
-    "scales differ along axis 1. Pick with one row of integers, or requantize to one "
-    "grid first."
+    "scales differ along axis 1. Index with integers of one dimension, or requantize "
+    "to one grid first."
 )
 REFUSED = [
     (lambda x: md.reshape(x, (16, 3)), NO_AXIS),

@@ -149,7 +149,7 @@ def test_repr_is_one_short_line():
         ),
         ((1, "x"), {}, "QParams: zero_point is a str that does not hold numbers"),
         ((1, None), {}, "QParams: zero_point is a NoneType that does not hold numbers"),
-        ((1, [1, 2]), {}, "QParams: 2 zero points for 1 scales. Give one, or as many"),
+        ((1, [1, 2]), {}, "QParams: 2 zero points for 1 scales. Give one, or one"),
         (([1, 2], [1, 2, 3]), {"axis": 0}, "QParams: 3 zero points for 2 scales"),
         (
             ([1, 2],),

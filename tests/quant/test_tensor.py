@@ -180,9 +180,9 @@ def test_codes_of_floats_are_their_bytes():
     with pytest.raises(md.CastError) as caught:
         QFloat8E4M3Tensor(np.array([1.0], other), scale=1.0)
     assert str(caught.value) == (
-        "codes of qfloat8_e4m3 are the bytes of its floats, not float8_e5m2. Use "
+        "codes of qfloat8_e4m3 are bytes or float8_e4m3fn, not float8_e5m2. Use "
         "quantize(asarray(a), QParams(s, dtype='qfloat8_e4m3')) for real values, "
-        "an array of float8_e4m3fn for such floats."
+        "or an array of float8_e4m3fn for codes."
     )
 
 

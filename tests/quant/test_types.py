@@ -102,7 +102,7 @@ def test_bytes_alone_do_not_say_how_many_codes_they_are():
         (QUInt4Tensor, [16], "codes from 0 to 15, given 16 to 16."),
         (QInt16Tensor, [2**15], "codes are from -32768 to 32767, given"),
         (QFloat8E4M3Tensor, [256], "uint8 represents 0 to 255"),
-        (QFloat8E4M3Tensor, [1.5], "are the bytes of its floats, not float64. Use"),
+        (QFloat8E4M3Tensor, [1.5], "are bytes or float8_e4m3fn, not float64. Use"),
     ],
 )
 def test_what_is_no_code_is_refused(leaf, codes, text):

@@ -398,7 +398,7 @@ def test_f8_what_is_not_supported_says_so(table: DispatchTable, point: Any) -> N
     names = ", ".join(c.__name__ for c in point.coordinates)
     shown = r"Tag\[(?:Cpu|Shelf), (?:Float|Int)(?:32|64), \w+, \w+, \w+\]"
     assert re.fullmatch(
-        rf"inclusive_scan\({names}\): no such point in the table\. "
+        rf"inclusive_scan\({names}\): the table does not have this point\. "
         rf"Nearest: {shown}(?:; {shown})*(?: and \d+ more)?\.",
         str(error),
     )
@@ -408,8 +408,8 @@ def test_f8_the_whole_text(table: DispatchTable) -> None:
     """F8: upstream says "dispatch failed - coordinate not in space"."""
     make = lambda: table.select(Shelf, Float64, Strided, OutOfPlace, NotRequired)  # noqa: E731
     assert text(PointError, make) == (
-        "inclusive_scan(Shelf, Float64, Strided, OutOfPlace, NotRequired): no such "
-        "point in the table. Nearest: "
+        "inclusive_scan(Shelf, Float64, Strided, OutOfPlace, NotRequired): the "
+        "table does not have this point. Nearest: "
         "Tag[Cpu, Float64, Strided, OutOfPlace, NotRequired]; "
         "Tag[Shelf, Float64, Contiguous, OutOfPlace, NotRequired]."
     )

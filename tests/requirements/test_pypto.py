@@ -463,7 +463,7 @@ def test_p8_a_name_is_one_size_at_run_time() -> None:
     assert md.bind_dims(specs, came) == {"M": 4, "N": 2}
     came[2] = md.ones((5, 7))
     assert refused(ShapeError, md.bind_dims, specs, came) == (
-        "M is 4 and 5. The same name is the same size."
+        "M is 4 and 5. Use a name for one size only."
     )
     for other in ((4, 9), (4,)):
         text = refused(ShapeError, md.bind_dims, specs[:1], [md.ones(other)])

@@ -94,7 +94,9 @@ def test_two_axes_of_one_kind_have_names() -> None:
     assert len(space) == 4
     assert space.point(Read[Int8], Float32) is Tag[Float32, Read[Int8]]
     said = text(DispatchError, lambda: space.point(md.float32, md.int8))
-    assert said.startswith("float32 may be Float32 or Read[Float32]. Give one")
+    assert said.startswith(
+        "float32 is ambiguous: the value of Float32 and of Read[Float32]. Give"
+    )
 
 
 ONE_KIND = "Give coordinates of one kind"

@@ -319,7 +319,7 @@ def test_point_errors_pickle_and_know_their_fields() -> None:
     assert error.point is Tag[Shelf, Int32]
     assert error.nearest == (Tag[Cpu, Float32],)
     nearest = "Nearest: Tag[Cpu, Float32]"
-    said = f"named(Shelf, Int32): no such point in the table. {nearest}."
+    said = f"named(Shelf, Int32): the table does not have this point. {nearest}."
     assert str(error) == str(caught.value) == said
     assert isinstance(error, DispatchError)
 

@@ -123,11 +123,12 @@ def _add(b, sums, group, weights):
 def starts_of(taps, stride, pixels):
     """Return the first input pixel of each group that a row of outputs reads.
 
-    With 3 taps the groups overlap by two pixels, so that all taps of an output lie in
-    one group and need one product.
+    A group is the 4 neighbouring input pixels that one dot product multiplies. With 3
+    taps, neighbouring groups share two pixels, so that all taps of an output lie in one
+    group and need one product.
 
     Args:
-        pixels: the number of neighbouring outputs.
+        pixels: how many neighbouring outputs the row has.
     """
     reach = (pixels - 1) * stride + taps
     step = 2 if taps == 3 else GROUP

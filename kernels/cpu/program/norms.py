@@ -114,12 +114,15 @@ def _limbs(numbers):
     """Return integers as int64 [numbers, limbs], each limb with the sign of its number.
 
     Raises:
-        ValueError: a number has too many limbs.
+        ValueError: a number needs more than `MOST_LIMBS` limbs.
     """
     bits = max(abs(number).bit_length() for number in numbers)
     count = max(1, -(-bits // LIMB_BITS))
     if count > MOST_LIMBS:
-        raise ValueError(f"weights and biases differ by {bits} bits")
+        raise ValueError(
+            f"exact rounding with these weights and biases needs {bits}-bit integers, "
+            f"more than {MOST_LIMBS * LIMB_BITS} bits"
+        )
     shifts = [LIMB_BITS * limb for limb in range(count)]
     return np.array(
         [

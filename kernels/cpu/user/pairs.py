@@ -50,7 +50,7 @@ def _two_prod(a, b):
 
 
 def _upper(a):
-    """Return the upper 26 bits of a, rounded."""
+    """Return the float64 a, rounded to 26 significant bits."""
     scaled = SPLITTER * a
     return scaled - (scaled - a)
 

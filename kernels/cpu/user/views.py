@@ -88,7 +88,9 @@ class Element(NamedTuple):
 
 
 def converter(element, value):
-    """Return the cast from the type `value` to bits, or None if numba's cast is right.
+    """Return the function that casts numbers of type `value` to bits of `element`.
+
+    Return None if numba's own cast gives the right result.
 
     Raises:
         TypingError: values of this type cannot be written to the element.

@@ -58,10 +58,10 @@ def _add(total, codes, x):
 
 
 def softmax(row, x, out):
-    """Compute float32 powers of float32 differences by their sum, and quantize them."""
+    """Divide float32 exponentials of a row by their sum, and quantize them."""
     real = [np.float32(code - x.zero) * np.float32(x.scale) for code in row]
     powers = [exp_f32(number - max(real)) for number in real]
-    # The float32 powers are added in float64, one after another, and rounded once.
+    # The exponentials are added in float64, one after another, and rounded once.
     total = 0.0
     for power in powers:
         total = total + float(power)

@@ -249,7 +249,10 @@ def _one_over_one_plus(a):
 
 
 def softmax_opt(row, x, out):
-    """Compute the softmax of a row from float32 powers, added in order; ties go up."""
+    """Compute the softmax of a row from float32 exponentials, added in order.
+
+    Ties are rounded up.
+    """
     steps = [np.float32(max(row) - code) for code in row]
     powers = [exp_f32(-np.float32(x.scale) * d) for d in steps]
     total = np.float32(0)

@@ -83,7 +83,7 @@ class Entry:
 
     @cached_property
     def reasons(self) -> dict[tuple[str, str], list[Cell]]:
-        """Return the cells that do not run, by state and reason."""
+        """Return the cells whose calls do not run, by state and reason."""
         found: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
             if cell.why:
@@ -91,7 +91,10 @@ class Entry:
         return found
 
     def place(self, cell: Cell) -> str:
-        """Return the anchor that a cell links to: its reason, or its method."""
+        """Return the anchor that a cell links to.
+
+        This is the method that the calls run, or the reason why they do not run.
+        """
         if cell.method is None or cell.why:
             reasons = list(self.reasons)
             return self.reason_place(reasons.index((cell.state, cell.reason)))

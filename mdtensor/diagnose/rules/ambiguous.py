@@ -41,7 +41,7 @@ def add(a: Real, b: Real): ...
 
 
 def check(study: Study) -> Iterator[Finding]:
-    """Find the calls that no method wins."""
+    """Find the calls for which no method is the most specific."""
     for found, tables in study.tables.items():
         ties = (
             (table, answer.tied, cells)

@@ -35,7 +35,7 @@ REPAIRED = EXAMPLE.replace(
 
 
 def check(study: Study) -> Iterator[Finding]:
-    """Find the promised calls that no method wins."""
+    """Find the promised calls for which no method is the most specific."""
     sources = {id(found.call): found for found in study.sources}
     for promise in study.contracts:
         found = sources[id(promise.function)]

@@ -48,7 +48,7 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _is_suspect(method: Registered) -> bool:
-    """Return whether a method may have an open parameter."""
+    """Return whether a parameter may have a default or lack an annotation."""
     # Reading a signature is slow, so this first looks at cheap attributes.
     plain = getattr(method.implementation, "__defaults__", ()) is None
     wraps = hasattr(method.implementation, "__wrapped__")

@@ -145,7 +145,7 @@ def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _read_nothing(g: Any, op: Operator) -> None:
-    """Raise for a node inside of another one, where nothing reads such nodes."""
+    """Raise for a node inside of another node, if no reader for inner nodes is set."""
     raise op.error("is inside of another node, which is not supported")
 
 

@@ -330,8 +330,8 @@ def dequantize_behind(graph: Graph, value: Any) -> Node | None:
 def fold_weights(graph: Graph) -> Graph:
     """Let products of floats with dequantized constants read the codes directly.
 
-    A dequantized constant bias becomes a float constant, because such products add
-    floats.
+    A dequantized constant bias becomes a float constant, because the product of floats
+    and codes is a float, to which a float bias is added.
     """
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}

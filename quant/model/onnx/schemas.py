@@ -171,7 +171,7 @@ Rename = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Definition:
-    """What an operator stands for.
+    """The nodes that define an operator.
 
     Args:
         nodes: NodeProtos, with the names of the values of the graph.

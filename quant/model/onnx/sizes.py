@@ -84,7 +84,7 @@ def _result(op: Operator, arrays: list[Array]) -> Array:
 
 
 def shape(g: Builder, op: Operator) -> None:
-    """Read Shape: add the sizes of a value, or only those from `start` to `end`."""
+    """Read Shape: add the sizes of a value, or the sizes from `start` to `end`."""
     found = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
     values = np.array([None if n < 0 else n for n in found], object)
     g.size(op.outputs[0], values, md.int64)

@@ -52,13 +52,13 @@ def _operands(sink: Sink, node: Node, inputs: list[str]) -> list[str]:
 
 
 def _along(sink: Sink, name: str, axis: int) -> str:
-    """Write an axis of size 1, the only direction."""
+    """Write `name` with a new axis of size 1, the axis of directions."""
     at = sink.constant(np.array([axis], np.int64))
     return sink.emit("Unsqueeze", [name, at]) if name else ""
 
 
 def _flat(sink: Sink, name: str) -> str:
-    """Write several rows as one row of the only direction."""
+    """Write the elements of `name` as one row, for the only direction."""
     shape = sink.constant(np.array([1, -1], np.int64))
     return sink.emit("Reshape", [name, shape]) if name else ""
 

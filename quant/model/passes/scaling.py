@@ -237,7 +237,7 @@ def equalize(graph: Graph, sweeps: int = 20, powers_of_two: bool = False) -> Gra
     """Return the graph with equal ranges on both sides of each link between layers.
 
     Args:
-        graph: float, simplified.
+        graph: a float graph, after `simplify`.
         sweeps: the maximal number of passes over all links.
         powers_of_two: use powers of two as scales, so no float rounds differently.
 
@@ -275,7 +275,7 @@ def smooth(
     """Return the graph whose layers read channels with more equal ranges.
 
     Args:
-        graph: float, simplified.
+        graph: a float graph, after `simplify`.
         samples: inputs, as for `calibrate`.
         strength: from 0 (the ranges of the weights become equal) to 1 (the ranges of
             the inputs become equal).

@@ -52,8 +52,8 @@ Rewrite = Callable[[Graph], Graph]
 def simplify(graph: Graph, spending: Spending | None = None) -> Graph:
     """Repeat all rewrites until none changes the graph.
 
-    At the end, store equal constants once, and replace the transposed convolutions that
-    are products.
+    At the end, store equal constants once, and replace transposed convolutions by
+    convolutions, see `replace_conv_transposes`.
 
     Args:
         graph: the graph.

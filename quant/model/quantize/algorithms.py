@@ -196,7 +196,7 @@ def choose_algorithm(
     """Return the algorithm `name` for a float graph, with the data that it needs.
 
     Args:
-        graph: float.
+        graph: a float graph.
         name: one of `WEIGHTS_ALONE`.
         samples: inputs, as for `calibrate`, if the algorithm needs them; the graph runs
             on them once.

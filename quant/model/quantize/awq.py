@@ -46,7 +46,7 @@ class Search:
     """A search for the scales of channels with the least error.
 
     Args:
-        graph: float, simplified.
+        graph: a float graph, after `simplify`.
         inputs: by the name of a layer, the moments of the inputs of each group.
         rounded: a function that quantizes the weights of a layer.
         candidates: how many exponents a are tried, from 0 to below 1.

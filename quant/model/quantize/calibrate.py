@@ -271,7 +271,7 @@ def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
     """Run the graph on samples, which are not stored.
 
     Args:
-        graph: float.
+        graph: a float graph.
         samples: inputs, as for `calibrate`.
         observe: called with each value, see `Graph.run`.
 
@@ -291,7 +291,7 @@ def input_moments(
     """Sum up the inputs of layers with constant weights; samples are not stored.
 
     Args:
-        graph: float.
+        graph: a float graph.
         samples: inputs, as for `calibrate`.
         names: the names of the layers; None for all.
 

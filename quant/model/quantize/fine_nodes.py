@@ -47,7 +47,7 @@ def fine_nodes(
     """Return the reason for each further node that must stay float, by its name.
 
     Args:
-        graph: float.
+        graph: a float graph.
         notes: the nodes that stay float already.
         calibration: the ranges of the values.
     """

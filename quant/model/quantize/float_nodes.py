@@ -48,7 +48,7 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
     """Return the reason for each node that stays float, by the name of the node.
 
     Args:
-        graph: float.
+        graph: a float graph.
         kept: reasons for nodes that stay float in any case.
     """
     specs = graph.specs()

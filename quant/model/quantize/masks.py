@@ -80,7 +80,7 @@ def mask_limit(
     """Return the number below which a grid does not have to cover a mask.
 
     Args:
-        graph: float.
+        graph: a float graph.
         value: the mask, which is added to the input of a softmax.
         ends: a function that returns the smallest and the largest element of a value,
             after `without_masks`.

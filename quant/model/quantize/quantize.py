@@ -66,7 +66,7 @@ def quantize_graph(
     """Quantize a simplified float graph.
 
     Args:
-        graph: float, its weights constants.
+        graph: a float graph whose weights are constants.
         calibration: the calibration of this graph.
         keep_float: names of nodes that stay float.
         weights: the algorithm that quantizes weights.
@@ -468,7 +468,16 @@ class _Explicit:
         return self._real(value) if is_exact else self._back(value)
 
     def _constant(self, node: Node, what: str, codes: Any) -> str:
-        """Add constant codes for an input of `node`, dequantized; return the name."""
+        """Add constant codes for an input of `node`, and a node that dequantizes them.
+
+        Args:
+            node: the node that reads the constant.
+            what: the part of the new name behind that of the node, such as "w".
+            codes: a quantized tensor.
+
+        Returns:
+            The name of the dequantized value.
+        """
         name = self._new(f"{node.name}.{what}")
         real = self._new(f"{name}.dq")
         self.constants[name] = codes

@@ -36,11 +36,11 @@ def quantize_weights(
     """Return the graph with quantized weights; its notes say which stay float.
 
     Args:
-        graph: float, its weights constants.
+        graph: a float graph whose weights are constants.
         method: the algorithm, one of `WEIGHTS_ALONE`.
-        format: the format of the codes. Blocks consist of channels; a convolution with
-            larger windows whose channels do not fill whole blocks gets one scale for
-            each output instead.
+        format: the format of the codes. A block is a run of input channels. If a
+            convolution has windows larger than 1 by 1, and its channels are not a
+            multiple of the block size, it gets one scale for each output instead.
         samples: inputs for gptq and awq.
         keep_float: names of nodes that stay float.
         options: options of the method.

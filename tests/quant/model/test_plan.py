@@ -401,7 +401,7 @@ def test_weights_that_are_computed_run_by_integers(rng):
     }
     plan = Plan(graph)
     assert same(plan(feeds)["b"], graph.run(feeds)["b"])
-    assert plan.nodes[-1].why == "compiled weights and biases are constants"
+    assert plan.nodes[-1].why == "kernels need constant weights and biases"
 
 
 def test_nan_is_refused_as_quantize_refuses_it(small_classifier, crops):

@@ -60,7 +60,7 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
 
 @reads("Loop")
 def loop(g: Builder, op: Operator) -> None:
-    """Read Loop: its nodes, as many times as it turns."""
+    """Read Loop: its nodes, once for each iteration."""
     body, turns = op.get("body"), None
     if op.input(0):
         _require_known(g, op, op.input(0), "its number of turns")

@@ -62,7 +62,7 @@ def conv_transpose(g: Builder, op: Operator) -> None:
 
 
 def _window(g: Builder, op: Operator) -> Window:
-    """Return the window with the padding that the attributes name or stand for."""
+    """Return the window; its padding is given, or follows from the output size."""
     kernel = kernel_of(g, op, op.inputs[1])
     nothing = (0,) * len(kernel)
     stride, dilation = (per_axis(op, name, kernel) for name in ("strides", "dilations"))

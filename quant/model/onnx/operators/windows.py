@@ -301,7 +301,10 @@ def _rounding_before_11(op: Operator, axis: Axis) -> str:
 
 
 def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
-    """Return the axes that Resize names, by default all, with sizes and scales."""
+    """Return the old size, new size and scale of each axis that Resize names.
+
+    Without the attribute axes, these are all axes.
+    """
     shape = require_fixed_shape(g, op, op.inputs[0])
     named = normalize_axes(op, op.get("axes", range(len(shape))), len(shape))
     scales = (
@@ -368,7 +371,7 @@ CROP = "tf_crop_and_resize"
 
 
 def _crop_and_resize(g: Builder, op: Operator, axes: dict[int, Axis]) -> None:
-    """Read Resize of the region that input 1 names, in units of the whole image."""
+    """Read Resize of a region of the image; input 1 has its ends, as fractions."""
     roi = g.require_array(op, 1, "the region").astype(np.float64).reshape(-1).tolist()
     named = list(axes)
     regions = {
