@@ -158,7 +158,8 @@ class Group:
     """
 
     def __init__(self, last: Link) -> None:
-        self.shape, self.links = last.shape, (last,)
+        self.shape = last.shape
+        self.links: tuple[Link, ...] = (last,)
 
     def take(self, link: Link) -> bool:
         """Add a link that only links of the group read; return whether it fits."""

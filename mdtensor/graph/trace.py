@@ -196,7 +196,10 @@ class Trace:
 
 def _writes(item: Any) -> tuple[int, ...]:
     """Return the numbers of the calls whose results an item gives to later ones."""
-    return (item.number,) if isinstance(item, Call) else item.writes
+    found: tuple[int, ...] = (
+        item.writes if not isinstance(item, Call) else (item.number,)
+    )
+    return found
 
 
 class _Name(str):
