@@ -89,11 +89,14 @@ def entries(name):
     """Return {kernel: entry} of the ISA `name`."""
     places = [(modules(name)[family], FAMILIES[family]) for family in FAMILIES]
     places += [(f"generic.{module}", SHARED[module]) for module in SHARED]
-    return {
+    found = {
         kernel: Entry(module, kernel, name)
         for module, kernels in places
         for kernel in kernels
     }
+    # One kernel reads codes of either sign; a library holds it for each.
+    signed = Entry("generic.elementwise", "dequantize_u8f32", name, "int8")
+    return found | {"dequantize_s8f32": signed}
 
 
 @cache

@@ -36,9 +36,9 @@ WORDS = I64.as_pointer()
 WRAPPER = ir.FunctionType(I32, [WORDS, WORDS, BYTES.as_pointer()])
 RECORD = numba.typeof(np.zeros(0, STEP)).dtype
 WINDOW = types.NamedUniTuple(types.int64, len(Window._fields), Window)
-#: Letters of the glue for numbers, and for elements of arrays by their bytes.
+#: Letters of the glue for numbers, and for integers that NumPy names otherwise.
 NUMBERS = {types.int64: "i", types.int32: "i", types.float64: "d", types.float32: "f"}
-ITEMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+LETTERS = {"l": "q", "L": "Q"}
 RESULTS = {types.none: "n", types.boolean: "b"}
 
 
@@ -54,8 +54,8 @@ def type_of(text):
 def letters_of(kind):
     """Return the letters of the glue for the type of an argument."""
     if isinstance(kind, types.Array):
-        size = as_dtype(kind.dtype).itemsize
-        return f"{ITEMS.get(size, 'S')}{kind.ndim}"
+        letter = memoryview(np.zeros(0, as_dtype(kind.dtype))).format
+        return f"{kind.ndim}{LETTERS.get(letter, letter if len(letter) == 1 else 'V')}"
     return "w" if kind == WINDOW else NUMBERS[kind]
 
 

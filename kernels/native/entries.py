@@ -41,6 +41,7 @@ SHARED = {
     "generic.elementwise.lookup_u16:uint16": "uint16[] uint16[] uint16[]",
     "generic.elementwise.lookup_u16:uint8": "uint16[] uint8[] uint8[]",
     "generic.elementwise.dequantize_u8f32": "uint8[] float64 int64 float32[]",
+    "generic.elementwise.dequantize_u8f32:int8": "int8[] float64 int64 float32[]",
     **{".".join(place): STEP for place in kinds.FUNCTIONS},
     **{
         f"generic.{dtype}.{name}": text

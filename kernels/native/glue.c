@@ -4,8 +4,8 @@
    for each argument and one for the result:
 
        i  an int, or what has __index__          d  float64      f  float32
-       B H I Q S followed by a digit: a C-contiguous array of that many axes, with
-                 elements of 1, 2, 4, 8 or any number of bytes
+       a digit and a letter: a C-contiguous array of that many axes, whose elements have
+                 the format of the letter in `struct`; V is any record
        w  a tuple of ints
        n  no result     b  bool
 
@@ -66,28 +66,25 @@ static int refuse(const char *problem)
     return -1;
 }
 
-static Py_ssize_t item_size(char kind)
+/* Return whether elements have a format; NumPy writes int64 as l. */
+static int has_format(const Py_buffer *view, char kind)
 {
-    switch (kind) {
-    case 'B': return 1;
-    case 'H': return 2;
-    case 'I': return 4;
-    case 'Q': return 8;
-    default: return 0;
-    }
+    char found = view->format && !view->format[1] ? view->format[0] : '\0';
+    return kind == 'V' || found == kind || (kind == 'q' && found == 'l') ||
+           (kind == 'Q' && found == 'L');
 }
 
 /* Add the address and the sizes of an array; return -1 with an exception. */
 static int add_array(Arguments *to, PyObject *array, char kind, int axes)
 {
     Py_buffer *view = to->views + to->open;
-    if (PyObject_GetBuffer(array, view, PyBUF_ND))
+    /* The format of a record is long, and takes NumPy long to write. */
+    if (PyObject_GetBuffer(array, view, kind == 'V' ? PyBUF_ND : PyBUF_ND | PyBUF_FORMAT))
         return -1;
     to->open++;
-    Py_ssize_t size = item_size(kind);
-    if (view->ndim != axes || (size && view->itemsize != size)) {
-        PyErr_Format(PyExc_TypeError, "a kernel takes %d axes of %zd bytes, not %d of %zd",
-                     axes, size, view->ndim, view->itemsize);
+    if (view->ndim != axes || !has_format(view, kind)) {
+        PyErr_Format(PyExc_TypeError, "a kernel takes %d axes of %c, not %d of %s", axes,
+                     kind, view->ndim, view->format ? view->format : "records");
         return -1;
     }
     to->words[to->count++] = (int64_t)(intptr_t)view->buf;
@@ -135,7 +132,7 @@ static int add(Arguments *to, PyObject *value, const char **kinds)
     case 'd': return add_float(to, value, 0);
     case 'f': return add_float(to, value, 1);
     case 'w': return add_tuple(to, value);
-    default: return add_array(to, value, kind, *(*kinds)++ - '0');
+    default: return add_array(to, value, *(*kinds)++, kind - '0');
     }
 }
 

@@ -229,7 +229,9 @@ class BoundDequantize:
 
     def __init__(self, grid: QParams, size: int) -> None:
         self.empty = _allocator(4 * size)
-        self.kernel = kernel_set.CHOSEN.get().dequantize_u8f32.call
+        own, is_signed = kernel_set.CHOSEN.get(), grid.dtype is qint8
+        kernel = own.dequantize_s8f32 if is_signed else own.dequantize_u8f32
+        self.kernel = kernel.call
         self.scale, self.zero = float(grid.scale), grid.zero
 
     def __call__(self, x: QuantizedTensor) -> Float32Tensor:

@@ -66,7 +66,7 @@ def test_types_of_entries():
     ]
     letters += [compiler.letters_of(compiler.type_of(t)) for t in ["step[]", "window"]]
     letters += [compiler.letters_of(compiler.type_of(t)) for t in ["int32", "float32"]]
-    assert letters == ["B1", "H2", "S1", "w", "i", "f"]
+    assert letters == ["1B", "2h", "1V", "w", "i", "f"]
 
 
 def test_a_build_without_a_compiler_says_so(monkeypatch):

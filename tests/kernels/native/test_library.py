@@ -215,6 +215,7 @@ class TestCalls:
             (np.zeros(3, np.uint32),) * 3,
             (np.zeros((3, 1), np.uint32), np.zeros(3, np.uint32)),
             (np.zeros(3, np.uint8), np.zeros(3, np.uint32)),
+            (np.zeros(3, np.int32), np.zeros(3, np.uint32)),
             (3, np.zeros(3, np.uint32)),
             (None, None),
         ],
