@@ -170,13 +170,19 @@ def find_form(operation: Operation) -> Form | None:
     """Return a form of call that some element type accepts; None if there is none.
 
     If float32 works only with integers or bools at one place, as in `take` and `where`,
-    the element type of that place is fixed.
+    the element type of that place is fixed; or that of the last places is int64, as in
+    `decision_trees`.
     """
     count = sum(name not in NO_TENSORS for name in _required(operation))
     alike = Form(ranks=(0,) * count)
     # A single tensor has the type of the cell, so nothing can be fixed.
     places = range(count if count > 1 and not operation.sequence else 0)
     mixed = [replace(alike, fixed=(one,)) for one in product(places, FIXED)]
+    last = [
+        tuple((place, dtypes.int64) for place in places[start:])
+        for start in range(1, len(places) - 1)
+    ]
+    mixed += [replace(alike, fixed=fixed) for fixed in last]
     first, *others = _one_of_each_kind()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
@@ -226,11 +232,14 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
 
 
 def _ranks(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield ranks for `count` tensors: all equal, one larger, and any two."""
+    """Yield ranks for `count` tensors: all equal, one or two larger, and any two."""
     yield from ((rank,) * count for rank in RANKS)
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
     if count > 2:
         yield from ((rank, *(rank - 1,) * (count - 1)) for rank in RANKS if rank > 2)
+        # Two matrices among vectors, as the rows and the children of decision trees.
+        for place in range(2, count):
+            yield tuple(2 if at in (0, place) else 1 for at in range(count))
     # All pairs are few for two tensors; for three they would be 125.
     if count == 2:
         yield from product(RANKS, repeat=count)

@@ -349,7 +349,13 @@ class Calls:
         table: dict[Any, Any] = {}
         keeping: dict[Any, Any] = {}
         for a, b in product(first, second):
-            rest = [type(None) if type(None) in other else a for other in others]
+            # Indices have types of their own.
+            rest = [
+                type(None)
+                if type(None) in other
+                else (a if a in other else next(iter(other), a))
+                for other in others
+            ]
             result = probe.result((a, b, *rest))
             if result is None:
                 continue

@@ -29,7 +29,7 @@ SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}
 _AXES = (
     *((2, 2, 2), (1, 1, 1), (4, 4, 1), (3, 3, 1)),
     *((2, 2, 1), (1, 2, 1), (2, 1, 1), (4, 1, 1), (3, 1, 1)),
-    *((3, 2, 2, 2, 2, 2, 2, 1), (3, 2, 2, 2, 2, 1)),
+    *((3, 2, 2, 2, 2, 2, 2, 1), (3, 2, 2, 2, 2, 1), (2, 1, 1, 2, 1)),
 )
 _SHAPES = tuple(product((DYNAMIC, 1), _AXES))
 #: Values for parameters without a default, by name.

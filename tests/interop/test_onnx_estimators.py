@@ -188,7 +188,7 @@ def test_classifiers(model: Any, count: int) -> None:
         np.abs(order).max(axis=1) if order.shape[1] < 2 else order[:, -1] - order[:, -2]
     )
     is_tie = gap < 1e-6
-    assert (is_tie | (labels == theirs[0])).all() and is_tie.mean() < 0.1
+    assert (is_tie | (labels == theirs[0])).all() and is_tie.mean() < 0.25
     # Some files are not what scikit-learn computes; then ONNX Runtime differs as well.
     wanted = fitted.predict(PROBES)
     assert np.mean(labels != wanted) <= np.mean(theirs[0] != wanted)
