@@ -3,7 +3,7 @@
 from llvmlite import ir
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.generic.activation import (
+from mdtensor.kernels.cpu.generic.opcodes import (
     CLAMP,
     HARDSIGMOID,
     HARDSWISH,

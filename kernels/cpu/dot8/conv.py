@@ -32,8 +32,8 @@ from mdtensor.kernels.cpu.dot8.packing import (
 )
 from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.multipliers import NONE
 from mdtensor.kernels.cpu.rounding import (
-    NONE,
     exact_offset,
     limit_codes,
     offset_of,

@@ -23,7 +23,8 @@ from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.simd import FLOATS, I1, I16, I64, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import NEAR, NONE, ONE, offset_of
+from mdtensor.kernels.cpu.multipliers import NONE
+from mdtensor.kernels.cpu.rounding import NEAR, ONE, offset_of
 
 QUAD = 4
 

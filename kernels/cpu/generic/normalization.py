@@ -15,7 +15,7 @@ bits: little-endian limbs of 24 bits.
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
+from mdtensor.kernels.cpu.multipliers import LIMB_BITS, LIMB_MASK
 
 #: Codes whose squares are added in int32.
 BLOCK = 1 << 14

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu.generic.row_limits import DIFFERENCES, SHARE_LIMBS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import LIMB_BITS, LIMB_MASK
+from mdtensor.kernels.cpu.multipliers import LIMB_BITS, LIMB_MASK
 
 #: Rows whose sums are computed before their codes.
 ROWS = 32

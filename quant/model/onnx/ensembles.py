@@ -16,8 +16,10 @@ import numpy as np
 from mdtensor.quant.model.onnx.build import Array, Operator
 
 #: The comparisons, by their numbers in TreeEnsemble.
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ")
-MODES += ("BRANCH_NEQ", "BRANCH_MEMBER")
+MODES = (
+    *("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ"),
+    *("BRANCH_NEQ", "BRANCH_MEMBER"),
+)
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 
 

@@ -42,7 +42,8 @@ def _padded(graph: Graph, specs: Any, node: Node) -> tuple[str, str, int] | None
         if value == other or before is None or before.operation is not md.pad:
             continue
         source, options = before.values[0], before.options
-        images, channels, *edges = (*options["pad_width"], (0, 0), (0, 0))
+        widths: list[tuple[int, int]] = [*options["pad_width"], (0, 0), (0, 0)]
+        images, channels, edges = widths[0], widths[1], widths[2:]
         only_after = not any(images) and not channels[0] and not any(map(any, edges))
         is_float = specs[source].dtype is specs[other].dtype is md.float32
         if not only_after or options.get("value", 0) != 0 or not is_float:

@@ -62,7 +62,8 @@ def normalizer(g: Builder, op: Operator) -> None:
     if len(g.shape(x)) not in (1, 2):
         raise op.error(f"reads {x!r} of shape {g.shape(x)}", "Give it [n, f] or [f]")
     wide, kind = cast(g, op, x, md.float64), op.get("norm", "MAX")
-    part, operation = wide, md.max
+    part: str = wide
+    operation: Any = md.max
     if kind == "L1":
         part, operation = g.step(op, "size", md.abs, wide), md.sum
     elif kind == "L2":
@@ -176,6 +177,7 @@ def one_hot_encoder(g: Builder, op: Operator) -> None:
     if not given:
         raise op.error("does not have cats_int64s", "Give it the categories")
     count, x = len(given), str(op.inputs[0])
+    dtype: md.DType
     if g.specs[x].dtype.is_integer:
         dtype, x = md.int64, cast(g, op, x, md.int64)
     else:

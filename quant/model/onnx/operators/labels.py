@@ -80,11 +80,13 @@ def _default(op: Operator, values: Array) -> Array:
     given = op.get("default_tensor")
     if given is not None:
         require_count(op, given.reshape(-1), 1, "default_tensor")
-        return given.reshape(()).astype(values.dtype)
+        whole: Array = given.reshape(()).astype(values.dtype)
+        return whole
     name, least = (
         ("default_float", -0.0) if values.dtype.kind == "f" else ("default_int64", -1)
     )
-    return np.asarray(op.get(name, least)).astype(values.dtype)
+    found: Array = np.asarray(op.get(name, least)).astype(values.dtype)
+    return found
 
 
 def _sorted(keys: Array, values: Array, default: Array) -> tuple[Array, Array, Any]:
