@@ -24,9 +24,15 @@ def couple_pairs(x: Array, count: int) -> Array:
 
     Source: Wu, Lin and Weng 2004, algorithm 2; LIBSVM `multiclass_probability`.
     """
-    q = _quadratic_form(x, count)
-    p = np.full((len(x), count), 1 / count)
-    live = np.arange(len(x))
+    # Probabilities of exactly 0 or 1 divide by 0, and the result is NaN.
+    with np.errstate(all="ignore"):
+        return _iterate(_quadratic_form(x, count), count)
+
+
+def _iterate(q: Array, count: int) -> Array:
+    """Return p after the iteration, for the quadratic form of each row."""
+    p = np.full((len(q), count), 1 / count)
+    live = np.arange(len(q))
     for _ in range(TURNS):
         part, form = p[live], q[live]
         products = np.einsum("nij,nj->ni", form, part)

@@ -68,8 +68,14 @@ def calls_of(function: Any) -> Any:
     operation = function.operation
     form = find_form(operation)
     assert form is not None
-    count = len(form.ranks)
-    for types in sorted(drawn_types(count, Random(operation.name)), key=str):
+    count, fixed = len(form.ranks), dict(form.fixed)
+    drawn = drawn_types(count, Random(operation.name))
+    # Random types rarely are integers at all places where only these are allowed.
+    drawn |= {
+        tuple(k.with_dtype(fixed[at]) if at in fixed else k for at in range(count))
+        for k in (md.Float32Tensor, md.Int8Tensor)
+    }
+    for types in sorted(drawn, key=str):
         first = next(kind for kind in types if kind not in NUMBERS)
         try:
             filled, options = call_of(operation, first, form)

@@ -258,3 +258,24 @@ def test_a_model_in_memory_is_read_as_its_file(make_model: Any) -> None:
         str(caught.value)
         == "the ModelProto does not contain an ONNX graph. Export it again."
     )
+
+
+def test_chosen_outputs_need_only_their_part(make_model: Any) -> None:
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("HardSwich", ["z"], ["b"]),
+        node("Exp", ["a"], ["y"]),
+    ]
+    path = make_model(nodes, {"x": (2,), "z": (2,)}, {"unused": np.ones(3)})
+    model = load(path, outputs=["y", "a"])
+    assert list(model.inputs) == ["x"] and model.outputs == ("y", "a")
+    assert model(np.float32([0, -1]))[1].tolist() == [0, 0]
+    for names, words in (
+        (["q"], "names 'q', which the file does not have"),
+        ([["a"]], "does not have"),
+        ("y", "Give a list of names"),
+        ([], "Give a list of names"),
+        (["a", "a"], "names a value twice"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            load(path, outputs=names)

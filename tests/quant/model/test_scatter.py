@@ -67,3 +67,15 @@ def test_indices_that_do_not_fit(
     path = make_model([node], inputs, {"i": np.array(index)}, opset=16)
     with pytest.raises(ModelError, match=wanted):
         load(path)
+
+
+def test_gather_elements_of_a_dynamic_size(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    """The last row stays: -1 stands for any size."""
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
+    inputs = {"x": ("n", 4), "i": (7, ("n", 2))}
+    path = make_model([node], inputs, opset=16)
+    feeds = {"x": X[:, :, 0], "i": np.array([[3, 0], [1, 1], [2, -1]])}
+    found = load(path)(feeds).tolist()
+    assert found == onnxruntime_of(path, feeds)[0].tolist()
