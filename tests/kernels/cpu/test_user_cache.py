@@ -207,6 +207,7 @@ DIFFERENT = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("pair", DIFFERENT.values(), ids=DIFFERENT)
 def test_different_functions_have_different_content(pair):
     (one, ones), (other, others) = pair
@@ -227,6 +228,7 @@ def test_values_that_bytes_do_not_describe(value):
     assert content(of("def f(x): return a", **space)) is None
 
 
+@pytest.mark.compiled
 def test_a_function_that_calls_itself():
     text = "@numba.njit\ndef f(x): return 1 if x < 1 else f(x - 1)"
     assert content(of(text).py_func) == content(of(text).py_func) is not None
