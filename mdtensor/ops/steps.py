@@ -268,12 +268,12 @@ def prelu_step(x: TensorSpec, weight: Any, /) -> Any:
     if x.ndim not in (2, 4) and slopes.size > 1:
         slopes = slopes.reshape((-1,) + (1,) * (x.ndim - 2))
     floats = program()
-    rows = [("MUL", 0, -1), ("MAXIMUM", 0, 2)]
+    rows = [("MUL", 0, -1), ("MAXIMUM", 0, 4)]
     below, above = {"low": -inf, "high": 0.0}, {"low": 0.0, "high": inf}
     limits: list[dict[str, float]] = [{}, {}]
     # Above 1 the larger of x and slope · x is the wrong one.
     if (slopes > 1).any():
-        rows = [("CLAMP", 0, 0), ("MUL", 2, -1), ("CLAMP", 0, 0), ("ADD", 4, 3)]
+        rows = [("CLAMP", 0, 0), ("MUL", 4, -1), ("CLAMP", 0, 0), ("ADD", 6, 5)]
         limits = [below, {}, above, {}]
     made = [
         floats.Instruction(operation(name), *places, **numbers)

@@ -183,8 +183,25 @@ class Tables(NamedTuple):
         return len(self.operands) + self.registers
 
 
+def _require_values(formula):
+    """Raise ValueError unless each instruction reads values that exist before it.
+
+    The kernel would read memory that nothing wrote.
+    """
+    inputs, constants = len(formula.inputs), len(formula.constants)
+    for i, one in enumerate(formula.instructions):
+        for x in one.reads:
+            if not (-constants <= x < inputs or INPUTS <= x < INPUTS + i):
+                raise ValueError(f"instruction {i} reads value {x}, which is not there")
+
+
 def tables_of(formula):
-    """Return the `Tables` of a formula."""
+    """Return the `Tables` of a formula.
+
+    Raises:
+        ValueError: an instruction reads a value that does not exist.
+    """
+    _require_values(formula)
     walks = formula.walks
     size, segment, is_periodic = _blocks(walks, formula.elements)
     operands = np.zeros((len(walks), FIELDS), np.int64)

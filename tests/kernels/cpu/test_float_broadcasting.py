@@ -209,3 +209,20 @@ def test_a_gelu_of_single_operations_is_one_step() -> None:
     assert len(made._layout.rows) == 1 and set(made.done_by) == {4}
     array = normal((3, 700))
     assert made(array)[0].tobytes() == made.values(array)[-1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("instructions", "inputs", "constants", "value"),
+    [
+        ([Instruction(ops.MUL, 0, 1)], 1, 0, 1),
+        ([Instruction(ops.MUL, 0, 2)], 2, 0, 2),
+        ([Instruction(ops.EXP, 4)], 1, 0, 4),
+        ([Instruction(ops.EXP), Instruction(ops.EXP, 5)], 1, 0, 5),
+        ([Instruction(ops.MUL, 0, -2)], 1, 1, -2),
+    ],
+)
+def test_values_that_do_not_exist(instructions, inputs, constants, value):
+    arrays = [np.ones(3, np.float32)] * constants
+    step = Elementwise(*instructions, constants=arrays)
+    with pytest.raises(ValueError, match=f"reads value {value}, which is not there"):
+        step.plan(*[(3,)] * inputs)

@@ -254,14 +254,14 @@ def test_a_method_between_steps_runs_on_the_isa_of_its_block(small: Model) -> No
 
 def test_constants_that_no_step_has_packed_are_read_at_each_call() -> None:
     spec = md.TensorSpec(md.Float32Tensor, (-1, 6))
-    slopes = md.asarray(np.linspace(0.1, 0.6, 6, dtype=np.float32))
-    gate = Node("gate", md.prelu, ("x", "slopes"), "y")
-    network = Model(Graph({"x": spec}, (gate,), {"slopes": slopes}, ("y",)))
+    sides = md.asarray(np.linspace(0.1, 0.6, 6, dtype=np.float32))
+    side = Node("side", md.hypot, ("x", "sides"), "y")
+    network = Model(Graph({"x": spec}, (side,), {"sides": sides}, ("y",)))
     steady(network, pixels())
-    slopes.buffer[0] += 1
+    sides.buffer[0] += 1
     assert called(network, pixels()) == anew(network, pixels())
     before = called(network, pixels())
-    network.graph.constants["slopes"] = slopes * 2  # type: ignore[index]
+    network.graph.constants["sides"] = sides * 2  # type: ignore[index]
     assert called(network, pixels()) == anew(network, pixels()) != before
 
 

@@ -117,7 +117,7 @@ def test_arrays_of_samples_by_name(rng):
     pairs = [{"a": a[i : i + 1], "b": b[i : i + 1]} for i in range(5)]
     assert model.calibrate({"b": b, "a": a}) == model.calibrate(pairs)
     with pytest.raises(
-        md.DataError, match=r"samples: 5 for 'a', 4 for 'b'\. Pass as m"
+        md.DataError, match=r"samples: 5 for 'a', 4 for 'b'\. Pass the same number"
     ):
         model.calibrate({"a": a, "b": b[:4]})
     with pytest.raises(md.DataError, match="has the inputs 'a', 'b', but got 'a'"):
