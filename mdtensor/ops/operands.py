@@ -226,7 +226,7 @@ def binary(
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
     a, b, kind = joint_numbers(operation, x1, x2)
-    if kind.dtype.is_complex and _is_real(x1) != _is_real(x2):
+    if issubclass(kind, ComplexTensor) and _is_real(x1) != _is_real(x2):
         return kind.wrap(_mixed(ufunc, x1, x2, a, b, kind.dtype.storage))
     if not _is_short(kind, a, b):
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
