@@ -162,7 +162,7 @@ def _blocks(walks, elements):
 
 
 class Tables(NamedTuple):
-    """What the kernel reads of a formula, see `elementwise_f32`.
+    """Arrays and numbers that `elementwise_f32` reads.
 
     Args:
         program, numbers, operands: its arrays; constants begin at place 0.

@@ -157,3 +157,17 @@ def test_a_concat_of_several_sizes(load_bytes: Any) -> None:
     )
     found = network(np.float32([[1, 2]]), np.float32([[3, 4, 5]]))
     assert found.tolist() == [[1, 2, 3, 4, 5]]
+
+
+def test_results_that_the_caller_chooses(load_bytes: Any) -> None:
+    values = [Value((2,), dtype="float32", name=name) for name in "xyz"]
+    steps = [Step("ABS", [0], 1, version=1), Step("NEG", [1], 2, version=1)]
+    content = model(values, steps, [0], [2])
+    network = load_bytes(content, outputs=["y"])
+    assert network.outputs == ("y",)
+    assert operations(network) == ["abs"]
+    assert network(np.float32([1, -2])).tolist() == [1, 2]
+    both = load_bytes(content, outputs=["z", "y"])(np.float32([1, -2]))
+    assert [y.tolist() for y in both] == [[-1, -2], [1, 2]]
+    with pytest.raises(ModelError, match="names 'w', which the file does not have"):
+        load_bytes(content, outputs=["w"])
