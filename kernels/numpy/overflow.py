@@ -9,6 +9,7 @@ terms cancel so that roundings could reach that far, the sums are computed exact
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -37,14 +38,15 @@ def elementwise(compute: np.ufunc, operands: list[Array], result: Array) -> int:
 
     `operands` may broadcast to the shape of `result`.
     """
-    arrays, limit = [*operands, result], bound(result)
+    arrays = [*operands, result]
     kernel = _load_kernel(compute, arrays) if result.size >= LARGE else None
-    if kernel is None:
-        return sum(
-            _count_wraps(quietly(compute, *map(_wide, x)), r, limit)
-            for *x, r in _pieces(arrays)
-        )
-    return sum(kernel(*x, r, limit) for *x, r in _pieces(arrays))
+    if kernel is not None:
+        return sum(kernel(*piece) for piece in _pieces(arrays))
+    limit = bound(result)
+    return sum(
+        _count_wraps(quietly(compute, *map(_wide, x)), r, limit)
+        for *x, r in _pieces(arrays)
+    )
 
 
 def differ(x: Array, found: Array) -> bool:
@@ -236,14 +238,15 @@ def matrix_power(x: Array, n: int) -> Array:
     return np.asarray(np.linalg.matrix_power(wide, n))
 
 
-def _load_kernel(compute: np.ufunc, operands: list[Array]) -> Callable[..., Any] | None:
-    """Return the compiled kernel of a ufunc, or None."""
+def _load_kernel(compute: np.ufunc, arrays: list[Array]) -> Callable[..., Any] | None:
+    """Return the compiled count for these operands and result, or None."""
     if compute not in UFUNCS:
         return None
     kernels = import_module("mdtensor.kernels.cpu.generic.overflow")
-    is_narrow = max(x.dtype.itemsize for x in operands) <= 2
-    # The narrow kernels compute in int32, which a product of two uint16 overflows.
-    is_narrow = is_narrow and operands[-1].dtype != np.uint16
-    name = UFUNCS[compute] + "_narrow" * is_narrow
-    found: Callable[..., Any] = getattr(kernels, name)
-    return found
+    size, name = max(x.dtype.itemsize for x in arrays), UFUNCS[compute]
+    if size > 2:
+        return partial(getattr(kernels, name), limit=bound(arrays[-1]))
+    # An exact result is less than 2**(16 * size) away from every number of the result
+    # type, so they are equal if they are equal modulo that.
+    like = np.empty(0, f"i{2 * size}")
+    return partial(getattr(kernels, f"{name}_narrow"), like=like)

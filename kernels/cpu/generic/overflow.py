@@ -1,12 +1,16 @@
 """Counts of wrapped elements, as in `kernels.numpy.overflow`, without temporaries.
 
-All arrays are 1-D, of one length and of any integer types. Exact results of 8-bit and
-16-bit operands are int32, so those kernels do not need a limit.
+All arrays are 1-D, of one length and of any integer types. The kernels of narrow
+operands compute in the type of an array, in which a sum, difference or product modulo
+2**bits tells which elements wrapped: int16 for 8 bits, int32 for 16.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
+
+#: Elements whose count fits in int16, so that it adds up in vectors of the operands.
+BLOCK = 1 << 14
 
 
 @kernel
@@ -29,12 +33,15 @@ def add(a, b, found, limit):
 
 
 @kernel
-def add_narrow(a, b, found, _):
-    """Count as `add` does, for operands of at most 16 bits."""
-    count = np.int32(0)
-    for i in range(np.uintp(len(found))):
-        exact = np.int32(np.int32(a[i]) + np.int32(b[i]))
-        count = np.int32(count + np.int32(exact != np.int32(found[i])))
+def add_narrow(a, b, found, like):
+    """Count as `add` does, in the type of the array `like`."""
+    wide, count = like.dtype.type, 0
+    for start in range(0, len(found), BLOCK):
+        part = wide(0)
+        for i in range(np.uintp(start), np.uintp(min(start + BLOCK, len(found)))):
+            exact = wide(np.int64(a[i]) + np.int64(b[i]))
+            part = wide(part + wide(exact != wide(found[i])))
+        count += part
     return count
 
 
@@ -49,12 +56,15 @@ def subtract(a, b, found, limit):
 
 
 @kernel
-def subtract_narrow(a, b, found, _):
-    """Count as `subtract` does, for operands of at most 16 bits."""
-    count = np.int32(0)
-    for i in range(np.uintp(len(found))):
-        exact = np.int32(np.int32(a[i]) - np.int32(b[i]))
-        count = np.int32(count + np.int32(exact != np.int32(found[i])))
+def subtract_narrow(a, b, found, like):
+    """Count as `subtract` does, in the type of the array `like`."""
+    wide, count = like.dtype.type, 0
+    for start in range(0, len(found), BLOCK):
+        part = wide(0)
+        for i in range(np.uintp(start), np.uintp(min(start + BLOCK, len(found)))):
+            exact = wide(np.int64(a[i]) - np.int64(b[i]))
+            part = wide(part + wide(exact != wide(found[i])))
+        count += part
     return count
 
 
@@ -69,12 +79,15 @@ def multiply(a, b, found, limit):
 
 
 @kernel
-def multiply_narrow(a, b, found, _):
-    """Count as `multiply` does, for operands of at most 16 bits."""
-    count = np.int32(0)
-    for i in range(np.uintp(len(found))):
-        exact = np.int32(np.int32(a[i]) * np.int32(b[i]))
-        count = np.int32(count + np.int32(exact != np.int32(found[i])))
+def multiply_narrow(a, b, found, like):
+    """Count as `multiply` does, in the type of the array `like`."""
+    wide, count = like.dtype.type, 0
+    for start in range(0, len(found), BLOCK):
+        part = wide(0)
+        for i in range(np.uintp(start), np.uintp(min(start + BLOCK, len(found)))):
+            exact = wide(np.int64(a[i]) * np.int64(b[i]))
+            part = wide(part + wide(exact != wide(found[i])))
+        count += part
     return count
 
 
