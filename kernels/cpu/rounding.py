@@ -196,7 +196,8 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
         v = v if v > low else low
         v = v if v < high else high
         r = np.float32(np.rint(v))
-        near |= np.int32(abs(v - r) > HALF - NEAR_TIE)
+        # The type of numba's | is int64, whose vectors hold half as many lanes.
+        near = np.int32(near | np.int32(abs(v - r) > HALF - NEAR_TIE))
         out[j] = np.uint8(np.int32(np.int32(r) + zero))
     if near != 0:
         _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out)
@@ -230,7 +231,7 @@ def requantize_rows(
             v = v if v > low else low
             v = v if v < high else high
             r = np.float32(np.rint(v))
-            near |= np.int32(abs(v - r) > HALF - NEAR_TIE)
+            near = np.int32(near | np.int32(abs(v - r) > HALF - NEAR_TIE))
             out[j] = np.uint8(np.int32(np.int32(r) + zero))
         if near != 0:
             line = slice(i * n, (i + np.uintp(1)) * n)

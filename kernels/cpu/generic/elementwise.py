@@ -86,14 +86,14 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
         x = a[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
         y = b[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
         z = np.empty(STRIP, np.uint8)
-        # One flag for the whole strip lets LLVM vectorize the loop.
+        # One flag for the whole strip lets LLVM vectorize the loop; numba's | is int64.
         near = np.int32(0)
         for i in range(np.uintp(len(x))):
             p = np.float32(np.float32(np.int32(np.int32(x[i]) - za)) * ma)
             q = np.float32(np.float32(np.int32(np.int32(y[i]) - zb)) * mb)
             v = min(max(np.float32(p + q), -SATURATED), SATURATED)
             r = np.float32(np.rint(v))
-            near |= np.int32(abs(abs(v - r) - HALF) < edge)
+            near = np.int32(near | np.int32(abs(abs(v - r) - HALF) < edge))
             z[i] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
         if near != 0:
             _settle_pairs(x, y, za, zb, ma, mb, limbs, edge, zero, low, high, z)

@@ -36,9 +36,11 @@ def softmax_u8(
     Rounding: half to even (rhe) of the quotient of the exact sums of both tables.
     Overflow: length <= 2**24.
     """
+    # Of a short row, fewer results than differences are rounded.
+    is_short = length < DIFFERENCES
     table, block = np.empty(DIFFERENCES, np.uint8), length * ROWS
-    tops, reaches = np.empty(ROWS, np.uint8), np.empty(ROWS, np.int64)
-    factors = np.empty(ROWS)
+    tops, factors = np.empty(ROWS, np.uint8), np.empty(ROWS)
+    terms = np.empty((ROWS, length if is_short else 0))
     # Each addition and product errs by half a unit of 2**-52 at most.
     guard = (length + 16) * 2.0**-52
     for first in range(0, len(out), block):
@@ -48,13 +50,20 @@ def softmax_u8(
             start = np.uintp(first) + row * np.uintp(length)
             end = start + np.uintp(length)
             top = largest_code(x, start, end)
-            factor = inverse_step / sum_powers(x, start, end, np.uintp(top), powers)
-            tops[row], factors[row] = top, factor
-            reaches[row] = count_above(powers, FEW_STEPS / factor)
+            if is_short:
+                total = list_powers(x, start, np.uintp(top), powers, terms[row])
+            else:
+                total = sum_powers(x, start, end, np.uintp(top), powers)
+            tops[row], factors[row] = top, inverse_step / total
         for row in range(np.uintp(count)):
             start = np.uintp(first) + row * np.uintp(length)
-            end, top, reach = start + np.uintp(length), tops[row], reaches[row]
-            factor = factors[row]
+            end, top, factor = start + np.uintp(length), tops[row], factors[row]
+            codes = out[start:end]
+            if is_short and not fill_codes(
+                terms[row], factor, guard, zero_point, lo, hi, codes
+            ):
+                continue
+            reach = count_above(powers, FEW_STEPS / factor)
             if fill_table(powers, factor, reach, guard, zero_point, lo, hi, table):
                 settle_shares(
                     *(x[start:end], top, reach, powers, factor, guard, sums),
@@ -80,20 +89,27 @@ def fill_table(powers, factor, reach, guard, zero_point, lo, hi, table):
 
     From `reach` on the codes are those of 0.
     """
+    least = np.uint8(min(max(zero_point, lo), hi))
+    for d in range(np.uintp(reach), np.uintp(DIFFERENCES)):
+        table[d] = least
+    few = powers[: np.uintp(reach)]
+    return fill_codes(few, factor, guard, zero_point, lo, hi, table)
+
+
+@kernel
+def fill_codes(powers, factor, guard, zero_point, lo, hi, out):
+    """Set out[i] to the code of powers[i] * factor; return if one is near a tie."""
     low, high = np.float64(lo - zero_point), np.float64(hi - zero_point)
     zero, near = np.int32(zero_point), np.int32(0)
     # Codes of more steps saturate, so a wrong side of their ties does not matter.
     limit = 0.5 - MOST_STEPS * guard
-    for d in range(np.uintp(reach)):
-        steps = powers[d] * factor
+    for i in range(np.uintp(len(powers))):
+        steps = powers[i] * factor
         nearest = np.rint(steps)
         near |= np.int32(abs(steps - nearest) >= limit)
         nearest = nearest if nearest > low else low
         nearest = nearest if nearest < high else high
-        table[d] = np.uint8(np.int32(np.int32(nearest) + zero))
-    least = np.uint8(min(max(zero_point, lo), hi))
-    for d in range(np.uintp(reach), np.uintp(DIFFERENCES)):
-        table[d] = least
+        out[i] = np.uint8(np.int32(np.int32(nearest) + zero))
     return near != 0
 
 
@@ -121,6 +137,23 @@ def sum_powers(x, start, end, top, powers):
         d += powers[top - np.uintp(x[i + np.uintp(3)])]
     for i in range(whole, end):
         a += powers[top - np.uintp(x[i])]
+    return (a + b) + (c + d)
+
+
+@kernel
+def list_powers(x, start, top, powers, found):
+    """Set found[i] to powers[top - x[start + i]]; return the sum."""
+    for i in range(np.uintp(len(found))):
+        found[i] = powers[top - np.uintp(x[start + i])]
+    a = b = c = d = 0.0
+    whole = np.uintp(len(found)) // np.uintp(4) * np.uintp(4)
+    for i in range(np.uintp(0), whole, np.uintp(4)):
+        a += found[i]
+        b += found[i + np.uintp(1)]
+        c += found[i + np.uintp(2)]
+        d += found[i + np.uintp(3)]
+    for i in range(whole, np.uintp(len(found))):
+        a += found[i]
     return (a + b) + (c + d)
 
 
