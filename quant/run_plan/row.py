@@ -5,7 +5,7 @@ reads and writes, from the sizes in the row. Nothing in a row is trusted: number
 Python integers, which do not overflow, and every place is compared with the buffers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ from mdtensor_run.packing import Packing
 
 #: Kernels read whole vectors: so many bytes behind each input and constant exist.
 SLACK, ALIGN, ITEM = 64, 64, 4
-#: The longest reach of a window, in pixels.
+#: The longest reach of a window, and the most padding on a side, in pixels.
 MOST_REACH = 1 << 12
 CODES = 256
 
@@ -136,10 +136,11 @@ class Row:
         for size, taps, stride, dilation, before, outputs in axes:
             reach = (taps - 1) * dilation + 1
             read = (outputs - 1) * stride + reach
-            # Padding on both sides, and pixels that a stride leaves over.
             self.require(reach <= MOST_REACH, f"has a window of {reach} pixels")
-            self.require(0 <= before <= reach, f"has {before} pixels of padding")
-            self.require(read <= size + before + reach, "has a window past the image")
+            self.require(0 <= before <= MOST_REACH, f"has {before} pixels of padding")
+            # A stride may leave pixels over; padding may follow them.
+            least, most = size + before - stride + 1, size + before + MOST_REACH
+            self.require(least <= read <= most, f"has windows over {read} pixels")
         (images,) = self.ints("images")
         elements = images * w.height * w.width * w.channels
         self.require(elements <= MOST, "has an image that is too large")
@@ -162,19 +163,17 @@ class Row:
         self.require(padded == -(-n // 16) * 16, f"has {padded} padded columns")
         return groups, n, w.kernel_h * w.kernel_w * (w.channels // groups)
 
-    def places(self, counts: Sequence[int]) -> None:
+    def places(self, item: int) -> None:
         """Require places of matrices, in elements, at the start of the constants.
 
-        Args: counts: elements of x and of y; the last matrix ends there at most.
+        Args: item: the bytes of an element.
         """
-        rows, depth, columns = self.ints("rows", "depth", "columns")
-        (images,) = self.ints("images")
+        rows, depth, columns, images = self.ints("rows", "depth", "columns", "images")
         found = self.numbers(0, images, 2)
-        for at, size, count in zip(
-            found.T, (rows * depth, depth * columns), counts, strict=True
-        ):
-            is_inside = at.min() >= 0 and int(at.max()) + size <= count
-            self.require(is_inside, "has a matrix outside of its input")
+        self.require(bool(found.min() >= 0), "has a matrix before its input")
+        first, second = map(int, found.max(axis=0))
+        self.reads_x(item * (first + rows * depth))
+        self.reads_y(item * (second + depth * columns))
 
 
 def product(numbers: Iterable[int]) -> int:

@@ -214,9 +214,7 @@ def multiply_matrices(r: Row) -> None:
     r.require(f.padded_columns == padded, f"has {f.padded_columns} padded columns")
     size = r.packing.columns(n, k)
     r.require(f.weight_bytes == size, f"packs {f.weight_bytes} bytes")
-    r.places((f.x_bytes, f.y_bytes))
-    r.reads_x(m * k)
-    r.reads_y(k * n)
+    r.places(1)
     r.multipliers(padded)
     if f.exception_sums:
         r.reads_constants(f.exception_sums, ITEM * padded)
