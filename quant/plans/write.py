@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import Float32Tensor, TensorSpec, __version__
+import mdtensor as md
+from mdtensor import Float32Tensor, TensorSpec
 from mdtensor.errors import ModelError, OptionError
-from mdtensor.files import replacing, write_problem
+from mdtensor.extend import replacing, write_problem
 from mdtensor.graph.bound import Called, Compiled, FloatLayer
 from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
@@ -97,7 +98,7 @@ class _File:
         self.sections: list[bytes] = []
         self._isas, each = tuple(plans), tuple(plans.values())
         graph, specs = each[0].graph, each[0].specs
-        self._head = {"mdtensor": __version__, "stamp": Process().stamp}
+        self._head = {"mdtensor": md.__version__, "stamp": Process().stamp}
         self._inputs = [describe(name, specs[name]) for name in graph.inputs]
         self._outputs = [describe(name, specs[name]) for name in graph.outputs]
         self._constants = self._add_constants(each)
@@ -181,7 +182,9 @@ def _require_rules(rows: Array, kernels: list[str], contents: Any) -> None:
     """Raise ModelError for a plan that a runner would refuse."""
     constants = contents.constants.copy()
     try:
-        check_rows(rows, kernels, int(contents.arena), constants, PACKINGS[contents.isa])
+        check_rows(
+            rows, kernels, int(contents.arena), constants, PACKINGS[contents.isa]
+        )
     except Refused as problem:
         fix = "Run the model itself; a runner would refuse the file"
         raise ModelError(f"the plan cannot be stored: {problem}", fix) from None

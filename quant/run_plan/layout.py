@@ -80,7 +80,9 @@ def pack(describe: Any, sections: list[bytes]) -> bytes:
     room = round_up(len(json.dumps(describe([1 << 60] * len(sizes)))))
     places = [ALIGN + room + sum(sizes[:i]) for i in range(len(sizes))]
     header = json.dumps(describe(places)).encode().ljust(room)
-    parts = [section.ljust(n, b"\0") for section, n in zip(sections, sizes, strict=True)]
+    parts = [
+        section.ljust(n, b"\0") for section, n in zip(sections, sizes, strict=True)
+    ]
     body = b"".join([bytes(ALIGN - HEAD.size), header, *parts])
     size = HEAD.size + len(body)
     start = HEAD.pack(MAGIC, FORMAT, 0, size, room)

@@ -58,7 +58,7 @@ def features() -> frozenset[str]:
 
 
 def _plain(folder: Path, entry: dict[str, str]) -> str:
-    """Return the path of a file of the index, whose bytes must be as they were built."""
+    """Return the path of a file, whose bytes must be as they were built."""
     path = folder / entry["file"]
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()

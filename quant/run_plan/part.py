@@ -160,7 +160,9 @@ class Part:
         self._link(kernels, kinds, library)
         self._free: list[Arena] = []
 
-    def _link(self, kernels: tuple[str, ...], kinds: list[str], library: Library) -> None:
+    def _link(
+        self, kernels: tuple[str, ...], kinds: list[str], library: Library
+    ) -> None:
         """Write the numbers and addresses of this process into the rows."""
         used = self.rows["kind"].clip(0, max(len(kernels) - 1, 0))
         for field, find in (("function", library.address), ("kind", kinds.index)):
@@ -170,6 +172,13 @@ class Part:
         self._copy = library.function("generic.copies.copy_f32")
         self._nothing = np.zeros(0, np.int64)
         self._pieces = np.zeros((0, 2), np.int64)
+
+    def _arena(self) -> Arena:
+        try:
+            return Arena(self._size, self.inputs, self.outputs)
+        except (MemoryError, ValueError):
+            problem = f"the plan needs an arena of {self._size:,} bytes"
+            raise PlanError(problem, "Run it where there is more memory") from None
 
     def __call__(self, values: dict[str, Array]) -> None:
         """Run the part on values by name, and add its results.
@@ -181,7 +190,7 @@ class Part:
         try:
             arena = self._free.pop()
         except IndexError:
-            arena = Arena(self._size, self.inputs, self.outputs)
+            arena = self._arena()
         for slot, view in zip(self.inputs, arena.inputs, strict=True):
             slot.write(values[slot.name], view, self._copy)
         words, pieces = self._nothing, self._pieces
@@ -189,8 +198,9 @@ class Part:
             self._run(
                 ALONE, words, self.rows, pieces, words, arena.bytes, self._constants
             )
-        except (ArithmeticError, RuntimeError, ValueError) as error:
-            raise PlanError(f"a kernel failed: {error}", "Compile again") from None
+        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+            problem = f"a kernel failed: {error or type(error).__name__}"
+            raise PlanError(problem, "Compile the model again") from None
         for slot, view in zip(self.outputs, arena.outputs, strict=True):
             values[slot.name] = slot.take(view)
         self._free.append(arena)

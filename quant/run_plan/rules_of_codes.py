@@ -168,7 +168,7 @@ def move(r: Row) -> None:
     f = r.fields
     lengths, jumps = f.lengths, f.jumps
     (run,) = r.ints("run")
-    r.require(all(1 <= n for n in lengths), "has an axis without elements")
+    r.require(all(n >= 1 for n in lengths), "has an axis without elements")
     r.require(all(abs(n) <= f.x_bytes for n in (f.start, *jumps)), "leaves its input")
     r.writes(product((*lengths, run)))
     ends = [(n - 1) * jump for n, jump in zip(lengths, jumps, strict=True)]
@@ -183,7 +183,6 @@ def move(r: Row) -> None:
 
 def take(r: Row) -> None:
     """Check a Take, whose constants are indices and runs of them."""
-    f = r.fields
     outer, length, inner, count = r.ints("outer", "length", "inner", "indices")
     r.reads_x(product((outer, length, inner)))
     r.writes(product((outer, count, inner)))
