@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint stubs types docs site bench native wheel
+.PHONY: help demo test interop lint stubs types docs site bench native wheel runner
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,20 @@ PLATFORM = $(if $(LIBRARIES),-C--build-option=--plat-name=linux_x86_64)
 wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl, with the libraries of `make native`
 	rm -rf build dist
 	$(BIN)/python -m build --wheel --outdir dist $(PLATFORM) .
+
+# The wheel has its own project, and no file of mdtensor but the libraries.
+RUNNER := build/runner
+runner: $(VENV)/.dev  ## dist/mdtensor_run-*.whl, the runner with the libraries of `make native`
+	@test -e kernels/native/entries.json || { \
+		echo "There are no libraries yet: run make native first"; exit 1; }
+	rm -rf $(RUNNER) dist/mdtensor_run-*.whl
+	mkdir -p $(RUNNER)/mdtensor_run
+	cp quant/run_plan/*.py kernels/native/*.so kernels/native/entries.json \
+		$(RUNNER)/mdtensor_run
+	cp quant/run_plan/wheel.toml $(RUNNER)/pyproject.toml
+	cp LICENSE $(RUNNER)
+	$(BIN)/python -m build --wheel --outdir dist \
+		-C--build-option=--plat-name=linux_x86_64 $(RUNNER)
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

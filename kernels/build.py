@@ -18,6 +18,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mdtensor.kernels.cpu.program import STEP, kinds
 from mdtensor.kernels.native import library
 from mdtensor.kernels.native.library import FOLDER, FORMAT, INDEX, PLACE
 from mdtensor.kernels.native.targets import TARGETS, environment
@@ -123,6 +124,13 @@ def remove_unused(folder, index):
             path.unlink(missing_ok=True)
 
 
+# A runner without mdtensor reads the record of a step from here (decision 0064).
+def describe_steps():
+    """Return the record of a step, and the function of each kind, for the index."""
+    functions = [".".join(place) for place in kinds.FUNCTIONS]
+    return {"record": STEP.descr, "functions": functions}
+
+
 def build(names, to):
     """Build the libraries of some ISAs into a folder; return the index.
 
@@ -139,6 +147,7 @@ def build(names, to):
             lambda name: build_library(compiler, folder, name, known), names
         )
         index = {"format": FORMAT, "stamp": library.stamp(), "libraries": {}}
+        index["steps"] = describe_steps()
         for name, (path, functions) in zip(names, made, strict=True):
             print(f"{name}: {len(functions)} functions, {path.stat().st_size:,} bytes")
             index["libraries"][name] = {

@@ -78,6 +78,7 @@ from mdtensor.quant.weights import (
 # Its import has registered the audits; the name is not public.
 del _losses
 _FROM_MODEL = ("Budget", "Calibration", "Model", "load")
+_FROM_PLANS = ("StoredNetwork", "load_plan")
 _BACKEND = "onnx_backend"
 
 
@@ -85,6 +86,8 @@ def __getattr__(name: str) -> object:
     """Import models and the ONNX backend at first use."""
     if name in _FROM_MODEL:
         return getattr(importlib.import_module("mdtensor.quant.model"), name)
+    if name in _FROM_PLANS:
+        return getattr(importlib.import_module("mdtensor.quant.plans"), name)
     if name == _BACKEND:
         return importlib.import_module(f"mdtensor.quant.{name}")
     raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
@@ -94,4 +97,4 @@ def __dir__() -> list[str]:
     modules = {
         n for n, value in globals().items() if isinstance(value, types.ModuleType)
     }
-    return sorted({*globals(), *_FROM_MODEL} - modules | {_BACKEND})
+    return sorted({*globals(), *_FROM_MODEL, *_FROM_PLANS} - modules | {_BACKEND})

@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[1]
 #: Packages and their folders; a package of another checkout, see `read`.
 FOLDERS = (("mdtensor.kernels", "kernels"), ("mdtensor.quant", "quant"))
 FOLDERS += (("mdtensor", "mdtensor"),)
+#: A package of its own, `mdtensor_run`: it runs where mdtensor is not installed.
+RUNNER, RUNNER_FOLDER = "mdtensor_run", "quant/run_plan"
 
 # A package of its own, `pytest_mdtensor`: pytest loads it before it loads mdtensor.
 PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
@@ -109,6 +111,7 @@ THIRD_PARTY = {
         "mdtensor.kernels",
         "mdtensor.quant",
     ),
+    "mdtensor_run": ("mdtensor.quant.plans",),
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),
@@ -208,8 +211,9 @@ def read(root: Path, folders: tuple[tuple[str, str], ...] = FOLDERS) -> Checkout
     modules = {}
     for package, folder in folders:
         start = root / folder
+        others = {root / PYTEST_PLUGIN, root / RUNNER_FOLDER} - {start}
         for path in sorted(start.rglob("*.py")):
-            if root / PYTEST_PLUGIN in path.parents:
+            if others.intersection(path.parents):
                 continue
             parts = path.relative_to(start).with_suffix("").parts
             below = [part for part in parts if part != "__init__"]
@@ -375,6 +379,15 @@ def strangers_are_named_where_they_belong(checkout: Checkout) -> Iterator[str]:
             owners = THIRD_PARTY.get(top, ())
             if not any(is_inside(module.name, owner) for owner in owners):
                 yield module.at(found.line, f"{module.name} imports {found.module}")
+
+
+def the_runner_is_alone(checkout: Checkout) -> Iterator[str]:
+    """It imports NumPy, the standard library and itself; mdtensor is not installed."""
+    for module in checkout.values():
+        for found in imports(module, checkout):
+            top = found.module.split(".")[0]
+            if top not in {"numpy", RUNNER} and top not in sys.stdlib_module_names:
+                yield module.at(found.line, f"the runner imports {found.module}")
 
 
 def no_cycles(checkout: Checkout) -> Iterator[str]:
@@ -680,6 +693,26 @@ RULES: list[Rule] = [
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_this_checkout_keeps(rule: Rule) -> None:
     assert list(rule(read(ROOT))) == []
+
+
+OF_RUNNER: list[Rule] = [
+    *(the_runner_is_alone, no_cycles, names_say_something, retired_words_stay_away),
+    *(files_are_short, functions_are_short, no_star_imports),
+    no_types_behind_type_checking,
+]
+
+
+@pytest.mark.parametrize("rule", OF_RUNNER, ids=lambda rule: rule.__name__)
+def test_the_runner_keeps(rule: Rule) -> None:
+    found = read(ROOT, ((RUNNER, RUNNER_FOLDER),))
+    assert f"{RUNNER}.runner" in found
+    assert list(rule(found)) == []
+
+
+def test_a_runner_that_is_not_alone_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text("import numpy, json, mdtensor_run, mdtensor")
+    found = read(tmp_path, ((RUNNER, "."),))
+    assert len(list(the_runner_is_alone(found))) == 1
 
 
 def test_the_rules_see_the_whole_house() -> None:

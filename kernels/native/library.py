@@ -20,7 +20,7 @@ PLACE = Path(os.environ.get("MDTENSOR_LIBRARIES") or FOLDER)
 INDEX = "entries.json"
 GLUE = "mdtensor.kernels.native._glue"
 #: The version of `INDEX` and of the calls between the glue and a library.
-FORMAT = 1
+FORMAT = 2
 MODES = ("auto", "native", "jit")
 _log = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.inputs import fed
 from mdtensor.graph.lower import lower
 from mdtensor.kernels.cpu.program.steps import F32
+from mdtensor.spec.spec import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,21 @@ class Plan:
         self._parts = run_under(default_settings(), lower, graph, reasons)
         self.bound = BoundPlan(graph, self._parts)
         self.nodes = tuple(self._planned())
+
+    @property
+    def graph(self) -> Graph:
+        """Return the graph, with the shapes of the plan."""
+        return self._graph
+
+    @property
+    def specs(self) -> Mapping[str, TensorSpec]:
+        """Return type, shape and grid of every value."""
+        return self._specs
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the parts in the order in which they run."""
+        return self._parts
 
     def __call__(self, feeds: Any) -> dict[str, Any]:
         """Return the outputs by name.

@@ -446,6 +446,37 @@ class Model:
 
         write.write_graph(self.graph, path)
 
+    def compile(
+        self,
+        path: Path,
+        input_shapes: Shapes | None = None,
+        *,
+        isas: Sequence[str] = (),
+    ) -> None:
+        """Write a stored plan: what runs, and nothing that is needed to plan it.
+
+        `load_plan` and `mdtensor_run` run the file with the same bytes. It fits this
+        version of mdtensor, and the CPUs that you choose.
+
+        Args:
+            path: of the file, by convention `net.mdt`.
+            input_shapes: as for `plan`.
+            isas: one plan for each of these ISAs, in the order in which a machine
+                chooses: avx2, generic. By default that of this model.
+
+        Raises:
+            ModelError: a node is not a compiled step, a value is neither float32 nor
+                8-bit codes, or the path is not writable.
+            DataError: as for `plan`.
+            OptionError: an ISA is unknown.
+        """
+        # Imported late: only `compile` needs the writer.
+        from mdtensor.quant.plans.write import plan_for, write_plan
+
+        plan = self.plan(input_shapes)
+        names = isas or (self._on.name,)
+        write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
+
     def __reduce__(self) -> Any:
         """Pickle the graph only; plans are made again."""
         # The lock cannot be pickled, and plans hold kernels for this machine.

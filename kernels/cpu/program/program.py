@@ -42,6 +42,27 @@ class Slot(NamedTuple):
         return prod(self.shape) * self.dtype.itemsize
 
 
+class Contents(NamedTuple):
+    """What an Executable consists of, for a file.
+
+    Args:
+        rows: records without addresses.
+        constants: of all steps.
+        arena: its bytes.
+        inputs, outputs: (place, bytes) of each value in the arena.
+        refuses_nan: whether each input must not have a NaN.
+        isa: the ISA whose kernels run the rows.
+    """
+
+    rows: np.ndarray
+    constants: np.ndarray
+    arena: int
+    inputs: list
+    outputs: list
+    refuses_nan: list
+    isa: str
+
+
 class HasNaN(ValueError):
     """A NaN in an input that a program rounds to codes."""
 
@@ -232,6 +253,20 @@ class Executable:
     def arena_bytes(self):
         """Return the bytes of one arena."""
         return self._layout.size
+
+    @property
+    def contents(self):
+        """Return the `Contents`, with rows of their own."""
+        layout, rows = self._layout, self._layout.rows.copy()
+        rows["function"] = 0
+        inputs, outputs = (
+            [(int(layout.offsets[slot.storage]), slot.bytes) for slot in slots]
+            for slots in (self._program.inputs, self.outputs)
+        )
+        return Contents(
+            *(rows, self._constants, layout.size, inputs, outputs),
+            *(list(self._refuses_nan), self._program.on.name),
+        )
 
     @property
     def pieces(self):

@@ -1,0 +1,49 @@
+"""The kernels of this process for a stored plan: those of a library, or numba's."""
+
+from typing import Any
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.program import STEP, kinds
+from mdtensor.kernels.cpu.program.invoke import invokers
+from mdtensor.kernels.native import library
+
+KINDS = [".".join(place) for place in kinds.FUNCTIONS]
+
+
+class Kernels:
+    """The functions of an ISA."""
+
+    def __init__(self, isa: str) -> None:
+        self._isa = isa
+
+    def function(self, key: str) -> Any:
+        """Return a function as a Python callable."""
+        module, _, name = key.rpartition(".")
+        return Entry(module, name, self._isa).call
+
+    def address(self, key: str) -> int:
+        """Return the address of a function for the loop over steps."""
+        return int(invokers(self._isa)[KINDS.index(key)].address)
+
+
+class Process:
+    """What a plan needs to know of this process."""
+
+    step, kinds = STEP, KINDS
+
+    @property
+    def stamp(self) -> str:
+        """Return a hash of the sources of the kernels."""
+        return str(library.stamp())
+
+    def isas(self) -> list[str]:
+        """Return the ISA of this process, and those that have a library here."""
+        own = kernel_set.HOST.name
+        others = [name for name in kernel_set.PACKINGS if name != own]
+        has = [name for name in others if library.describe(name) == "a library"]
+        return [own, *has]
+
+    def library(self, isa: str) -> Kernels:
+        """Return the functions of one of them."""
+        return Kernels(isa)

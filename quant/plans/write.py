@@ -1,0 +1,241 @@
+"""Writes the plan of a model into one file, see `mdtensor_run.layout`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mdtensor as md
+from mdtensor import Float32Tensor, TensorSpec
+from mdtensor.errors import ModelError, OptionError
+from mdtensor.extend import replacing, write_problem
+from mdtensor.graph.bound import Called, Compiled, FloatLayer
+from mdtensor.graph.layouts import storage
+from mdtensor.graph.plan import Plan
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.plans.machine import KINDS, Process
+from mdtensor.quant.qparams import QParams
+from mdtensor_run.check import check_rows
+from mdtensor_run.layout import pack
+from mdtensor_run.packing import PACKINGS
+from mdtensor_run.row import Refused
+
+Array = npt.NDArray[Any]
+#: Types of codes that a file can hold, and their NumPy types.
+CODES = {qint8: "int8", quint8: "uint8"}
+
+
+# A plan for each ISA, because weights are packed for one (decision 0064).
+def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
+    """Write the plans of one graph, by ISA, into a file.
+
+    Raises:
+        ModelError: a node runs as a call, a value is neither float32 nor 8-bit codes,
+            or the path is not writable; an existing file is unchanged then.
+    """
+    for plan in plans.values():
+        _require_compiled(plan)
+    file = _File(plans)
+    content = pack(file.header, file.sections)
+    try:
+        with replacing(path) as opened:
+            opened.write(content)
+    except OSError as error:
+        raise ModelError(*write_problem(path, error)) from None
+
+
+def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
+    """Return a plan of the same graph for an ISA that can be stored.
+
+    Args: reasons: as for `Plan`.
+
+    Raises:
+        OptionError: there are no stored plans for the ISA.
+    """
+    if isa not in PACKINGS:
+        known = " and ".join(PACKINGS)
+        problem = f"plans for {isa} cannot be stored"
+        raise OptionError(problem, f"Use isas= with {known}, which this CPU runs, too")
+    if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
+        return plan
+    own = kernel_set.kernels(isa)
+    return kernel_set.make_on(own, Plan, plan.graph, reasons)
+
+
+def _compiled(plan: Plan) -> list[Compiled]:
+    return [part for part in plan.parts if isinstance(part, Compiled)]
+
+
+def _require_compiled(plan: Plan) -> None:
+    """Raise ModelError with the name of each node that is not a compiled step."""
+    others = [part for part in plan.parts if not isinstance(part, Compiled)]
+    if not others:
+        return
+    listed = "; ".join(f"{part.node.name!r}, {_reason(part)}" for part in others[:3])
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    raise ModelError(
+        f"{len(others)} nodes are not compiled steps: {listed}{more}",
+        "Cut them off with outputs= of load, or run the model itself",
+    )
+
+
+def _reason(part: Called | FloatLayer) -> str:
+    return part.reason if isinstance(part, Called) else "its activations are floats"
+
+
+class _File:
+    """Sections of a file, and the header that describes them.
+
+    Args: plans: of one graph, by ISA.
+    """
+
+    def __init__(self, plans: Mapping[str, Plan]) -> None:
+        self.sections: list[bytes] = []
+        self._isas, each = tuple(plans), tuple(plans.values())
+        graph, specs = each[0].graph, each[0].specs
+        self._head = {"mdtensor": md.__version__, "stamp": Process().stamp}
+        self._inputs = [describe(name, specs[name]) for name in graph.inputs]
+        self._outputs = [describe(name, specs[name]) for name in graph.outputs]
+        self._constants = self._add_constants(each)
+        self._plans = [[self._add(part) for part in _compiled(plan)] for plan in each]
+
+    def _place(self, content: Array) -> int:
+        """Add a section; return its number."""
+        self.sections.append(content.tobytes())
+        return len(self.sections) - 1
+
+    def _add_constants(self, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+        """Add the constants that parts read as inputs, or that are results."""
+        graph, found = plans[0].graph, dict.fromkeys(plans[0].graph.outputs)
+        for plan in plans:
+            found |= dict.fromkeys(n for part in plan.parts for n in part.reads)
+        names = [name for name in found if name in graph.constants]
+        return [
+            describe(name, plans[0].specs[name])
+            | {"at": self._place(_elements(graph.constants[name]))}
+            for name in names
+        ]
+
+    def _add(self, part: Compiled) -> dict[str, Any]:
+        """Add the sections of a part; return its description."""
+        contents = contents_of(part)
+        rows, kernels = _named(contents.rows)
+        _require_rules(rows, kernels, contents)
+        return {
+            "arena": int(contents.arena),
+            "rows": len(rows),
+            "rows_at": self._place(rows),
+            "kernels": kernels,
+            "constants": int(contents.constants.size),
+            "constants_at": self._place(contents.constants),
+            "inputs": [
+                _slot(part, *item, place, refuses)
+                for item, (place, _), refuses in zip(
+                    part.reads.items(),
+                    contents.inputs,
+                    contents.refuses_nan,
+                    strict=True,
+                )
+            ],
+            "outputs": [
+                _slot(part, *item, place, False)
+                for item, (place, _) in zip(
+                    part.writes.items(), contents.outputs, strict=True
+                )
+            ],
+        }
+
+    def header(self, places: list[int]) -> dict[str, Any]:
+        """Return the header for sections at these places."""
+
+        def moved(one: Mapping[str, Any]) -> dict[str, Any]:
+            names = one.keys() & {"at", "rows_at", "constants_at"}
+            return {**one, **{name: places[one[name]] for name in names}}
+
+        plans = [
+            {"isa": isa, "parts": [moved(part) for part in parts]}
+            for isa, parts in zip(self._isas, self._plans, strict=True)
+        ]
+        values = {"inputs": self._inputs, "outputs": self._outputs, "plans": plans}
+        return self._head | values | {"constants": [*map(moved, self._constants)]}
+
+
+def contents_of(part: Compiled) -> Any:
+    """Return the `Contents` of the program of a part."""
+    return part.executable.contents
+
+
+def _named(rows: Array) -> tuple[Array, list[str]]:
+    """Return rows whose kinds count the names that are returned with them."""
+    used, places = np.unique(rows["kind"], return_inverse=True)
+    rows = rows.copy()
+    rows["kind"] = places
+    return rows, [KINDS[kind] for kind in used]
+
+
+def _require_rules(rows: Array, kernels: list[str], contents: Any) -> None:
+    """Raise ModelError for a plan that a runner would refuse."""
+    constants = contents.constants.copy()
+    try:
+        check_rows(
+            rows, kernels, int(contents.arena), constants, PACKINGS[contents.isa]
+        )
+    except Refused as problem:
+        fix = "Run the model itself; a runner would refuse the file"
+        raise ModelError(f"the plan cannot be stored: {problem}", fix) from None
+
+
+def describe(name: str, spec: TensorSpec) -> dict[str, Any]:
+    """Return the description of a value.
+
+    Raises:
+        ModelError: it is neither float32 nor 8-bit codes.
+    """
+    shape, grid = [int(size) for size in spec.shape], spec.qparams
+    if spec.type is Float32Tensor:
+        return {"name": name, "type": "float32", "shape": shape, "grid": None}
+    if isinstance(grid, QParams) and grid.dtype in CODES:
+        found = _describe_grid(grid)
+        return {"name": name, "type": CODES[grid.dtype], "shape": shape, "grid": found}
+    raise ModelError(
+        f"{name!r} is {spec}", "Stored plans hold float32 and codes of 8 bits"
+    )
+
+
+def _describe_grid(grid: QParams) -> dict[str, Any]:
+    """Return a grid as JSON, whose numbers are read as they were."""
+    return {
+        "dtype": grid.dtype.name,
+        "scale": grid.scale.tolist(),
+        "zero_point": grid.zero_point.tolist(),
+        "axis": grid.axis,
+        "block_size": grid.block_size,
+        "narrow_range": grid.narrow_range,
+        "rounding": grid.rounding,
+    }
+
+
+def _elements(tensor: Any) -> Array:
+    """Return the elements of a constant, in rows."""
+    found = getattr(tensor, "code_array", None)
+    return np.ascontiguousarray(tensor.buffer if found is None else found)
+
+
+def _slot(
+    part: Compiled, name: str, spec: TensorSpec, place: int, refuses_nan: bool
+) -> dict[str, Any]:
+    """Return the description of a value that enters or leaves a part."""
+    found = describe(name, spec)
+    has_rows = name in part.in_rows or not storage(spec).has_images
+    del found["grid"]
+    return found | {
+        "at": place,
+        "is_image": spec.ndim == 4 and not has_rows,
+        "is_signed": found["type"] == "int8",
+        "refuses_nan": bool(refuses_nan),
+    }

@@ -1,0 +1,158 @@
+"""The kernels of this machine: a library of `make native`, or of the wheel.
+
+The index of the libraries, `entries.json`, names them with their digests, and describes
+the record of a step and the kinds of steps.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+from functools import cache, cached_property
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdtensor_run.errors import PlanError
+
+INDEX, FORMAT = "entries.json", 2
+HERE = Path(__file__).resolve().parent
+FIX = "Install the wheel mdtensor-run for this system, or run make native"
+#: Names of the same features in Linux and in the index.
+LINUX = {"pni": "sse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "lahf_lm": "sahf"}
+LINUX |= {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}
+LINUX |= {"avx_vnni": "avxvnni"}
+
+
+def find_libraries() -> Path:
+    """Return the folder of the libraries: MDTENSOR_LIBRARIES, here, or in mdtensor.
+
+    mdtensor is found, not imported.
+    """
+    chosen = os.environ.get("MDTENSOR_LIBRARIES")
+    if chosen:
+        return Path(chosen)
+    package = find_spec("mdtensor")
+    places = (package and package.submodule_search_locations) or []
+    below = (Path(place) / "kernels" / "native" for place in places)
+    checkout = HERE.parents[1] / "kernels" / "native"
+    for folder in (HERE, *below, checkout):
+        if (folder / INDEX).exists():
+            return folder
+    raise PlanError("no library of kernels was found", FIX)
+
+
+@cache
+def features() -> frozenset[str]:
+    """Return the features of this CPU that Linux lists; empty on other systems."""
+    try:
+        with Path("/proc/cpuinfo").open() as lines:
+            flags = next((line for line in lines if line.startswith("flags")), "")
+    except OSError:
+        return frozenset()
+    names = flags.partition(":")[2].split()
+    return frozenset(LINUX.get(name, name) for name in names)
+
+
+def _plain(folder: Path, entry: dict[str, str]) -> str:
+    """Return the path of a file, whose bytes must be as they were built."""
+    path = folder / entry["file"]
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        raise PlanError(f"{path} is missing", FIX) from None
+    # Damaged machine code would end the process, or give wrong numbers.
+    if found != entry["digest"]:
+        raise PlanError(f"{path} is damaged", FIX)
+    return str(path)
+
+
+def _dtype(described: list[Any]) -> np.dtype[Any]:
+    """Return the type of a record from its description in the index."""
+    fields = []
+    for name, kind, *shape in described:
+        made = _dtype(kind) if isinstance(kind, list) else np.dtype(kind)
+        fields.append((name, made, *map(tuple, shape)))
+    return np.dtype(fields)
+
+
+class Libraries:
+    """The index of a folder.
+
+    Attributes:
+        stamp: a hash of the sources of the kernels; a plan has that of its kernels.
+        step: the type of the record of a step.
+        kinds: the function of each kind of step, in the order of their numbers.
+
+    Raises:
+        PlanError: there is no index that this version can read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            self._index = json.loads((folder / INDEX).read_bytes())
+            if self._index["format"] != FORMAT:
+                raise ValueError
+            self.stamp: str = self._index["stamp"]
+            self.kinds: list[str] = self._index["steps"]["functions"]
+            self.step = _dtype(self._index["steps"]["record"])
+        except (OSError, ValueError, KeyError, TypeError):
+            problem = f"{folder / INDEX} is not an index of this version"
+            raise PlanError(problem, FIX) from None
+
+    def isas(self) -> list[str]:
+        """Return the ISAs whose libraries this CPU can run."""
+        found = self._index["libraries"]
+        return [name for name in found if features().issuperset(found[name]["needs"])]
+
+    def library(self, isa: str) -> "Library":
+        """Return the library of one of `isas`."""
+        return Library(self.folder, self._index["libraries"][isa], self._call)
+
+    @cached_property
+    def _call(self) -> Any:
+        """Return the function of the glue that calls a kernel."""
+        path = _plain(self.folder, self._index["glue"])
+        loader = ExtensionFileLoader("mdtensor_run._glue", path)
+        spec = spec_from_file_location("mdtensor_run._glue", path, loader=loader)
+        assert spec is not None
+        glue = module_from_spec(spec)
+        loader.exec_module(glue)
+        return glue.call
+
+
+class Library:
+    """The functions of one ISA."""
+
+    def __init__(self, folder: Path, entry: dict[str, Any], call: Any) -> None:
+        self._call, self._functions = call, entry["functions"]
+        try:
+            self._code = ctypes.CDLL(_plain(folder, entry))
+        except OSError as error:
+            raise PlanError(f"a library cannot be loaded: {error}", FIX) from None
+
+    def function(self, key: str) -> Any:
+        """Return a function as a Python callable."""
+        letters = self._functions[key][0].encode()
+        place = self._place("mdt_" + key.replace(".", "_").replace(":", "_"))
+        call = self._call
+        return lambda *arguments: call(place, letters, *arguments)
+
+    def address(self, key: str) -> int:
+        """Return the address of a function for the loop over steps."""
+        return self._place(self._functions[key][1])
+
+    def _place(self, name: str) -> int:
+        found = ctypes.cast(self._code[name], ctypes.c_void_p).value
+        assert found is not None
+        return found
+
+
+@cache
+def libraries() -> Libraries:
+    """Return the libraries of this process."""
+    return Libraries(find_libraries())

@@ -1,0 +1,206 @@
+"""A part of a plan: steps that run in one compiled call, with their values."""
+
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor_run.check import check_rows
+from mdtensor_run.errors import HasNaN, PlanError, damaged
+from mdtensor_run.fields import ITEMS, Fields
+from mdtensor_run.layout import ALIGN, Stored
+from mdtensor_run.packing import PACKINGS
+from mdtensor_run.row import SLACK, Refused
+
+ALONE = -1
+#: Turns the code of an int8 into that of a uint8, and back.
+FLIP = np.uint8(128)
+Array = npt.NDArray[Any]
+
+
+class Library(Protocol):
+    """The compiled functions of one ISA."""
+
+    def function(self, key: str) -> Any:
+        """Return a function as a Python callable."""
+
+    def address(self, key: str) -> int:
+        """Return the address of a function for the loop over steps."""
+
+
+class Slot(NamedTuple):
+    """A value that enters or leaves a part.
+
+    Args:
+        name, type, shape: of the value; the type is a NumPy type.
+        at: its place in the arena.
+        is_image: stored channels last.
+        is_signed: codes of int8, stored as uint8 with the top bit flipped.
+        refuses_nan: rounded to codes.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    at: int
+    is_image: bool
+    is_signed: bool
+    refuses_nan: bool
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Slot":
+        """Return the slot that the header describes."""
+        slot = cls(
+            fields.text("name"),
+            fields.text("type"),
+            fields.sizes("shape"),
+            fields.size("at"),
+            *(fields.flag(name) for name in ("is_image", "is_signed", "refuses_nan")),
+        )
+        if slot.type not in ITEMS or slot.at % ALIGN:
+            fields.refuse("has a wrong type or place")
+        if slot.is_image and len(slot.shape) != 4:
+            fields.refuse("is an image without four axes")
+        if slot.is_signed != (slot.type == "int8"):
+            fields.refuse("has codes of another sign")
+        if slot.refuses_nan and slot.type != "float32":
+            fields.refuse("has codes that may be NaN")
+        return slot
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the value."""
+        return prod(self.shape) * ITEMS[self.type]
+
+    def view(self, arena: Array) -> Array:
+        """Return the value in the arena, in the order in which it is stored."""
+        stored = np.dtype(np.float32 if self.type == "float32" else np.uint8)
+        found = arena[self.at : self.at + self.bytes].view(stored)
+        if not self.is_image:
+            return found.reshape(self.shape)
+        n, c, h, w = self.shape
+        return found.reshape(n, h, w, c)
+
+    def write(self, value: Array, view: Array, copy_f32: Any) -> None:
+        """Copy a value into the arena.
+
+        Raises:
+            HasNaN: it has a NaN that would become a code.
+        """
+        if self.is_signed:
+            value = value.view(np.uint8) ^ FLIP
+        if self.is_image:
+            value = value.transpose(0, 2, 3, 1)
+        if not self.refuses_nan:
+            view[...] = value
+            return
+        rows = np.ascontiguousarray(value).reshape(-1).view(np.uint32)
+        if not copy_f32(rows, view.reshape(-1).view(np.uint32)):
+            raise HasNaN(f"{self.name!r} has NaN, which has no code", "Replace NaNs")
+
+    def take(self, view: Array) -> Array:
+        """Return a copy of the value in the arena."""
+        value = (view ^ FLIP).view(np.int8) if self.is_signed else view
+        if self.is_image:
+            value = value.transpose(0, 3, 1, 2)
+        found: Array = np.array(value, order="C")
+        return found
+
+
+class Arena:
+    """The memory of one call at a time, with its inputs and outputs as views."""
+
+    __slots__ = ("bytes", "inputs", "outputs")
+
+    def __init__(self, size: int, inputs: list[Slot], outputs: list[Slot]) -> None:
+        room = np.zeros(size + ALIGN, np.uint8)
+        start = -room.ctypes.data % ALIGN
+        self.bytes = room[start : start + size]
+        self.inputs = [slot.view(self.bytes) for slot in inputs]
+        self.outputs = [slot.view(self.bytes) for slot in outputs]
+
+
+class Part:
+    """Checked rows with the addresses of this process, ready to run.
+
+    Raises:
+        PlanError: a row, a value or a section does not fit.
+    """
+
+    def __init__(
+        self,
+        stored: Stored,
+        fields: Fields,
+        isa: str,
+        step: np.dtype[Any],
+        kinds: list[str],
+        library: Library,
+    ) -> None:
+        self.inputs = fields.each("inputs", Slot.read)
+        self.outputs = fields.each("outputs", Slot.read)
+        self._size, count = fields.size("arena"), fields.size("rows")
+        for slot in (*self.inputs, *self.outputs):
+            if slot.at + slot.bytes + SLACK > self._size:
+                fields.refuse(f"has the value {slot.name!r} outside of its arena")
+        kernels = fields.texts("kernels")
+        if unknown := [name for name in kernels if name not in kinds]:
+            problem = f"{stored.path} needs the kernel {unknown[0]}"
+            raise PlanError(problem, "Compile the model again with this version")
+        section = stored.section(fields.size("rows_at"), count * step.itemsize)
+        # A copy: nobody changes it after it was checked.
+        self.rows = section.view(step).copy()
+        self._constants = stored.section(
+            fields.size("constants_at"), fields.size("constants")
+        )
+        try:
+            check_rows(self.rows, kernels, self._size, self._constants, PACKINGS[isa])
+        except Refused as problem:
+            raise damaged(stored.path, str(problem)) from None
+        self._link(kernels, kinds, library)
+        self._free: list[Arena] = []
+
+    def _link(
+        self, kernels: tuple[str, ...], kinds: list[str], library: Library
+    ) -> None:
+        """Write the numbers and addresses of this process into the rows."""
+        used = self.rows["kind"].clip(0, max(len(kernels) - 1, 0))
+        for field, find in (("function", library.address), ("kind", kinds.index)):
+            found = np.array([find(name) for name in kernels], np.int64)
+            self.rows[field] = found[used] if found.size else 0
+        self._run = library.function("program.run.run")
+        self._copy = library.function("generic.copies.copy_f32")
+        self._nothing = np.zeros(0, np.int64)
+        self._pieces = np.zeros((0, 2), np.int64)
+
+    def _arena(self) -> Arena:
+        try:
+            return Arena(self._size, self.inputs, self.outputs)
+        except (MemoryError, ValueError):
+            problem = f"the plan needs an arena of {self._size:,} bytes"
+            raise PlanError(problem, "Run it where there is more memory") from None
+
+    def __call__(self, values: dict[str, Array]) -> None:
+        """Run the part on values by name, and add its results.
+
+        Raises:
+            PlanError: a NaN would become a code, or a kernel failed.
+        """
+        # Taking an arena is one operation of a list, so threads need no lock.
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = self._arena()
+        for slot, view in zip(self.inputs, arena.inputs, strict=True):
+            slot.write(values[slot.name], view, self._copy)
+        words, pieces = self._nothing, self._pieces
+        try:
+            self._run(
+                ALONE, words, self.rows, pieces, words, arena.bytes, self._constants
+            )
+        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+            problem = f"a kernel failed: {error or type(error).__name__}"
+            raise PlanError(problem, "Compile the model again") from None
+        for slot, view in zip(self.outputs, arena.outputs, strict=True):
+            values[slot.name] = slot.take(view)
+        self._free.append(arena)

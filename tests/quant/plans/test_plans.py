@@ -1,0 +1,220 @@
+"""Stored plans give the bytes of their models."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support import libraries, stored_plans, tiny_network
+
+import mdtensor as md
+from bench import mobilenet
+from mdtensor.errors import CastError, DataError, ModelError, OptionError
+from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.quant import (
+    QInt8Tensor,
+    QUInt8Tensor,
+    load_plan,
+    quantize,
+    runway,
+)
+from mdtensor.quant.model.model import Model
+from mdtensor_run import PlanError, run
+from mdtensor_run.packing import PACKINGS
+
+OWN = kernel_set.HOST.name
+needs_packing = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
+pytestmark = needs_packing
+needs_library = pytest.mark.skipif(
+    bool(libraries.missing()), reason=f"{libraries.missing()}: run make native"
+)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    return stored_plans.small_network(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture
+def stored(network, tmp_path):
+    model, x = network
+    path = tmp_path / "net.mdt"
+    model.compile(path, x.shape)
+    return path
+
+
+def test_same_bytes(network, stored):
+    model, x = network
+    found = load_plan(stored)
+    assert found.isa == OWN
+    assert [*found.inputs] == ["x"] and found.inputs["x"].shape == x.shape
+    for seed in range(3):
+        x = tiny_network.images(1, seed)
+        want, got = model(x), found(x)
+        assert type(got) is type(want) and np.array_equal(got, want)
+        assert np.array_equal(found(x=md.asarray(x)), want)
+
+
+def test_a_float_network(tmp_path):
+    net = mobilenet.Network()
+    x = net.block(net.conv("x", (3, 16), 3, stride=2), 16, 16, 2, 1)
+    x = net.append("Flatten", [net.append("GlobalAveragePool", [x])])
+    x = net.append("Softmax", [x])
+    model, image = tiny_network.network(net, x, tmp_path), tiny_network.images(2, 1)
+    model.compile(tmp_path / "net.mdt", image.shape)
+    found = load_plan(tmp_path / "net.mdt")(image)
+    assert np.array_equal(np.asarray(found), np.asarray(model(image)))
+
+
+@pytest.mark.parametrize("kind", [QInt8Tensor, QUInt8Tensor])
+def test_codes_come_in_and_out(network, tmp_path, kind):
+    """Codes of images: channels first outside and last inside."""
+    model, x = network
+    graph = model.graph
+    pool = next(node for node in graph.nodes if node.operation is md.max_pool2d)
+    inner = replace(graph, outputs=(pool.output,)).pruned()
+    (first,) = [n for n in inner.nodes if n.values == ("x",)]
+    grid = graph.specs()[first.output].qparams
+    if kind is QInt8Tensor:
+        grid = grid.replace(zero_point=grid.zero_point - 128, dtype=kind.dtype)
+    nodes = tuple(node for node in inner.nodes if node is not first)
+    given = {first.output: kind.spec((1, *tiny_network.SIZES), grid)}
+    small = Model(replace(inner, inputs=given, nodes=nodes))
+    codes = quantize(md.asarray(x), grid)
+    small.compile(tmp_path / "net.mdt")
+    found, want = load_plan(tmp_path / "net.mdt")(codes), small(codes)
+    assert type(found) is type(want) and found.qparams == want.qparams
+    assert np.array_equal(found.code_array, want.code_array)
+    with pytest.raises(DataError, match="must be"):
+        load_plan(tmp_path / "net.mdt")(x)
+
+
+@needs_library
+@pytest.mark.compiled
+@pytest.mark.parametrize("isas", [("generic",), ("avx2", "generic")])
+def test_other_isas(network, tmp_path, isas):
+    if not set(isas) <= set(isa.here()):
+        pytest.skip(f"this CPU does not run {isas}")
+    model, x = network
+    model.compile(tmp_path / "net.mdt", x.shape, isas=isas)
+    found = run(tmp_path / "net.mdt")
+    assert found.isa == isas[0]
+    assert np.array_equal(found(x), np.asarray(model(x)))
+    with runway("generic"):
+        generic = Model(model.graph)
+    generic.compile(tmp_path / "own.mdt", x.shape)
+    assert run(tmp_path / "own.mdt").isa == "generic"
+
+
+@needs_library
+@pytest.mark.compiled
+def test_the_runner(network, stored, tmp_path):
+    model, x = network
+    found = run(stored)
+    assert np.array_equal(found(x), np.asarray(model(x)))
+    many = tiny_network.images(5, 2)
+    want = np.asarray(model(many))
+    for threads in (1, 3):
+        assert np.array_equal(found(many, threads=threads), want)
+    for wrong in (x.astype(np.float64), x[:, :2], x[0], x[:0]):
+        with pytest.raises(PlanError, match=r"input 'x' is .*, not float32"):
+            found(wrong)
+    with pytest.raises(PlanError, match="2 inputs, not 1"):
+        found(x, x)
+    with pytest.raises(PlanError, match="NaN"):
+        found(np.full_like(x, np.nan))
+
+
+@needs_library
+@pytest.mark.compiled
+def test_the_command(network, stored, tmp_path):
+    model, x = network
+    np.save(tmp_path / "x.npy", x)
+    command = "-m", "mdtensor_run", stored
+    libraries.output(*command, tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    assert np.array_equal(np.load(tmp_path / "y.npy"), np.asarray(model(x)))
+    assert libraries.output(*command, tmp_path / "x.npy").startswith("flatten")
+    assert libraries.output(*command).startswith("Runner(x: float32")
+    done = libraries.run("-m", "mdtensor_run", tmp_path / "x.npy", tmp_path / "x.npy")
+    assert done.returncode == 1
+    assert "x.npy is not a stored plan. Pass a file that" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+IMPORTS = """
+import sys
+from mdtensor_run import run
+run(sys.argv[1])
+print([n for n in sys.modules if n.split(".")[0] in ("mdtensor", "plum", "numba")])
+"""
+
+
+@needs_library
+@pytest.mark.compiled
+def test_the_runner_imports_nothing_of_mdtensor(stored):
+    assert libraries.output("-c", IMPORTS, stored) == "[]"
+
+
+def test_arguments(network, stored):
+    found = load_plan(stored)
+    _, x = network
+    for call in (
+        lambda: found(),
+        lambda: found(x, x),
+        lambda: found(y=x),
+        lambda: found(x, x=x),
+        lambda: found(x[:, :2]),
+        lambda: found(x.astype(np.float64)),
+    ):
+        with pytest.raises(DataError):
+            call()
+    with pytest.raises(CastError, match="NaN"):
+        found(np.full_like(x, np.nan))
+    assert repr(found).startswith("StoredNetwork(x: Float32Tensor")
+
+
+def test_what_cannot_be_stored(network, tmp_path):
+    model, x = network
+    path = tmp_path / "net.mdt"
+    path.write_bytes(b"before")
+    with pytest.raises(DataError, match="dynamic"):
+        model.compile(path)
+    with pytest.raises(OptionError, match="plans for sparc cannot be stored"):
+        model.compile(path, x.shape, isas=["sparc"])
+    net = mobilenet.Network()
+    y = net.append("Erf", [net.conv("x", (3, 4))])
+    other = tiny_network.network(net, net.append("CumSum", [y, "0"]), tmp_path)
+    with pytest.raises(ModelError, match="not compiled steps: 'cumsum"):
+        other.compile(path, x.shape)
+    assert path.read_bytes() == b"before"
+    with pytest.raises(ModelError, match="cannot be written"):
+        model.compile(tmp_path / "none" / "net.mdt", x.shape)
+
+
+KILLED = """
+import os, sys
+from contextlib import contextmanager
+from mdtensor.quant import load
+from mdtensor.quant.plans import write
+model = load(sys.argv[1], (1, 3, 17, 20))
+replacing = write.replacing
+@contextmanager
+def dying(path):
+    with replacing(path) as file:
+        file.write(b"half of it")
+        file.flush()
+        os.kill(os.getpid(), 9)
+        yield file
+write.replacing = dying
+model.compile(sys.argv[2])
+"""
+
+
+def test_a_killed_process_leaves_the_old_plan(network, stored, tmp_path):
+    model, _ = network
+    model.save(tmp_path / "net.onnx")
+    before = stored.read_bytes()
+    command = [sys.executable, "-c", KILLED, tmp_path / "net.onnx", stored]
+    assert subprocess.run(list(map(str, command))).returncode == -9
+    assert stored.read_bytes() == before

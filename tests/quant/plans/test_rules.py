@@ -1,0 +1,152 @@
+"""Rows that the rules accept touch no other bytes: unreadable pages lie beside them."""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import guards
+from support.stored_steps import programs
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program import STEP, Window
+from mdtensor.kernels.cpu.program.invoke import invokers
+from mdtensor.quant.plans.machine import KINDS
+from mdtensor_run import check, rules_of_codes, rules_of_floats
+from mdtensor_run.packing import PACKINGS
+from mdtensor_run.row import SLACK, Refused
+
+#: Programs of all kinds, and changed rows of each, in a quick run and in a long one.
+QUICK, LONG = (2, 20), (40, 120)
+#: Numbers that a changed field may get, besides those nearby.
+EXTREMES = (0, 1, -1, 7, 63, 64, 65, 1 << 20, 1 << 31, 1 << 40, -(1 << 40), 2**63 - 1)
+FIELDS = [name for name in STEP.names if name not in ("function", "kind", "window")]
+OWN = kernel_set.HOST.name if kernel_set.HOST.name in PACKINGS else "generic"
+
+
+def checked(rows, names, contents):
+    """The rows after all checks; constants are copied, since a check writes them."""
+    size, constants = int(contents.arena), contents.constants.copy()
+    return check.check_rows(rows, names, size, constants, PACKINGS[OWN])
+
+
+def test_every_kind_has_a_rule():
+    assert set(check.RULES) == set(KINDS)
+    assert len(rules_of_codes.RULES) + len(rules_of_floats.RULES) == len(KINDS)
+
+
+def made(seed):
+    return kernel_set.make_on(kernel_set.kernels(OWN), lambda: list(programs(seed)))
+
+
+def test_rules_state_what_was_planned(rng):
+    """Sizes by the rule are those that a program gives its buffers."""
+    seen = set()
+    for contents, rows, names in made(3):
+        for row in checked(rows, names, contents):
+            f, needs = row.fields, row.needs
+            assert needs["out"] == f.out_bytes and needs["x"] == f.x_bytes, names
+            assert needs["y"] in (0, f.y_bytes)
+            assert needs["constants"] <= f.constants_bytes
+            # A rule may leave out what a planner adds to be safe, but not much of it.
+            assert needs["scratch"] <= f.scratch_bytes
+            seen.add(names[f.kind])
+    # The window of a product of floats decides whether it is one of windows.
+    assert set(KINDS) - seen <= {"program.interpret_floats.convolve_windows"}
+
+
+def changed(rng, rows):
+    """The rows with other numbers in one to three fields."""
+    rows = rows.copy()
+    row = rows[rng.integers(len(rows))]
+    for _ in range(rng.integers(1, 4)):
+        if rng.random() < 0.35:
+            place, name = row["window"], str(rng.choice(Window._fields))
+        else:
+            place, name = row, str(rng.choice(FIELDS))
+        old = np.array(place[name])
+        if old.dtype.kind == "f":
+            place[name] = rng.choice([0.0, -1.0, np.nan, np.inf, 3.0])
+        else:
+            near = old + rng.integers(-3, 4, old.shape)
+            far = rng.choice(EXTREMES, old.shape)
+            scaled = old * int(rng.choice([0, 2, 3]))
+            place[name] = [near, far, scaled][rng.integers(3)]
+    return rows
+
+
+def visit(programs_count, changes):
+    """Run planned and changed rows on buffers that end where the rules say."""
+    rng = np.random.default_rng(programs_count)
+    functions, counts = invokers(OWN), {"ran": 0, "refused": 0}
+    for seed in range(programs_count):
+        for contents, rows, names in made(seed):
+            _run(rng, contents, rows, names, functions)
+            for _ in range(changes):
+                other = changed(rng, rows)
+                try:
+                    _run(rng, contents, other, names, functions)
+                    counts["ran"] += 1
+                except Refused:
+                    counts["refused"] += 1
+    print(counts["ran"], counts["refused"])
+
+
+def _run(rng, contents, rows, names, functions):
+    found = checked(rows, names, contents)
+    for i, row in enumerate(found):
+        f, needs = row.fields, row.needs
+        if not f.out_bytes:
+            continue
+        kind = KINDS.index(names[f.kind])
+        for at_end in (True, False):
+            # An input of one value is given twice.
+            sizes = needs["x"] + SLACK, needs["y"] + SLACK
+            x, y = (guards.room(size, at_end) for size in sizes)
+            out = guards.room(needs["out"], at_end)
+            # Numbers in scratch begin at whole words, as they do in an arena.
+            scratch = guards.room(-(-needs["scratch"] // 8) * 8, at_end)
+            constants = guards.room(max(needs["constants"], 1), at_end)
+            first = f.constants
+            constants[:] = contents.constants[first : first + constants.size]
+            for array in (x, y):
+                array[:] = rng.integers(0, 256, array.size)
+            given = x, y if needs["y"] else x, out, scratch, constants
+            # An error is clean: a size that no memory holds, or a division by 0.
+            with suppress(MemoryError, ArithmeticError, ValueError):
+                functions[kind].call(rows, i, *given)
+
+
+def run_here(*numbers):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(Path(__file__)), *map(str, numbers)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    ran, refused = map(int, done.stdout.split())
+    assert ran and refused
+
+
+needs_mprotect = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+
+
+@pytest.mark.compiled
+@needs_mprotect
+def test_accepted_rows_touch_only_their_bytes():
+    run_here(*QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@needs_mprotect
+def test_many_changed_rows():
+    run_here(*LONG)
+
+
+if __name__ == "__main__":
+    visit(*map(int, sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""Steps of every kind with random sizes, and their rows as a stored plan has them."""
+
+from fractions import Fraction
+
+import numpy as np
+from support.windows import draw_window
+
+from mdtensor.kernels.cpu.generic import opcodes
+from mdtensor.kernels.cpu.program import attention, floats, norms, products, steps
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.quant.plans.machine import KINDS
+
+ONE = Fraction(1, 300)
+INSTRUCTION = floats.Instruction
+
+
+def _window(rng):
+    size, kernel, stride, padding, dilation = draw_window(rng)
+    return size, kernel, {"stride": stride, "padding": padding, "dilation": dilation}
+
+
+def conv(rng, is_float):
+    """A convolution of any window, with groups or without, or of pixels."""
+    size, kernel, options = _window(rng)
+    if rng.random() < 0.3:
+        size, kernel, options = size, (1, 1), {}
+    groups, per, outs = rng.integers(1, (4, 9, 20)).tolist()
+    # One channel of each group alone would be a depthwise convolution.
+    per += groups > 1
+    shape = (groups * outs, per, *kernel)
+    x = (int(rng.integers(1, 4)), *size, groups * per)
+    if is_float:
+        weight = rng.normal(size=shape).astype(np.float32)
+        return floats.Conv2d(weight, groups=groups, **options), [x]
+    weight = rng.integers(-128, 128, shape, dtype=np.int8)
+    ratios = [ONE] * len(weight) if rng.random() < 0.7 else None
+    made = products.Conv2d(
+        *(weight, rng.integers(-99, 99, len(weight))),
+        **options,
+        groups=groups,
+        x_zero_point=7,
+        ratios=ratios,
+    )
+    return made, [x]
+
+
+def depthwise(rng, is_float):
+    """A depthwise convolution."""
+    size, kernel, options = _window(rng)
+    c = int(rng.integers(2, 40))
+    x = (int(rng.integers(1, 4)), *size, c)
+    if is_float:
+        weight = rng.normal(size=(c, 1, *kernel)).astype(np.float32)
+        return floats.Conv2d(weight, groups=c, **options), [x]
+    weight = rng.integers(-128, 128, (c, 1, *kernel), dtype=np.int8)
+    ratios = [ONE] * c if rng.random() < 0.7 else None
+    made = products.Conv2d(weight, groups=c, ratios=ratios, x_zero_point=3, **options)
+    return made, [x]
+
+
+def shape_of(rng, axes=4):
+    """A small shape."""
+    return tuple(rng.integers(1, 9, axes).tolist())
+
+
+def elementwise(rng):
+    """A formula on two values and a constant that are broadcast."""
+    shape = shape_of(rng)
+    other = tuple(n if rng.random() < 0.6 else 1 for n in shape)
+    array = rng.normal(size=shape[-1:]).astype(np.float32)
+    formula = (
+        INSTRUCTION(opcodes.ADD, 0, 1),
+        INSTRUCTION(opcodes.MUL, 4, -1),
+        INSTRUCTION(opcodes.EXP, 5),
+    )
+    return floats.Elementwise(*formula, constants=(array,)), [shape, other]
+
+
+def moved(rng, dtype):
+    """A view with any order of axes, some of them reversed."""
+    shape = shape_of(rng)
+    order = tuple(rng.permutation(4).tolist())
+    back = tuple(slice(None, None, int(rng.choice([-1, 1]))) for _ in shape)
+    return steps.Move(lambda x: x[back].transpose(order), dtype=dtype), [shape]
+
+
+def taken(rng, dtype):
+    """Indices along an axis, some of them one after the other."""
+    shape, axis = shape_of(rng), int(rng.integers(0, 4))
+    size = shape[axis]
+    indices = rng.integers(-size, size, int(rng.integers(1, 12)))
+    if rng.random() < 0.5:
+        indices = np.arange(size)
+    return steps.Take(indices, axis, dtype), [shape]
+
+
+def joined(rng, dtype):
+    """Two values along an axis."""
+    shape, axis = shape_of(rng), int(rng.integers(0, 4))
+    other = (*shape[:axis], int(rng.integers(1, 5)), *shape[axis + 1 :])
+    return steps.Concat(axis, dtype), [shape, other]
+
+
+def matrices(rng, step):
+    """Stacked matrices, the second ones broadcast or not."""
+    b, m, k, n = rng.integers(1, (4, 20, 30, 40)).tolist()
+    return step, [(b, m, k), (b if rng.random() < 0.5 else 1, k, n)]
+
+
+def softmax_of_codes(rng):
+    """Softmax of codes in rows."""
+    powers = [Fraction(2) ** -d for d in range(256)]
+    return attention.Softmax(powers, Fraction(1, 256)), [shape_of(rng)]
+
+
+def norm_of_codes(rng):
+    """A norm of codes in rows."""
+    n = int(rng.integers(1, 30))
+    numbers = [Fraction(int(v), 8) for v in rng.integers(-20, 20, 2 * n)]
+    made = norms.Normalize(
+        *(bool(rng.integers(2)), 100, Fraction(1, 1000), numbers[:n], numbers[n:])
+    )
+    return made, [(int(rng.integers(1, 5)), n)]
+
+
+def norm_of_floats(rng):
+    """A norm of floats in rows."""
+    n = int(rng.integers(1, 30))
+    arrays = [
+        rng.normal(size=n).astype(np.float32) if rng.random() < 0.6 else None
+        for _ in range(2)
+    ]
+    return floats.Normalize(n, bool(rng.integers(2)), 1e-5, *arrays), [(3, n)]
+
+
+def pools(rng):
+    """Pools of codes and of floats."""
+    size, kernel, options = _window(rng)
+    x = [(int(rng.integers(1, 4)), *size, int(rng.integers(1, 20)))]
+    given = kernel, options["stride"], options["padding"]
+    yield steps.MaxPool(*given, options["dilation"]), x
+    yield steps.AvgPool(*given, ratio=ONE, x_zero_point=5), x
+    yield floats.MaxPool(*given, options["dilation"]), x
+    yield floats.AvgPool(*given), x
+
+
+def of_codes(rng):
+    """Steps of codes, with the shapes of their inputs."""
+    x = shape_of(rng)
+    table = rng.integers(0, 256, 256, dtype=np.uint8)
+    tables = rng.integers(0, 256, (x[-1], 256), dtype=np.uint8)
+    yield conv(rng, False)
+    yield depthwise(rng, False)
+    yield steps.Lookup(table), [x]
+    yield steps.LookupChannels(tables), [x]
+    yield steps.LookupChannels(tables, 1), [(x[0], x[-1], *x[1:3])]
+    yield steps.Add((Fraction(1, 3), Fraction(1, 2)), (3, 4)), [x, x]
+    yield steps.Extreme(True, (table, table[::-1].copy(), table)), [x, x]
+    yield steps.Mul(Fraction(1, 64), (3, 4)), [x, x]
+    yield steps.Mul(Fraction(1, 64), (3, 4)), [x, (x[0], 1, 1, x[-1])]
+    yield steps.Mean(Fraction(1), 3), [x]
+    yield steps.Quantize(0.1, 3), [x]
+    yield steps.Quantize(0.1, 3, channels_first=True, padded_channels=x[1] + 1), [x]
+    yield steps.Dequantize(0.1, 3), [x]
+    yield moved(rng, steps.U8)
+    yield taken(rng, steps.U8)
+    yield joined(rng, steps.U8)
+    yield matrices(rng, attention.MatMul(ONE, (3, int(rng.choice([4, 128])))))
+    yield softmax_of_codes(rng)
+    yield norm_of_codes(rng)
+
+
+def of_floats(rng):
+    """Steps of floats, with the shapes of their inputs."""
+    x = shape_of(rng)
+    yield conv(rng, True)
+    yield depthwise(rng, True)
+    yield floats.Mean(), [x]
+    yield elementwise(rng)
+    yield floats.Transpose(bool(rng.integers(2))), [x]
+    yield floats.Softmax(), [x]
+    yield floats.Softmax(-2), [x]
+    yield norm_of_floats(rng)
+    yield matrices(rng, floats.MatMul())
+    yield moved(rng, steps.F32)
+
+
+def programs(seed):
+    """(contents, rows with kinds by name, names) of a program for each kind."""
+    rng = np.random.default_rng(seed)
+    for step, shapes in (*of_codes(rng), *pools(rng), *of_floats(rng)):
+        program = Program()
+        pairs = zip(shapes, step.input_types, strict=True)
+        slots = [program.input(shape, dtype) for shape, dtype in pairs]
+        contents = program.build([program.append(step, *slots)]).contents
+        rows = contents.rows.copy()
+        names = [KINDS[kind] for kind in rows["kind"]]
+        rows["kind"] = np.arange(len(rows))
+        yield contents, rows, names
