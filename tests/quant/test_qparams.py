@@ -179,3 +179,13 @@ def test_scales_past_float32_are_shown():
     assert repr(QParams(1e300, dtype=qint32)) == (
         "QParams(scale=1e+300, zero_point=0, range=-inf..inf, dtype=qint32)"
     )
+
+
+def test_blocks_have_at_least_one_index_and_scales_of_every_axis():
+    grid = QParams([[0.5, 0.25]], axis=1, block_size=4)
+    assert (grid.axis, grid.block_size) == (1, 4)
+    for size in (0, -1, 2**63, True, 1.5):
+        with pytest.raises(GridError, match=f"block_size is {size}"):
+            QParams([[0.5, 0.25]], axis=1, block_size=size)
+    with pytest.raises(GridError, match=r"scales of shape \(2,\) with axis=1"):
+        QParams([0.5, 0.25], axis=1, block_size=4)

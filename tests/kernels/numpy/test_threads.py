@@ -187,3 +187,17 @@ def test_large_operands_of_every_layout(rng: Any) -> None:
         x + md.from_numpy(a[:, 1:])
     assert np.array_equal(md.isnan(x).buffer, np.isnan(a))
     assert np.array_equal((x * 2).buffer, a * 2)
+
+
+def test_two_threads_take_a_piece_each() -> None:
+    pieces: list[tuple[int, int]] = []
+    before = md.get_num_threads()
+    md.set_num_threads(2)
+    try:
+        team.run(lambda *ends: pieces.append(ends), 10, "uniform", 1)
+        assert sorted(pieces) == [(0, 5), (5, 10)]
+        pieces.clear()
+        team.run(lambda *ends: pieces.append(ends), 10, "uniform", 10)
+        assert pieces == [(0, 10)]
+    finally:
+        md.set_num_threads(before)

@@ -165,6 +165,31 @@ def test_a_fused_product_rounds_once(a, scale, rest, other):
     assert ort.fma(a, b, np.float32(rest)) == exact_ort.fma(a, b, np.float32(rest))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("a", "factor", "rest"),
+    [
+        # The product is 2**-24 + 2**-54, so the sum is above a tie, by less than
+        # float64 holds.
+        (65, 16519105, 1.0),
+        # The product is 2**-24 - 2**-54, and the nearest even number is above the tie.
+        (77, 13944699, 1.0 + 2.0**-23),
+    ],
+)
+def test_a_fused_product_is_rounded_as_the_exact_sum(a, factor, rest, sign):
+    b, c = np.float32(factor * 2.0**-54), np.float32(sign * rest)
+    wanted = sign * (1.0 + 2.0**-23)
+    assert exact_ort.fma(sign * a, b, c) == wanted
+    assert ort.fma(sign * a, b, c) == wanted
+
+
+def test_powers_of_fixed_point_are_near_those_of_e():
+    a = -np.arange(1, 2**29, 2**19 - 1)
+    found = tflite.exp_negative(a) / 2**31
+    # A Taylor series of degree 4 around -1/8 errs by (1/8)**5 / 120 at most.
+    assert np.abs(found - np.exp(a / 2**26)).max() < 3e-7
+
+
 @given(st.floats(2.0**-40, 2.0**20), st.integers(-(2**31), 2**31 - 1))
 def test_fixed_point(real, x):
     fast, slow = fixed_point, exact_powers
