@@ -377,3 +377,22 @@ def warmup(
     from mdtensor.cli.models import show_warmup, warm_up
 
     emit(warm_up(models or (), operation or (), shape or ()), as_json, show_warmup)
+
+
+@app.command(name="compile")
+def compile_model(
+    model: Annotated[Path, typer.Argument(help="Float or quantized model.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The plan, such as net.mdt.")
+    ],
+    shape: Shapes = None,
+    isa: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="avx2 or generic; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store the plan of a model, which runs without the model, on NumPy alone."""
+    from mdtensor.cli.plans import compile_file, show_compiled
+
+    emit(compile_file(model, out, shape or (), isa or ()), as_json, show_compiled)

@@ -17,7 +17,6 @@ import mmap
 import os
 import struct
 import zlib
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +99,7 @@ def open_plan(path: PathLike) -> Stored:
             truncated or changed.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < ALIGN:
                 raise _foreign(path)

@@ -11,7 +11,6 @@ import os
 from functools import cache, cached_property
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from mdtensor_run.errors import PlanError
 
 INDEX, FORMAT = "entries.json", 2
-HERE = Path(__file__).resolve().parent
+HERE = os.path.dirname(os.path.realpath(__file__))
 FIX = "Install the wheel mdtensor-run for this system, or run make native"
 #: Names of the same features in Linux and in the index.
 LINUX = {"pni": "sse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "lahf_lm": "sahf"}
@@ -27,20 +26,20 @@ LINUX |= {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}
 LINUX |= {"avx_vnni": "avxvnni"}
 
 
-def find_libraries() -> Path:
+def find_libraries() -> str:
     """Return the folder of the libraries: MDTENSOR_LIBRARIES, here, or in mdtensor.
 
     mdtensor is found, not imported.
     """
     chosen = os.environ.get("MDTENSOR_LIBRARIES")
     if chosen:
-        return Path(chosen)
+        return chosen
     package = find_spec("mdtensor")
     places = (package and package.submodule_search_locations) or []
-    below = (Path(place) / "kernels" / "native" for place in places)
-    checkout = HERE.parents[1] / "kernels" / "native"
+    below = (os.path.join(place, "kernels", "native") for place in places)
+    checkout = os.path.join(HERE, "..", "..", "kernels", "native")
     for folder in (HERE, *below, checkout):
-        if (folder / INDEX).exists():
+        if os.path.exists(os.path.join(folder, INDEX)):
             return folder
     raise PlanError("no library of kernels was found", FIX)
 
@@ -49,7 +48,7 @@ def find_libraries() -> Path:
 def features() -> frozenset[str]:
     """Return the features of this CPU that Linux lists; empty on other systems."""
     try:
-        with Path("/proc/cpuinfo").open() as lines:
+        with open("/proc/cpuinfo") as lines:
             flags = next((line for line in lines if line.startswith("flags")), "")
     except OSError:
         return frozenset()
@@ -57,17 +56,18 @@ def features() -> frozenset[str]:
     return frozenset(LINUX.get(name, name) for name in names)
 
 
-def _plain(folder: Path, entry: dict[str, str]) -> str:
+def _plain(folder: str, entry: dict[str, str]) -> str:
     """Return the path of a file, whose bytes must be as they were built."""
-    path = folder / entry["file"]
+    path = os.path.join(folder, entry["file"])
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        with open(path, "rb") as file:
+            found = hashlib.sha256(file.read()).hexdigest()
     except OSError:
         raise PlanError(f"{path} is missing", FIX) from None
     # Damaged machine code would end the process, or give wrong numbers.
     if found != entry["digest"]:
         raise PlanError(f"{path} is damaged", FIX)
-    return str(path)
+    return path
 
 
 def _dtype(described: list[Any]) -> np.dtype[Any]:
@@ -91,17 +91,18 @@ class Libraries:
         PlanError: there is no index that this version can read.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: str) -> None:
+        self.folder, path = folder, os.path.join(folder, INDEX)
         try:
-            self._index = json.loads((folder / INDEX).read_bytes())
+            with open(path, "rb") as file:
+                self._index = json.loads(file.read())
             if self._index["format"] != FORMAT:
                 raise ValueError
             self.stamp: str = self._index["stamp"]
             self.kinds: list[str] = self._index["steps"]["functions"]
             self.step = _dtype(self._index["steps"]["record"])
         except (OSError, ValueError, KeyError, TypeError):
-            problem = f"{folder / INDEX} is not an index of this version"
+            problem = f"{path} is not an index of this version"
             raise PlanError(problem, FIX) from None
 
     def isas(self) -> list[str]:
@@ -128,7 +129,7 @@ class Libraries:
 class Library:
     """The functions of one ISA."""
 
-    def __init__(self, folder: Path, entry: dict[str, Any], call: Any) -> None:
+    def __init__(self, folder: str, entry: dict[str, Any], call: Any) -> None:
         self._call, self._functions = call, entry["functions"]
         try:
             self._code = ctypes.CDLL(_plain(folder, entry))
