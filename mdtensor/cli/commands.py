@@ -201,6 +201,34 @@ def quantize(
 
 
 @app.command()
+def compare(
+    model: Annotated[
+        Path, typer.Argument(metavar="FLOAT", help="A float ONNX or TFLite file.")
+    ],
+    quantized: Annotated[
+        Path, typer.Argument(metavar="INT8", help="What `quantize` made of it.")
+    ],
+    data: Annotated[
+        list[Path],
+        typer.Option(
+            "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
+        ),
+    ],
+    shape: Shapes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the error of each node of INT8, where it arises, and what helps.
+
+    The worst nodes are printed, all with --json. Use data that calibration has not
+    seen.
+    """
+    from mdtensor.cli import compare as view
+
+    result = view.compare_files(model, quantized, data, shape or ())
+    emit(result, as_json, view.show_comparison)
+
+
+@app.command()
 def quantize_weights(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
