@@ -324,6 +324,34 @@ def run(
 
 
 @app.command()
+def profile(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model.")
+    ],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[INPUT]...",
+            help=".npy files, one for each input; by default zeros.",
+        ),
+    ] = None,
+    shape: Shapes = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="Trace for chrome://tracing."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure each node of MODEL on one thread: time, kernel, and why it is float."""
+    from mdtensor.cli import profile as view
+
+    result = view.profile_file(model, inputs or (), shape or (), out)
+    emit(result, as_json, view.show_profile)
+
+
+@app.command()
 def verify(
     quick: Annotated[
         bool,

@@ -51,3 +51,16 @@ def test_a_file_with_other_outputs(call: Call, folder: Path) -> None:
     ended = call("compare", *files, "--data", folder / "fresh.npy")
     assert ended.code == 2
     assert "the outputs ['r4'] and ['r3']" in ended.err
+
+
+def test_profile(call: Call, folder: Path) -> None:
+    trace = folder / "trace.json"
+    ended = call("profile", folder / "small.onnx", "-o", trace)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("call ")
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
+    assert "conv2" in names
+    asked = "profile", folder / "small.onnx", folder / "fresh.npy", "--json"
+    assert call(*asked).code == 2  # three images, and the model takes one
+    facts = json.loads(call(*asked[:2], "--json").out)
+    assert {node["node"] for node in facts["nodes"]} >= names
