@@ -77,7 +77,7 @@ from mdtensor.quant.weights import (
 
 # Its import has registered the audits; the name is not public.
 del _losses
-_FROM_MODEL = ("Budget", "Calibration", "Model", "load")
+_FROM_MODEL = ("Budget", "Calibration", "Comparison", "Model", "compare", "load")
 _FROM_PLANS = ("StoredNetwork", "load_plan")
 _BACKEND = "onnx_backend"
 

@@ -201,6 +201,34 @@ def quantize(
 
 
 @app.command()
+def compare(
+    model: Annotated[
+        Path, typer.Argument(metavar="FLOAT", help="A float ONNX or TFLite file.")
+    ],
+    quantized: Annotated[
+        Path, typer.Argument(metavar="INT8", help="What `quantize` made of it.")
+    ],
+    data: Annotated[
+        list[Path],
+        typer.Option(
+            "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
+        ),
+    ],
+    shape: Shapes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the error of each node of INT8, where it arises, and what helps.
+
+    The worst nodes are printed, all with --json. Use data that calibration has not
+    seen.
+    """
+    from mdtensor.cli import compare as view
+
+    result = view.compare_files(model, quantized, data, shape or ())
+    emit(result, as_json, view.show_comparison)
+
+
+@app.command()
 def quantize_weights(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
@@ -293,6 +321,34 @@ def run(
 
     result = run_file(model, inputs or (), shape or (), out, labels, plan, threads)
     emit(result, as_json, report.show_run)
+
+
+@app.command()
+def profile(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model.")
+    ],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[INPUT]...",
+            help=".npy files, one for each input; by default zeros.",
+        ),
+    ] = None,
+    shape: Shapes = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="Trace for chrome://tracing."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure each node of MODEL on one thread: time, kernel, and why it is float."""
+    from mdtensor.cli import profile as view
+
+    result = view.profile_file(model, inputs or (), shape or (), out)
+    emit(result, as_json, view.show_profile)
 
 
 @app.command()

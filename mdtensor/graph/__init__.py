@@ -10,6 +10,7 @@ layouts     the order of images in compiled parts
 lower       nodes to compiled steps
 bound       plans that are called
 plan        plans that say what runs
+profile     the time and work of each node of a plan
 """
 
 from mdtensor.graph.calls import spec_of as spec_of

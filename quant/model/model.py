@@ -29,6 +29,7 @@ from mdtensor.graph.inputs import (
     shapes_example,
 )
 from mdtensor.graph.plan import Plan
+from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.budget import Budget, Spending
@@ -229,6 +230,27 @@ class Model:
                     f"Give the sizes to plan for, such as {shapes_example(specs)}",
                 )
         return self._plan_for_shapes(shapes)
+
+    def profile(self, /, *inputs: Any, repeat: int = 20, **named: Any) -> Profile:
+        """Measure each node: time, kernel, work, bytes, and why it is float.
+
+        Args:
+            inputs: as for a call.
+            repeat: how often each node runs; the shortest time counts.
+            named: inputs by name.
+
+        Returns:
+            A profile: `print` shows the slowest nodes, `save("trace.json")` writes a
+            trace for chrome://tracing or Perfetto.
+
+        Raises:
+            DataError: an input is missing or unknown, or has a wrong type or shape.
+            OptionError: `repeat` is not an integer of at least 1.
+        """
+        feeds = self.fed(*inputs, **named)
+        specs = {n: s.with_shape(feeds[n].shape) for n, s in self.inputs.items()}
+        graph = replace(self.graph, inputs=specs)
+        return profile_plan(self._plan_for(feeds), graph, feeds, repeat)
 
     def calibrate(
         self,

@@ -28,6 +28,7 @@ def as_json(ended: Any) -> Any:
 
 
 COMMANDS = ["info", "support", "demo", "quantize", "quantize-weights", "run"]
+COMMANDS += ["compare", "profile"]
 
 
 def test_alone_it_says_what_there_is(call: Call) -> None:

@@ -287,7 +287,7 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
         return grid_of(0.0, 255 / 254, dtype=quint8)
     if least > -np.inf:
         return joint.qparams(quint8, low=least)
-    return joint.qparams(quint8, **_limits(graph, group[0]))
+    return joint.qparams(quint8, **reader_limits(graph, group[0]))
 
 
 def _mask_limit(graph: Graph, group: list[str], calibration: Calibration) -> float:
@@ -332,7 +332,7 @@ def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
     )
 
 
-def _limits(graph: Graph, value: str) -> dict[str, float]:
+def reader_limits(graph: Graph, value: str) -> dict[str, float]:
     """Return the limits of `value` beyond which its only reader is constant."""
     # Codes beyond these limits would be wasted: they all give the same result.
     reader = graph.only_consumer(value)

@@ -1,0 +1,42 @@
+"""The command `compare`: what quantization costs, node by node."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from mdtensor.cli.report import Facts, columns, working
+from mdtensor.cli.samples import parse_shapes, read_samples
+from mdtensor.quant.model.compare.compare import HEADS, SHOWN, cells, compare
+from mdtensor.quant.model.model import load
+
+
+def compare_files(
+    model: Path, small: Path, data: Sequence[Path], shapes: Sequence[str]
+) -> Facts:
+    """Compare two files on samples; return the errors of all nodes."""
+    sizes = parse_shapes(shapes)
+    network, quantized = load(model, sizes), load(small, sizes)
+    samples = read_samples(data, network)
+    with working() as progress:
+        watched = progress.track(samples, description="comparing")
+        found = compare(network, quantized, watched)
+    worst = [node.node for node in found.worst(len(found.nodes))]
+    files = {"model": str(model), "quantized": str(small)}
+    return {**files, **found.as_dict(), "worst": worst}
+
+
+def show_comparison(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor compare`."""
+    for name, one in facts["outputs"].items():
+        sqnr = "equal" if one["sqnr"] is None else f"{one['sqnr']:.1f} dB"
+        console.print(f"{name}: {sqnr}, cosine {one['cosine']:.6f}")
+    by_name = {node["node"]: node for node in facts["nodes"]}
+    worst = [by_name[name] for name in facts["worst"][:SHOWN]]
+    table = columns(*HEADS)
+    for node in worst:
+        table.add_row(*cells(node))
+    console.print(table)
+    for node in worst:
+        if node["fix"]:
+            console.print(f"  {node['node']}: {node['fix']['text']}")

@@ -1,0 +1,1 @@
+"""Comparison of a quantized model with its float model, node by node."""
