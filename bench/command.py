@@ -17,6 +17,7 @@ from bench.harness.result import RESULTS, Result, command
 from bench.harness.row import Row
 from bench.harness.table import tabled
 from bench.harness.turns import QUICK, Effort
+from bench.zoo import run as zoo
 
 NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
 NAMES += ("sizes", "codes", "kernels", "layers", "floats", "inference", "diagnose")
@@ -32,8 +33,13 @@ def execute(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     if options.names == ["report"]:
         return report.write(NAMES)
-    if options.rows:
-        return show_rows(options)
+    if options.names == ["zoo"]:
+        return zoo.execute(options.row, options.quick, options.saves)
+    return show_rows(options) if options.rows else measure(options)
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Run the benches; return 2 without a row, 1 if a limit is missed, else 0."""
     results = []
     for name in options.names or NAMES:
         result = run(name, options)
@@ -52,7 +58,10 @@ def execute(arguments: Sequence[str]) -> int:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, or report"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(NAMES)}, or report, or zoo",
     )
     parser.add_argument("--quick", action="store_true", help="one round, none kept")
     parser.add_argument(
@@ -65,7 +74,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-save", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)
     unknown = [n for n in options.names if n not in NAMES]
-    if unknown and options.names != ["report"]:
+    if unknown and options.names not in (["report"], ["zoo"]):
         parser.error(f"no bench is called {', '.join(unknown)}")
     if options.rounds is not None and options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: a row takes at least one")

@@ -38,6 +38,7 @@ SHARED = {
     "float_rows": ("softmax_f32", "normalize_f32"),
     "normalization": ("normalize_u8",),
     "pool": ("max_pool_u8", "avg_pool_u8"),
+    "recurrent": ("lstm_f32", "gru_f32", "rnn_f32"),
     "softmax": ("softmax_u8",),
 }
 

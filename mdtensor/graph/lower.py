@@ -254,6 +254,8 @@ class _Lowering:
 
     def _joined(self, step: Any, first: Slot, *rest: Slot) -> Slot:
         """Add `step` on these values, for Concat two at a time; return the result."""
+        if not isinstance(step, Concat):
+            return self._program.append(step, first, *rest)
         result: Slot = first
         if not rest:
             result = self._program.append(step, first)

@@ -6,6 +6,7 @@ from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, describe
 from mdtensor.generics.recurrent import functions_of, gru, lstm, rnn
 from mdtensor.kernels.numpy import recurrent as kernel
+from mdtensor.ops import recurrent_steps as steps
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.options import number
 from mdtensor.tensor import Tensor
@@ -15,7 +16,7 @@ State = Union[FloatingTensor, None]
 Lengths = Union[IntegerTensor, None]
 
 
-@method(lstm)
+@method(lstm, prepare=steps.lstm_step)
 def lstm(
     x: FloatingTensor,
     w: FloatingTensor,
@@ -42,7 +43,7 @@ def lstm(
     return result.wrap(kernel.lstm(*operands, functions, limit, coupled, storage))
 
 
-@method(gru)
+@method(gru, prepare=steps.gru_step)
 def gru(
     x: FloatingTensor,
     w: FloatingTensor,
@@ -66,7 +67,7 @@ def gru(
     return result.wrap(kernel.gru(*operands, functions, limit, reset_after, storage))
 
 
-@method(rnn)
+@method(rnn, prepare=steps.rnn_step)
 def rnn(
     x: FloatingTensor,
     w: FloatingTensor,

@@ -64,7 +64,7 @@ def conv2d_step(
     options = {"stride": window.stride, "padding": window.padding}
     options |= {"dilation": window.dilation}
     bias = None if b is None else b.buffer
-    _require_sizes(x, w)
+    require_sizes(x, w)
     return program().Conv2d(w.buffer, bias, **options, groups=groups)
 
 
@@ -72,7 +72,7 @@ def linear_step(x: TensorSpec, w: Any, b: Any, /) -> Any:
     """Return the step of a linear layer with constant weights."""
     require_float32(x)
     require_constant(w, *([] if b is None else [b]))
-    _require_sizes(x, w)
+    require_sizes(x, w)
     return program().Linear(w.buffer, None if b is None else b.buffer)
 
 
@@ -81,7 +81,7 @@ def matmul_step(x: TensorSpec, w: Any, /) -> Any:
     require_float32(x, w)
     if not isinstance(x, TensorSpec) or x.ndim < 2 or w.ndim < 2:
         raise OptionError("a compiled product has a computed matrix on the left")
-    _require_sizes(x, w)
+    require_sizes(x, w)
     if isinstance(w, TensorSpec):
         return program().MatMul()
     if w.ndim != 2:
@@ -121,13 +121,14 @@ def _normalize(
     given = [one for one in (weight, bias) if one is not None]
     require_float32(x)
     require_constant(*given)
-    _require_sizes(x)
+    require_sizes(x)
     length = prod(last_sizes(normalized_shape))
     arrays = [None if one is None else one.buffer.reshape(-1) for one in (weight, bias)]
     return program().Normalize(length, is_centered, eps, *arrays)
 
 
-def _require_sizes(*given: Any) -> None:
+def require_sizes(*given: Any) -> None:
+    """Raise unless every value has at least one element."""
     if any(0 in x.shape for x in given):
         raise OptionError("a compiled step takes at least one element")
 
@@ -151,7 +152,7 @@ def _pool_window(
 def max_pool2d_step(x: TensorSpec, /, *, ceil_mode: bool, **options: Any) -> Any:
     """Return the step of a maximum in each window."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     window = _pool_window(x.shape, **options, ceil_mode=ceil_mode)
     return program().MaxPool(window.kernel, window.stride, window.padding)
 
@@ -161,7 +162,7 @@ def avg_pool2d_step(
 ) -> Any:
     """Return the step of a mean in each window."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     window = _pool_window(x.shape, **options, ceil_mode=ceil_mode)
     counts = flag(count_include_pad, "count_include_pad")
     return program().AvgPool(
@@ -172,14 +173,14 @@ def avg_pool2d_step(
 def global_avg_pool2d_step(x: TensorSpec, /) -> Any:
     """Return the step of the mean of each channel."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     return program().Mean()
 
 
 def softmax_step(x: TensorSpec, /, *, axis: int) -> Any:
     """Return the step of a softmax along an axis."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     if not x.ndim:
         raise OptionError("a compiled softmax has an axis")
     return program().Softmax(normalize_axis(axis, x.ndim) - x.ndim)
@@ -379,7 +380,7 @@ def _constant(given: Any, x: TensorSpec) -> Any:
 
 def _fitting(step: Any, *xs: TensorSpec) -> Any:
     """Return `step` if it broadcasts these values as a plan stores them."""
-    _require_sizes(*xs)
+    require_sizes(*xs)
     shapes = [_stored(x.shape) for x in xs]
     try:
         shape = step.prepare(*shapes)[0].shape
@@ -407,7 +408,7 @@ def view_step(look: Callable[..., Any]) -> Callable[..., Any]:
 
     def prepare(x: TensorSpec, /, *given: Any, **options: Any) -> Any:
         require_float32(x)
-        _require_sizes(x)
+        require_sizes(x)
 
         def move(values: Any) -> Any:
             image = np.moveaxis(values, -1, 1) if x.ndim == 4 else values
@@ -431,7 +432,7 @@ def view_step(look: Callable[..., Any]) -> Callable[..., Any]:
 def take_step(x: TensorSpec, indices: Any, /, *, axis: int | None) -> Any:
     """Return the step that takes elements at constant indices along one axis."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     if isinstance(indices, TensorSpec) or indices.ndim != 1 or not indices.size:
         raise OptionError("a compiled take has constant indices along one axis")
     at = 0 if axis is None else normalize_axis(axis, x.ndim)
@@ -449,14 +450,14 @@ def _place(x: TensorSpec, axis: int) -> int:
 def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Any:
     """Return the step from channels to pixels."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     return program().pixel_shuffle(upscale_factor, program().F32)
 
 
 def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Any:
     """Return the step from pixels to channels."""
     require_float32(x)
-    _require_sizes(x)
+    require_sizes(x)
     return program().pixel_unshuffle(downscale_factor, program().F32)
 
 
@@ -466,11 +467,13 @@ def index_view(x: Any, *, key: Any) -> Any:
 
 
 def concat_step(*xs: TensorSpec, axis: int | None) -> Any:
-    """Return the step that concatenates two or more values along an axis."""
+    """Return the step that concatenates values along an axis; of one it is a copy."""
     require_float32(*xs)
-    _require_sizes(*xs)
+    require_sizes(*xs)
     is_moving = all(isinstance(x, TensorSpec) for x in xs)
-    if axis is None or len(xs) < 2 or not is_moving:
-        raise OptionError("a compiled concat joins two or more values along an axis")
+    if axis is None or not xs or not is_moving:
+        raise OptionError("a compiled concat joins computed values along an axis")
     at = normalize_axis(axis, xs[0].ndim)
+    if len(xs) == 1:
+        return program().Move(lambda values: values, dtype=program().F32)
     return program().Concat(_place(xs[0], at), program().F32)

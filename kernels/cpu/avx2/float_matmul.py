@@ -1,11 +1,11 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
-A tile of AVX2 has 6 rows by two vectors, 4 rows by three or 12 rows by one; a tile of
-AVX-512 has 8 rows by three vectors. 12 or 24 vectors of sums stay in registers. A step,
-one index of k, reads the vectors of weights and broadcasts one element of each row of
-`a`. Some panels of weights stay in the second-level cache while some hundred rows are
-multiplied by them. Between two blocks of k the sums are stored in `out`. A tile
-prefetches the cache lines of its neighbours in `out`.
+A tile of AVX2 has 6 rows by two vectors, 4 rows by three, 12 rows by one or one row by
+eight; a tile of AVX-512 has 8 rows by three vectors. 8 to 24 vectors of sums stay in
+registers. A step, one index of k, reads the vectors of weights and broadcasts one
+element of each row of `a`. Some panels of weights stay in the second-level cache while
+some hundred rows are multiplied by them. Between two blocks of k the sums are stored in
+`out`. A tile prefetches the cache lines of its neighbours in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -210,6 +210,27 @@ def run_narrow(rows, width, job, low, high):
     return tiles_f32(1, 2, job, low, high)
 
 
+#: Panels of a tile of one row on AVX2: with two sums, each product waits for another.
+PANELS_OF_ROW = 4
+
+
+@kernel
+def run_row(job, low, high):
+    """Run tiles of one row over job[0] panels on AVX2, as `run_tiles`."""
+    count, packed, start, out, a, residual, pitch, k, panel = job[:9]
+    more = pitch, k, panel, job[9], job[10], job[11]
+    tiles = count // PANELS_OF_ROW
+    at = tiles * PANELS_OF_ROW * LINE
+    other = residual + at if residual != 0 else residual
+    if tiles > 0:
+        tiles_f32(1, 8, (tiles, packed, start, out, a, residual, *more), low, high)
+    if count > tiles * PANELS_OF_ROW:
+        done = tiles * PANELS_OF_ROW
+        places = packed + done * panel, start + at, out + at, a, other
+        tiles_f32(1, 2, (count - done, *places, *more), low, high)
+    return 2 * count
+
+
 @kernel
 def run_wide(rows, panels, job, low, high):
     """Run `tiles_f32` of up to 3 panels, for `tile_rows` on AVX-512."""
@@ -242,6 +263,8 @@ def run_wide(rows, panels, job, low, high):
 def run_tiles(rows, job, low, high):
     """Run tiles over job[0] panels."""
     if not IS_WIDE:
+        if rows == 1:
+            return run_row(job, low, high)
         return run_narrow(rows, 2, job, low, high)
     count, packed, start, out, a, residual, pitch, k, panel = job[:9]
     start_pitch, ldc, activation = job[9:]

@@ -17,7 +17,12 @@ from mdtensor.kernels.cpu.generic.copies import concat_u8, move_f32, move_u8, ta
 from mdtensor.kernels.cpu.generic.elementwise import choose_u8, lookup_channels_u8
 from mdtensor.kernels.cpu.generic.normalization import normalize_u8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.program import Window, interpret_floats, kinds
+from mdtensor.kernels.cpu.program import (
+    Window,
+    interpret_floats,
+    interpret_recurrent,
+    kinds,
+)
 from mdtensor.kernels.cpu.program.kinds import SLACK, STRIP
 from mdtensor.kernels.cpu.program.windows import window_of
 from mdtensor.kernels.cpu.rounding import requantize_rows
@@ -496,9 +501,11 @@ def normalize(steps, i, x, y, out, scratch, constants):
 INVOKE = (
     *(globals()[name] for name in kinds.OF_CODES),
     *interpret_floats.INVOKE,
+    *interpret_recurrent.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
-HELPERS = (_operand, _multiply_rows, _translate, *interpret_floats.HELPERS)
+HELPERS = (_operand, _multiply_rows, _translate)
+HELPERS += (*interpret_floats.HELPERS, *interpret_recurrent.HELPERS)
 
 
 # Rebound functions have names of their own, or they would share the cache of another

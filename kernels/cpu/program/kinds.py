@@ -16,8 +16,10 @@ MATMUL, SOFTMAX, EXTREME, NORMALIZE, LOOKUP_CHANNELS = range(14, 19)
 CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(19, 23)
 MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
 NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
+LSTM_F32, GRU_F32, RNN_F32 = range(30, 33)
 
-#: The functions of `interpret` and `interpret_floats`, in the order of the kinds.
+#: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
+#: order of the kinds.
 OF_CODES = (
     *("convolve", "convolve_depthwise", "look_up", "add", "multiply", "mean"),
     *("max_pool", "avg_pool", "quantize", "quantize_nchw", "dequantize", "move"),
@@ -30,8 +32,10 @@ OF_FLOATS = (
     *("softmax_floats", "normalize_floats", "multiply_matrices_floats"),
     "convolve_windows",
 )
+OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
     *(("program.interpret_floats", name) for name in OF_FLOATS),
+    *(("program.interpret_recurrent", name) for name in OF_SEQUENCES),
 )

@@ -106,8 +106,7 @@ class Program:
 
         A step with several `parts` becomes several steps, one after the other.
         """
-        for part in step.parts[:-1]:
-            slots = (self.append(part, *slots),)
+        slots = step.lead_in(self, *slots)
         step = step.parts[-1]
         assert len(slots) == len(step.input_types), "wrong number of inputs"
         assert step.on is self.on, f"a step of {step.on.name} among {self.on.name}"

@@ -112,6 +112,12 @@ class Step:
         """Return the steps that a Program stores in place of this step, in order."""
         return (self,)
 
+    def lead_in(self, program, *slots):
+        """Append all parts but the last one; return the values that the last takes."""
+        for part in self.parts[:-1]:
+            slots = (program.append(part, *slots),)
+        return slots
+
     @property
     def bytes(self):
         """Return the number of bytes that the weights and lookup tables take.

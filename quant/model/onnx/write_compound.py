@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.errors import ModelError, written
@@ -23,6 +24,7 @@ from mdtensor.quant.model.onnx.write_operators import (
     real_storage,
 )
 
+Array = npt.NDArray[Any]
 _NARROW = (md.float16, md.bfloat16)
 
 
@@ -234,17 +236,25 @@ def interpolate(sink: Sink, node: Node, inputs: list[str]) -> None:
     options = dict(_RESIZED[node.options.get("mode", "nearest")])
     if node.options.get("align_corners"):
         options["coordinate_transformation_mode"] = "align_corners"
-    if (factor := node.options.get("scale_factor")) is None:
-        sizes = np.array(sink.specs[node.output].shape[2:], np.int64)
-        sink.result(
-            "Resize", [*inputs, "", "", sink.constant(sizes)], axes=(2, 3), **options
-        )
+    if (factor := node.options.get("scale_factor")) is not None:
+        scales = sink.constant(np.float32([1, 1, *_factors(node, factor)]))
+        sink.result("Resize", [*inputs, "", scales], **options)
         return
+    # ONNX Runtime moves the channels of a Resize of codes, and forgets its `axes`.
+    shape = sink.specs[node.output].shape
+    if min(shape[:2]) < 0:
+        shape, options = shape[2:], {**options, "axes": (2, 3)}
+    sizes = sink.constant(np.array(shape, np.int64))
+    sink.result("Resize", [*inputs, "", "", sizes], **options)
+
+
+def _factors(node: Node, factor: Any) -> Array:
+    """Return the factors of both axes as float32, which must represent them."""
     wanted = np.broadcast_to(np.asarray(factor, np.float64), 2)
-    scales = wanted.astype(np.float32)
+    scales: Array = wanted.astype(np.float32)
     if (scales != wanted).any():
         raise ModelError(
             f"node {node.name!r} scales by {factor}, which float32 does not represent",
             "Use interpolate(x, size=...)",
         )
-    sink.result("Resize", [*inputs, "", sink.constant(scales)], axes=(2, 3), **options)
+    return scales

@@ -456,6 +456,9 @@ class _Explicit:
         if value in self.graph.constants and value in data_inputs(node):
             codes = quantize(self.graph.constants[value], self.grids[value])
             return self._constant(node, str(at), codes)
+        # Another node may read the same constant as codes.
+        if value in self.graph.constants:
+            return value
         return self._back(value) if value in self.grids else value
 
     def _float_source(self, value: str) -> str:

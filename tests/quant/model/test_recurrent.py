@@ -86,6 +86,16 @@ def has_reference(case: Any) -> bool:
     return simple and "l" not in given
 
 
+def check_plan(model: Any, x: Any, found: Any) -> None:
+    """Check that the layers of a model are compiled steps, with the same results."""
+    plan = model.plan()
+    for name, other in plan({"x": x}).items():
+        close(other, found[name])
+    # A backward sequence with lengths is gathered by a call.
+    called = {node.operation for node in plan.nodes if node.isa == "numpy"}
+    assert called <= {"take_along_axis"}
+
+
 @pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_as_others_compute(
     case: Any, make_model: Any, onnxruntime_of: Any, tmp_path: Path
@@ -108,6 +118,7 @@ def test_as_others_compute(
     others = onnx_backend.run_model(onnx.load(path), [x])
     for name, other in zip(found, others, strict=True):
         assert np.asarray(found[name]).tolist() == other.tolist()
+    check_plan(model, x, found)
     again = tmp_path / "again.onnx"
     model.save(again)
     for name, other in zip(found, onnxruntime_of(again, {"x": x}), strict=True):
@@ -133,6 +144,7 @@ def test_functions(
     wanted = onnxruntime_of(path, {"x": x})[0]
     model = load(path)
     close(model.graph.run({"x": x})["y"], wanted)
+    close(model.plan()({"x": x})["y"], wanted)
     model.save(again := tmp_path / "again.onnx")
     close(onnxruntime_of(again, {"x": x})[0], wanted)
 

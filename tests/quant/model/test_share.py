@@ -98,3 +98,23 @@ def test_types_and_outputs_are_kept() -> None:
     made = replace(made, outputs=(*made.outputs, "c1"))
     assert share_constants(made) is made
     assert share_constants(of_sums(np.ones(64, np.float32), np.ones(64))).constants
+
+
+def test_a_bias_that_is_also_an_operand(tmp_path: Path) -> None:
+    """A norm reads floats, an addition the same constant as codes."""
+    shift = md.asarray(RNG.standard_normal(SIZE).astype(np.float32))
+    constants = {"w": md.asarray(W), "b": shift}
+    norm = {"normalized_shape": (SIZE,)}
+    nodes = (
+        Node("first", md.linear, ("x", "w", None), "a", {}),
+        Node("norm", md.layer_norm, ("a", "b", "b"), "n", norm),
+        Node("more", md.mul, ("n", "b"), "s", {}),
+        Node("last", md.linear, ("s", "w", None), "y", {}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, X.shape)
+    model = Model(Graph({"x": spec}, nodes, constants, ("y",)))
+    small = model.quantize(model.calibrate([X]))
+    found, wanted = np.asarray(small(X)), np.asarray(model(X))
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+    small.save(tmp_path / "m.onnx")
+    assert load(tmp_path / "m.onnx")(X).tolist() == found.tolist()

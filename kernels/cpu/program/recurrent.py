@@ -1,0 +1,172 @@
+"""Recurrent layers on float32: one step of products, and one that walks the sequence.
+
+All products of the inputs are one linear step. The second step adds the products of the
+state, and applies the functions, for one step of the sequence after the other.
+"""
+
+from math import prod
+
+import numpy as np
+
+from mdtensor.kernels.cpu.generic.float_packing import pad_rows
+from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.floats import FloatStep, Linear
+from mdtensor.kernels.cpu.program.kinds import ITEM, SLACK
+from mdtensor.kernels.cpu.program.step import Constants, Plan
+from mdtensor.kernels.cpu.program.steps import F32, Concat
+
+#: Functions that the kernels know, by number.
+FUNCTIONS = ("sigmoid", "tanh", "relu", "hardsigmoid")
+#: Of each layer: kind, kernel, gates, states, products of the scratch.
+LAYERS = {
+    "lstm": (kinds.LSTM_F32, "lstm_f32", 4, 2, 4),
+    "gru": (kinds.GRU_F32, "gru_f32", 3, 1, 4),
+    "rnn": (kinds.RNN_F32, "rnn_f32", 1, 1, 1),
+}
+
+
+class Sequence(FloatStep):
+    """The walk over a sequence; the inputs are products, and states if they vary.
+
+    Args: as for `Recurrent`, whose second step this is.
+    """
+
+    def __init__(
+        self, name, r, bias, holes, states, lengths, functions, limit, flag, reads
+    ):
+        self.kind, kernel, self._gates, self.states, self._products = LAYERS[name]
+        self.kernels = (kernel,)
+        self._k = k = r.shape[1]
+        self.input_types = (F32, F32) if reads else (F32,)
+        constants = Constants()
+        fields = {"columns": k}
+        header = [int(flag), lengths is not None, holes is not None, int(reads)]
+        header += [FUNCTIONS.index(one) for one, _, _ in functions]
+        header += [0] * (8 - len(header))
+        numbers = [np.inf if limit is None else limit]
+        numbers += [x for _, *both in functions for x in both]
+        self._header, self._lengths = header, lengths
+        fields["numbers"] = constants.add(np.array([*numbers, *[0] * 6], np.float32))[0]
+        cut = 2 * k if name == "gru" else self._gates * k
+        packed = self.on.pack_f32(np.ascontiguousarray(r[:cut]))
+        fields["weights"] = constants.add(packed)[0]
+        fields["bias"] = constants.add(pad_rows(np.zeros(cut, np.float32)))[0]
+        if name == "gru":
+            packed = self.on.pack_f32(np.ascontiguousarray(r[cut:]))
+            fields["gains"] = constants.add(packed)[0]
+            fields["guard"] = constants.add(pad_rows(bias))[0]
+        if holes is not None:
+            fields["limbs"] = constants.add(holes)[0]
+        if states is not None:
+            fields["offsets"] = constants.add(states)[0]
+        self._constants, self._fields, self._states = constants, fields, states
+
+    def output_shape(self, x, y=None):
+        """Return the shape of the result."""
+        return (x[0] + self.states, x[1], self._k)
+
+    def plan(self, x, y=None):
+        """Return the `Plan` for these input shapes."""
+        steps, samples, _ = x
+        lengths = np.zeros(samples) if self._lengths is None else self._lengths
+        fields, constants = dict(self._fields), self._copied()
+        header = np.array([*self._header, *lengths], np.int64)
+        fields["operands"] = constants.add(header)[0]
+        if self._states is None:
+            nothing = np.zeros((self.states, samples, self._k), np.float32)
+            fields["offsets"] = constants.add(nothing)[0]
+        fields |= {"rows": steps, "images": samples}
+        rows = self.states + self._products + (self.kind == kinds.GRU_F32)
+        scratch = rows * samples * self._k * ITEM + SLACK
+        return Plan(fields, constants.array(), self.output_shape(x), scratch)
+
+    def _copied(self):
+        """Return constants that begin as those of all shapes."""
+        found = Constants()
+        found.add(self._constants.array()[: self._constants.size])
+        return found
+
+    def macs(self, x, y=None):
+        """Return the multiply-accumulates of one call."""
+        return prod(x) * self._k
+
+    @property
+    def bytes(self):
+        """Return the bytes of the packed constants."""
+        return self._constants.size
+
+
+class Recurrent(FloatStep):
+    """A recurrent layer: x [t, n, i], and its states if they vary, give all states.
+
+    Args:
+        name: lstm, gru or rnn.
+        w, r: float32 [gates * k, i] and [gates * k, k].
+        b: float32 [2, gates * k], or None.
+        holes: float32 [3, k] of an LSTM, or None.
+        states: constant float32 [states, n, k]; None for zeros, or for states that are
+            inputs of the step.
+        lengths: integers [n], or None.
+        functions: (name, alpha, beta) of each function, of `FUNCTIONS`.
+        limit: of the arguments of functions, or None.
+        flag: coupled gates of an LSTM; a GRU's reset after the product.
+        reads: whether the states are inputs of the step, one for each.
+    """
+
+    def __init__(
+        self,
+        name,
+        w,
+        r,
+        b=None,
+        holes=None,
+        states=None,
+        lengths=None,
+        *,
+        functions,
+        limit=None,
+        flag=False,
+        reads=False,
+    ):
+        k = r.shape[1]
+        left, right = np.zeros((2, len(w)), np.float32) if b is None else b
+        after = np.zeros(k, np.float32)
+        if name == "gru" and flag:
+            after, right = right[2 * k :], right.copy()
+            right[2 * k :] = 0
+        self._linear = Linear(w, left + right)
+        self._sequence = Sequence(
+            name, r, after, holes, states, lengths, functions, limit, flag, reads
+        )
+        self.kind, self.kernels = self._sequence.kind, self._sequence.kernels
+        self.input_types = (F32,) * (1 + (self._sequence.states if reads else 0))
+
+    @property
+    def parts(self):
+        """Return the steps that a Program stores in place of this step, in order."""
+        return self._linear, self._sequence
+
+    def lead_in(self, program, x, *states):
+        """Append the products; return them, and the states as one value."""
+        products = program.append(self._linear, x)
+        if not states:
+            return (products,)
+        rows = [program.reshape(one, (1, *one.shape[-2:])) for one in states]
+        joined = rows[0]
+        for row in rows[1:]:
+            joined = program.append(Concat(0, F32), joined, row)
+        return products, joined
+
+    def output_shape(self, x, *states):
+        """Return the shape of the result."""
+        return self._sequence.output_shape(x)
+
+    def macs(self, x, *states):
+        """Return the multiply-accumulates of one call."""
+        products = self._linear.output_shape(x)
+        return self._linear.macs(x) + self._sequence.macs(products)
+
+    @property
+    def bytes(self):
+        """Return the bytes of the packed constants."""
+        return self._linear.bytes + self._sequence.bytes
