@@ -1,0 +1,179 @@
+"""Loops as immutable data: a value for each element, and optionally a fold over axes.
+
+A value is a tree of named functions over loads, numbers and casts, and each node has a
+type. Narrow floats are storage: `apply` computes them in float32 and rounds once.
+
+    x, y = load(0, "float16"), load(1, "float16")
+    Loop(inputs(x, y), apply("add", x, y))            # out[i] = x[i] + y[i]
+    Loop((Input("int8"),), load(0, "int8"), "add")    # the sum over the folded axes
+
+Types, not shapes, decide the text of a kernel: it is compiled once and runs for every
+shape and stride. Values are trees, and renderers name each distinct node once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NARROW = ("float16", "bfloat16")
+FLOATS = (*NARROW, "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+TYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
+
+#: Functions of one and of two values of one type, defined in `scalar.cuh`.
+_UNARY = """
+neg abs sign bit_not conj real imag floor ceil trunc rint sqrt exp expm1 log log1p log2
+log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf
+isfinite signbit"""
+_BINARY = """
+add sub mul div floor_divide remainder maximum minimum pow atan2 hypot copysign
+logaddexp bit_and bit_or bit_xor shift_left shift_right equal not_equal less less_equal"""
+UNARY, BINARY = frozenset(_UNARY.split()), frozenset(_BINARY.split())
+#: Functions that give bools, and those that give a part of a complex number.
+_TESTS = "isnan isinf isfinite signbit equal not_equal less less_equal"
+TESTS = frozenset(_TESTS.split())
+PARTS = frozenset(("real", "imag"))
+#: Folds, each with an order of its operands that no thread changes.
+FOLDS = ("add", "mul", "maximum", "minimum", "bit_and", "bit_or", "argmax", "argmin")
+#: Rules of casts from numbers to a type: `wrap` is modulo the number of values of an
+#: integer type (NaN and infinities become 0), `saturate` takes the nearest bound.
+#: `outside` and `inexact` are bools: the value does not fit, or is not held exactly.
+CASTS = ("wrap", "saturate", "outside", "inexact")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A node of a tree: a function of other nodes, with the type of its result.
+
+    Args:
+        name: a function, `load`, `scalar`, `number`, `cast`, `select`, `total` or
+            `count`.
+        type: of the result.
+        arguments: the nodes that it reads.
+        detail: number of the input, the number itself, or rule and type of the cast.
+    """
+
+    name: str
+    type: str
+    arguments: tuple[Value, ...] = ()
+    detail: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An operand of a kernel: an array, or one number that a launch passes by value."""
+
+    type: str
+    is_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A kernel without shapes: out = finish(fold of value over axes), or out = value.
+
+    Args:
+        inputs: the operands, by number.
+        value: computed for each element.
+        fold: how the values along the folded axes are combined; None has no such axes.
+        finish: a value of `total()` and `count()`, computed after the fold.
+    """
+
+    inputs: tuple[Input, ...]
+    value: Value
+    fold: str | None = None
+    finish: Value | None = None
+
+    @property
+    def type(self) -> str:
+        """Return the element type of the result."""
+        return self.folded if self.finish is None else self.finish.type
+
+    @property
+    def folded(self) -> str:
+        """Return the type of what the fold gives."""
+        is_place = self.fold in ("argmax", "argmin")
+        return "int64" if is_place else self.value.type
+
+
+def load(number: int, type: str) -> Value:
+    """Return the element of an input that belongs to the element of the result."""
+    return Value("load", _known(type), (), number)
+
+
+def scalar(number: int, type: str) -> Value:
+    """Return an input that is one number, passed by value."""
+    return Value("scalar", _known(type), (), number)
+
+
+def number(value: float, type: str) -> Value:
+    """Return a constant that is part of the text; `type` must hold it exactly."""
+    return Value("number", _known(type), (), value)
+
+
+def total(type: str) -> Value:
+    """Return the result of the fold, for `finish`."""
+    return Value("total", _known(type))
+
+
+def count() -> Value:
+    """Return the int64 number of elements that each fold combines, for `finish`."""
+    return Value("count", "int64")
+
+
+def cast(value: Value, type: str, rule: str = "wrap") -> Value:
+    """Convert a value by a rule of `CASTS`; the value itself if nothing changes."""
+    if rule not in CASTS:
+        raise ValueError(f"no cast {rule!r}. Use one of {', '.join(CASTS)}.")
+    if rule in ("outside", "inexact"):
+        return Value("cast", "bool", (value,), (rule, _known(type)))
+    if value.type == type:
+        return value
+    return Value("cast", _known(type), (value,), (rule, type))
+
+
+def widen(value: Value) -> Value:
+    """Return a narrow float as float32, other values as they are."""
+    return cast(value, "float32") if value.type in NARROW else value
+
+
+def apply(name: str, *arguments: Value) -> Value:
+    """Apply a function; narrow floats are computed in float32 and rounded once."""
+    arity = 1 if name in UNARY else 2 if name in BINARY else None
+    types = {x.type for x in arguments}
+    if len(arguments) != arity or len(types) != 1:
+        shown = ", ".join(x.type for x in arguments)
+        raise ValueError(f"{name} takes {arity} values of one type, got {shown}.")
+    (type,) = types
+    wide = tuple(map(widen, arguments))
+    if name in TESTS:
+        return Value(name, "bool", wide)
+    if name in PARTS:
+        return Value(name, f"float{int(type.removeprefix('complex')) // 2}", wide)
+    return cast(Value(name, wide[0].type, wide), type)
+
+
+def select(condition: Value, yes: Value, no: Value) -> Value:
+    """Return `yes` where the condition is true, else `no`; both have one type."""
+    if condition.type != "bool" or yes.type != no.type:
+        shown = ", ".join(x.type for x in (condition, yes, no))
+        raise ValueError(f"select takes bool and two values of one type, got {shown}.")
+    return Value("select", yes.type, (condition, yes, no))
+
+
+def compare(name: str, x: Value, y: Value) -> Value:
+    """Compare numbers of any two types exactly: equal, not_equal, less, less_equal.
+
+    A pair that one type holds is compared in it; 64-bit integers are compared with
+    other numbers by their exact order.
+    """
+    if x.type == y.type:
+        return apply(name, x, y)
+    return Value(f"exact_{name}", "bool", (x, y))
+
+
+def _known(type: str) -> str:
+    if type not in TYPES:
+        raise ValueError(f"no element type {type!r}. Use one of {', '.join(TYPES)}.")
+    return type

@@ -1,0 +1,130 @@
+"""A rendered kernel with the operands that it takes, and the launch of it.
+
+A launch checks its arguments before anything runs: count, types, devices' buffers
+against numbers, and shapes. A GPU's launcher checks none of them, and reads a wrong
+argument as a number of another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.loops.ir import Input
+from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
+
+#: Threads of a block: of an elementwise kernel, and of a fold.
+THREADS, FOLDING = 256, 64
+#: The largest number of blocks; further elements are steps of the same threads.
+BLOCKS = 65535
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launcher passes to a kernel: buffers and numbers in order, and walks.
+
+    Args:
+        operands: buffers, and 0-d arrays that are passed by value.
+        walks: arrays of int64, passed by value behind the operands.
+        grid: blocks.
+        block: threads of each.
+    """
+
+    operands: tuple[Any, ...]
+    walks: tuple[npt.NDArray[np.int64], ...]
+    grid: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """CUDA C++ text of one kernel.
+
+    Args:
+        name: the symbol in the compiled text.
+        text: calls the functions of `scalar.cuh`.
+        inputs: the operands before the result.
+        type: element type of the result.
+        fold: how elements along the folded axes are combined; None has no such axes.
+
+    Call: `device.launch(kernel, *inputs, out)`; a fold takes the axes behind `out`.
+    """
+
+    name: str
+    text: str
+    inputs: tuple[Input, ...]
+    type: str
+    fold: str | None = None
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def has_barriers(self) -> bool:
+        """Return whether threads of a block wait for each other."""
+        return "__syncthreads" in self.text
+
+    def bind(self, arguments: Sequence[Any]) -> Launch:
+        """Return the launch for these arguments.
+
+        Raises:
+            TypeError: an argument has another type than the kernel declares.
+            ValueError: there are too few or too many, or shapes do not fit.
+        """
+        folds = self.fold is not None
+        count = len(self.inputs) + 1 + folds
+        if len(arguments) != count:
+            takes = f"{len(self.inputs)} operands, out{' and axes' * folds}"
+            given = f"{self.name} takes {takes}, got {len(arguments)} arguments"
+            raise ValueError(f"{given}.")
+        operands = tuple(arguments[: len(self.inputs) + 1])
+        declared = (*self.inputs, Input(self.type))
+        for at, (one, x) in enumerate(zip(declared, operands, strict=True)):
+            _check(self.name, at, one, x)
+        if self.fold is None:
+            return self._elementwise(operands)
+        return self._fold(operands, tuple(arguments[-1]))
+
+    def _elementwise(self, operands: tuple[Any, ...]) -> Launch:
+        shape = tuple(operands[-1].shape)
+        found = walk(shape, [jumps_of(x, shape) for x in operands])
+        blocks = min(-(-int(found[0]) // THREADS), BLOCKS)
+        return Launch(operands, (found,), blocks, THREADS)
+
+    def _fold(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
+        *inputs, out = operands
+        shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        jumps = [jumps_of(x, shape) for x in inputs]
+        kept = [axis for axis in range(len(shape)) if axis not in axes]
+        rest = tuple(shape[axis] for axis in kept)
+        if tuple(n for n in out.shape if n != 1) != tuple(n for n in rest if n != 1):
+            problem = f"out has shape {tuple(out.shape)}, the fold gives {rest}"
+            raise ValueError(f"{self.name}: {problem}.")
+        item = out.dtype.itemsize
+        # Sizes of 1 aside, out has the kept axes, with or without the folded ones.
+        steps = iter(
+            s // item for n, s in zip(out.shape, out.strides, strict=True) if n != 1
+        )
+        onto = tuple(next(steps) if n != 1 else 0 for n in rest)
+        outer = walk(rest, [*(tuple(j[a] for a in kept) for j in jumps), onto])
+        folded = tuple(shape[axis] for axis in axes)
+        inner = walk(folded, [tuple(j[a] for a in axes) for j in jumps])
+        return Launch(operands, (outer, inner), min(int(outer[0]), BLOCKS), FOLDING)
+
+
+def _check(name: str, at: int, declared: Input, given: Any) -> None:
+    """Raise unless an argument is what the kernel declares in its place."""
+    type = getattr(getattr(given, "dtype", None), "name", None)
+    is_number = isinstance(given, np.ndarray) and given.ndim == 0
+    is_buffer = not isinstance(given, np.ndarray) and hasattr(given, "shape")
+    fits = is_number if declared.is_number else is_buffer
+    if not fits or type != declared.type:
+        kind = "a number" if declared.is_number else "a buffer"
+        shown = f"{given.__class__.__name__}{f' of {type}' if type else ''}"
+        problem = f"argument {at} is {shown}, not {kind} of {declared.type}"
+        raise TypeError(f"{name}: {problem}.")
