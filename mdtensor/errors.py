@@ -19,6 +19,7 @@ import plum
 __all__ = [
     "AmbiguousDispatchError",
     "BoundsError",
+    "BudgetError",
     "CallError",
     "CastError",
     "CompileError",
@@ -246,6 +247,10 @@ class CastError(MdtensorError, ValueError):
 
 class LossError(MdtensorError, ArithmeticError):
     """An inexact result inside `checked(raises=True)`."""
+
+
+class BudgetError(MdtensorError, ArithmeticError):
+    """An error of quantization that is larger than the caller allows."""
 
 
 class DeviceError(MdtensorError, ValueError):

@@ -19,6 +19,7 @@ BUILTIN = {
     "PromotionError": TypeError,
     "CastError": ValueError,
     "LossError": ArithmeticError,
+    "BudgetError": ArithmeticError,
     "DeviceError": ValueError,
     "ExchangeError": BufferError,
     "ProtocolError": AttributeError,

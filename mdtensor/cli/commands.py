@@ -167,6 +167,20 @@ def quantize(
         list[str] | None,
         typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
     ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ERROR",
+            help="Largest relative error on --held-out, such as 0.01; nodes stay "
+            "float until it is met.",
+        ),
+    ] = None,
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="Samples for --budget that --data does not have."
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with the float model on the same data."),
@@ -196,6 +210,8 @@ def quantize(
         },
         keep_float or (),
         check,
+        budget,
+        held_out or (),
     )
     emit(result, as_json, report.show_quantized)
 

@@ -8,7 +8,7 @@ import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -41,6 +41,7 @@ from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
+from mdtensor.quant.model.quantize.search import Step, check_budget
 from mdtensor.quant.observers import OBSERVERS
 from mdtensor.quant.rules import check_rule
 from mdtensor.spec.spec import TensorSpec
@@ -57,6 +58,8 @@ def quantize_file(
     how: dict[str, Any],
     keep_float: Sequence[str],
     check: bool,
+    budget: float | None = None,
+    held_out: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Quantize `model` on `data`, write it to `out`, and return facts about both.
 
@@ -67,6 +70,8 @@ def quantize_file(
     # Check all arguments first, because calibration may take minutes.
     _check_known("observer", observer, OBSERVERS)
     _check_options(**how)
+    if budget is not None:
+        check_budget(budget, held_out or None, None)
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
     # After the reads, so that a missing model is reported before anything about the
@@ -82,7 +87,13 @@ def quantize_file(
         again = None
         if how["method"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")
-        small = even.quantize(seen, keep_float=keep_float, samples=again, **how)
+        small = even.quantize(
+            seen,
+            keep_float=keep_float,
+            samples=again,
+            **how,
+            **_search_options(budget, held_out, network, progress),
+        )
         small.save(out)
         # After the file is written, so that a failed comparison does not lose the
         # model.
@@ -96,7 +107,23 @@ def quantize_file(
         "weight_bytes": {"float": network.weight_bytes, "int8": small.weight_bytes},
         **_nodes(small, samples[0]),
         "check": found,
+        "search": None if small.search is None else asdict(small.search),
     }
+
+
+def _search_options(
+    budget: float | None, held_out: Sequence[Path], network: Model, progress: Any
+) -> dict[str, Any]:
+    """Return the options of a search under a budget; none without one."""
+    if budget is None:
+        return {}
+    task = progress.add_task("searching", total=None)
+
+    def note(step: Step) -> None:
+        progress.update(task, description=f"searching: error {step.error:.3g}")
+
+    samples = read_samples(held_out, network)
+    return {"budget": budget, "held_out": samples, "progress": note}
 
 
 def _check_options(

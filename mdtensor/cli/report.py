@@ -147,11 +147,20 @@ def show_quantized(console: Console, facts: Facts) -> None:
             ("weights", size_change(weights["float"], weights["int8"])),
             ("nodes", f"{facts['nodes']}, {len(facts['float_nodes'])} in float"),
             *((f"check of {name}", _check(c)) for name, c in checks.items()),
+            *_search(facts.get("search")),
             ("time", f"{facts['seconds']:.2f} s"),
         ],
     )
     for node in facts["float_nodes"]:
         console.print(f"  {node['node']}: {node['operation']} is float; {node['why']}")
+
+
+def _search(found: Facts | None) -> list[tuple[str, str]]:
+    """Return the line about a search under a budget, if there was one."""
+    if found is None:
+        return []
+    allowed = f"of {found['budget']:.4g} allowed in {len(found['steps'])} tries"
+    return [("error", f"{found['error']:.4g} {allowed}")]
 
 
 def _check(found: Facts) -> str:

@@ -185,8 +185,15 @@ def _profiled(
 ) -> ProfiledNode:
     is_view = one.arithmetic == "view"
     return ProfiledNode(
-        *(one.node, one.operation, seconds, seconds / total if total else 0.0),
-        *(one.kernel, one.isa, one.arithmetic, one.why, one.macs),
+        one.node,
+        one.operation,
+        seconds,
+        seconds / total if total else 0.0,
+        one.kernel,
+        one.isa,
+        one.arithmetic,
+        one.why,
+        one.macs,
         0 if is_view else traffic,
         one.within,
     )

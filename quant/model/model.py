@@ -26,6 +26,7 @@ from mdtensor.graph.inputs import (
     Shapes,
     checked_feeds,
     chosen,
+    each,
     shapes_example,
 )
 from mdtensor.graph.plan import Plan
@@ -50,6 +51,13 @@ from mdtensor.quant.model.quantize import (
 )
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT, is_quantized
+from mdtensor.quant.model.quantize.search import (
+    Metric,
+    Search,
+    Searcher,
+    Step,
+    check_budget,
+)
 from mdtensor.quant.model.tflite.file import is_tflite
 from mdtensor.quant.model.tflite.read import read_tflite
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
@@ -73,6 +81,8 @@ class Model:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
+        #: What `quantize` tried and chose for a budget; None without one.
+        self.search: Search | None = None
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self._calls: dict[Hashable, BoundPlan] = {}
         self._lock = threading.Lock()
@@ -322,6 +332,10 @@ class Model:
         samples: Iterable[Any] | None = None,
         correct_bias: bool = False,
         rounding: str | None = None,
+        budget: float | None = None,
+        held_out: Iterable[Any] | None = None,
+        metric: Metric | None = None,
+        progress: Callable[[Step], None] | None = None,
         **options: Any,
     ) -> Model:
         """Return the model with 8-bit activations and 8-bit or 4-bit weights.
@@ -339,9 +353,19 @@ class Model:
                 adds to the mean of each output; see `quant.correct_bias`.
             rounding: the rounding rule of all results, see `quant.rounding`; None for
                 the rule of this model.
+            budget: the largest error on `held_out`. If it is exceeded, other grids are
+                tried, then nodes stay float, those with the largest errors first.
+                `search` of the result says what was tried and chosen.
+            held_out: samples that the calibration has not seen, for `budget`.
+            metric: a function that takes the outputs of this model and those of the
+                quantized one, in lists with an array for each sample, or with a tuple
+                of arrays for several outputs; it returns the error. None for the
+                relative error, the largest |z - y| / |y| of an output.
+            progress: called with each try of the search.
             options: options of the method, as for `quant.quantize_weights`.
 
         Raises:
+            BudgetError: no quantization within the budget was found.
             OptionError: `keep_float` names an unknown node; the method, the type or the
                 rule is unknown; the rule does not support an operation of the model;
                 samples are missing, or given but not needed; or the model is quantized
@@ -354,10 +378,32 @@ class Model:
         rule = check_rule(self.rounding if rounding is None else rounding)
         algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
+        if budget is not None:
+            check_budget(budget, held_out, metric)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.choose_algorithm(
             self.graph, method, samples, correct_bias, format, options
         )
+
+        def make(seen: Calibration, keep: Sequence[str]) -> Model:
+            return self._quantized(seen, keep, chosen, rule)
+
+        if budget is None:
+            return make(calibration, keep_float)
+        held = list(each(held_out, self.inputs))
+        searcher = Searcher(self, make, budget, held, metric, progress)
+        small, search = searcher.run(calibration, keep_float)
+        found: Model = small
+        found.search = search
+        return found
+
+    def _quantized(
+        self,
+        calibration: Calibration,
+        keep_float: Sequence[str],
+        chosen: algorithms.WeightAlgorithm,
+        rule: str,
+    ) -> Model:
         graph = quantize.quantize_graph(
             self.graph, calibration, keep_float, chosen, rule
         )

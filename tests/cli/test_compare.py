@@ -64,3 +64,21 @@ def test_profile(call: Call, folder: Path) -> None:
     assert call(*asked).code == 2  # three images, and the model takes one
     facts = json.loads(call(*asked[:2], "--json").out)
     assert {node["node"] for node in facts["nodes"]} >= names
+
+
+def test_quantize_within_a_budget(call: Call, folder: Path) -> None:
+    np.save(folder / "seen.npy", np.concatenate(images(4, 1)))
+    asked = "quantize", folder / "net.onnx", "--data", folder / "seen.npy"
+    asked += "-o", folder / "found.onnx", "--budget", "0.05"
+    ended = call(*asked)
+    assert ended.code == 2
+    assert "--held-out" in ended.err
+    ended = call(*asked, "--held-out", folder / "fresh.npy", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    search = json.loads(ended.out)["search"]
+    assert search["error"] <= 0.05
+    assert "conv2" in search["keep_float"]
+    text = call(*asked, "--held-out", folder / "fresh.npy").out
+    assert "of 0.05 allowed in" in text
+    plain = call(*asked[:-2], "--json")
+    assert json.loads(plain.out)["search"] is None
