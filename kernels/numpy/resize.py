@@ -32,18 +32,27 @@ def interpolate(
     """
     # One axis after the other: a cubic then takes 4 + 4 taps for an element, not 16.
     for axis in (3, 2):
-        old, new, step = x.shape[axis], size[axis - 2], steps[axis - 2]
-        if mode.startswith("nearest"):
-            shift = HALF if mode == "nearest-exact" else 0
-            indices = [min(floor((i + shift) * step), old - 1) for i in range(new)]
-            x = x.take(indices, axis=axis)
-            continue
-        # Places are fractions, so that no rounding moves one across a neighbour.
-        places = _places(old, new, step, align_corners)
-        weigh = _cubic if mode == "bicubic" else _linear
-        taps = [weigh(place, old) for place in places]
-        x = _blend(x, axis, np.array(taps))
+        lengths = x.shape[axis], size[axis - 2], steps[axis - 2]
+        taps = taps_of(*lengths, mode, align_corners)
+        if taps.shape[1] == 1:
+            x = x.take(taps[:, 0, 0].astype(np.intp), axis=axis)
+        else:
+            x = _blend(x, axis, taps)
     return x
+
+
+def taps_of(
+    old: int, new: int, step: Fraction, mode: str, align_corners: bool
+) -> Array:
+    """Return [new, count, (index, weight)]: the elements whose sum is a new one."""
+    if mode.startswith("nearest"):
+        shift = HALF if mode == "nearest-exact" else 0
+        indices = [min(floor((i + shift) * step), old - 1) for i in range(new)]
+        return np.array([[(index, 1)] for index in indices]).reshape(new, 1, 2)
+    # Places are fractions, so that no rounding moves one across a neighbour.
+    places = _places(old, new, step, align_corners)
+    weigh = _cubic if mode == "bicubic" else _linear
+    return np.array([weigh(place, old) for place in places])
 
 
 def _places(old: int, new: int, step: Fraction, align_corners: bool) -> list[Fraction]:

@@ -1,18 +1,57 @@
 """Methods that resize images in dense tensors on the host."""
 
 from fractions import Fraction
+from typing import Any
 
 from mdtensor.dispatch.operation import method
+from mdtensor.errors import OptionError
 from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle, scales
 from mdtensor.kernels.numpy import resize as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, deduced
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import single
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor
 
 
-@method(interpolate)
+def interpolate_step(
+    x: TensorSpec,
+    /,
+    *,
+    size: object,
+    scale_factor: object,
+    mode: str,
+    align_corners: bool | None,
+) -> Any:
+    """Return the step of a resize of float32 images."""
+    # It loads numba, so it loads on use.
+    from mdtensor.kernels.cpu.program.resize import Resize
+
+    steps.require_float32(x)
+    steps.require_sizes(x)
+    new, distances = _sampling(x, size, scale_factor, mode, align_corners)
+    if 0 in new:
+        raise OptionError("a compiled resize has at least one pixel")
+    pairs = zip(x.shape[2:], new, distances, strict=True)
+    rows, columns = (kernel.taps_of(*pair, mode, bool(align_corners)) for pair in pairs)
+    return Resize(columns, rows)
+
+
+def _sampling(
+    x: Any, size: object, scale_factor: object, mode: str, align_corners: bool | None
+) -> tuple[tuple[int, ...], list[Fraction]]:
+    """Return the new height and width, and the distances of new pixels in old ones."""
+    options = {"size": size, "scale_factor": scale_factor, "mode": mode}
+    spec = deduced(interpolate, x, **options, align_corners=align_corners)
+    new, old = spec.shape[2:], x.shape[2:]
+    # Fractions, so that the sampling positions are exact.
+    if scale_factor is None:
+        return new, [Fraction(n, m) for n, m in zip(old, new, strict=True)]
+    return new, [1 / scale for scale in scales(scale_factor)]
+
+
+@method(interpolate, prepare=interpolate_step)
 def interpolate(
     x: FloatingTensor,
     /,
@@ -22,16 +61,10 @@ def interpolate(
     mode: str,
     align_corners: bool | None,
 ) -> Tensor:
-    options = {"size": size, "scale_factor": scale_factor, "mode": mode}
-    spec = deduced(interpolate, x, **options, align_corners=align_corners)
-    new, old = spec.shape[2:], x.shape[2:]
-    # Fractions, so that the sampling positions are exact.
-    if scale_factor is None:
-        steps = [Fraction(n, m) for n, m in zip(old, new, strict=True)]
-    else:
-        steps = [1 / scale for scale in scales(scale_factor)]
+    new, distances = _sampling(x, size, scale_factor, mode, align_corners)
     # None is the default of modes that do not have corners.
-    return x.wrap(kernel.interpolate(x.buffer, new, steps, mode, bool(align_corners)))
+    corners = bool(align_corners)
+    return x.wrap(kernel.interpolate(x.buffer, new, distances, mode, corners))
 
 
 @method(pixel_shuffle, prepare=steps.pixel_shuffle_step)

@@ -19,6 +19,7 @@ from mdtensor.kernels.cpu.generic.float_pool import (
     max_pool_f32,
     mean_f32,
 )
+from mdtensor.kernels.cpu.generic.float_resize import resample_f32
 from mdtensor.kernels.cpu.generic.float_rows import (
     normalize_f32,
     softmax_columns_f32,
@@ -269,6 +270,21 @@ def normalize_floats(steps, i, x, y, out, scratch, constants):
     normalize_f32(
         *(floats_at(x, 0, count), length, step.is_centered != 0),
         *(np.float32(step.low), weight, bias, floats_at(out, 0, count)),
+    )
+
+
+@kernel
+def resample_floats(steps, i, x, y, out, scratch, constants):
+    """Run a Resample."""
+    step = steps[i]
+    outer, inner, new, taps = step.outer, step.inner, step.rows, step.columns
+    size = np.uintp(new * taps * 8)
+    indices = constants[np.uintp(step.operands) :][:size].view(np.int64)
+    weights = floats_at(constants[np.uintp(step.numbers) :], 0, new * taps)
+    resample_f32(
+        *(floats_at(x, 0, outer * step.length * inner), outer, step.length, inner),
+        *(indices.reshape((new, taps)), weights.reshape((new, taps))),
+        floats_at(out, 0, outer * new * inner),
     )
 
 

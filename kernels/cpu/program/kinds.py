@@ -16,7 +16,8 @@ MATMUL, SOFTMAX, EXTREME, NORMALIZE, LOOKUP_CHANNELS = range(14, 19)
 CONV_F32, DEPTHWISE_F32, MAX_POOL_F32, AVG_POOL_F32 = range(19, 23)
 MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
 NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
-LSTM_F32, GRU_F32, RNN_F32 = range(30, 33)
+RESAMPLE_F32 = 30
+LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
 
 #: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
 #: order of the kinds.
@@ -30,7 +31,7 @@ OF_FLOATS = (
     *("convolve_floats", "convolve_depthwise_floats", "max_pool_floats"),
     *("avg_pool_floats", "mean_floats", "run_elementwise", "transpose_floats"),
     *("softmax_floats", "normalize_floats", "multiply_matrices_floats"),
-    "convolve_windows",
+    *("convolve_windows", "resample_floats"),
 )
 OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 #: Where each kind's function is: (module, name).

@@ -189,6 +189,7 @@ def test_kinds_that_stay_whole():
         kinds.MEAN,
         kinds.QUANTIZE_NCHW,
         kinds.TRANSPOSE_F32,
+        kinds.RESAMPLE_F32,
         kinds.LSTM_F32,
         kinds.GRU_F32,
         kinds.RNN_F32,
