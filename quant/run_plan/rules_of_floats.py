@@ -130,6 +130,19 @@ def multiply_matrices_floats(r: Row) -> None:
     r.writes(ITEM * product((images, m, n)))
 
 
+def resample_floats(r: Row) -> None:
+    """Check a Resample: the places of the elements that it adds up are constants."""
+    f = r.fields
+    outer, length, inner = r.ints("outer", "length", "inner")
+    new, taps = r.ints("rows", "columns")
+    places = r.numbers(f.operands, new, taps)
+    is_inside = bool(((places >= 0) & (places < length)).all())
+    r.require(is_inside, "reads an element past the axis")
+    r.reads_constants(f.numbers, ITEM * new * taps)
+    r.reads_x(ITEM * product((outer, length, inner)))
+    r.writes(ITEM * product((outer, new, inner)))
+
+
 def run_elementwise(r: Row) -> None:
     """Check an Elementwise: its instructions, and where its operands lie."""
     f = r.fields
@@ -195,5 +208,6 @@ RULES = {
         "softmax_floats": softmax_floats,
         "normalize_floats": normalize_floats,
         "multiply_matrices_floats": multiply_matrices_floats,
+        "resample_floats": resample_floats,
     }.items()
 }

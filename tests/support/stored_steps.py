@@ -6,7 +6,15 @@ import numpy as np
 from support.windows import draw_window
 
 from mdtensor.kernels.cpu.generic import opcodes
-from mdtensor.kernels.cpu.program import attention, floats, norms, products, steps
+from mdtensor.kernels.cpu.program import (
+    attention,
+    floats,
+    norms,
+    products,
+    recurrent,
+    resize,
+    steps,
+)
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.quant.plans.machine import KINDS
 
@@ -183,6 +191,39 @@ def of_floats(rng):
     yield norm_of_floats(rng)
     yield matrices(rng, floats.MatMul())
     yield moved(rng, steps.F32)
+    yield resampled(rng)
+    yield from recurrences(rng)
+
+
+def recurrences(rng):
+    """A recurrent layer of each kind; states are constants, zeros or inputs."""
+    for name, (_, _, gates, states, _) in recurrent.LAYERS.items():
+        t, n, i, k = rng.integers(1, (6, 4, 9, 20)).tolist()
+        arrays = [rng.normal(size=(gates * k, m)).astype(np.float32) for m in (i, k)]
+        bias = rng.normal(size=(2, gates * k)).astype(np.float32)
+        has_holes = name == "lstm" and rng.random() < 0.5
+        holes = rng.normal(size=(3, k)).astype(np.float32) if has_holes else None
+        first = rng.normal(size=(states, n, k)).astype(np.float32)
+        reads = bool(rng.integers(2))
+        layer = recurrent.Recurrent(
+            *(name, *arrays, bias, holes),
+            None if reads or rng.random() < 0.5 else first,
+            rng.integers(0, t + 1, n) if rng.random() < 0.5 else None,
+            functions=[("sigmoid", 0.0, 0.0), ("tanh", 0.0, 0.0), ("tanh", 0.0, 0.0)],
+            flag=bool(rng.integers(2)),
+            reads=reads,
+        )
+        given = [(n, k)] * states if reads else []
+        yield layer, [(t, n, i), *given]
+
+
+def resampled(rng):
+    """Weighted sums of elements along an axis of an image."""
+    shape, axis = shape_of(rng), int(rng.integers(1, 3))
+    new, taps = rng.integers(1, (9, 5)).tolist()
+    places = rng.integers(0, shape[axis], (new, taps))
+    weights = rng.normal(size=(new, taps))
+    return resize.Resample(axis, np.stack([places, weights], axis=-1)), [shape]
 
 
 def programs(seed):

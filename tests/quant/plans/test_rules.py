@@ -15,7 +15,12 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import STEP, Window
 from mdtensor.kernels.cpu.program.invoke import invokers
 from mdtensor.quant.plans.machine import KINDS
-from mdtensor_run import check, rules_of_codes, rules_of_floats
+from mdtensor_run import (
+    check,
+    rules_of_codes,
+    rules_of_floats,
+    rules_of_sequences,
+)
 from mdtensor_run.packing import PACKINGS
 from mdtensor_run.row import SLACK, Refused
 
@@ -35,7 +40,8 @@ def checked(rows, names, contents):
 
 def test_every_kind_has_a_rule():
     assert set(check.RULES) == set(KINDS)
-    assert len(rules_of_codes.RULES) + len(rules_of_floats.RULES) == len(KINDS)
+    parts = (rules_of_codes, rules_of_floats, rules_of_sequences)
+    assert sum(len(part.RULES) for part in parts) == len(KINDS)
 
 
 def made(seed):

@@ -1,0 +1,73 @@
+"""What the kernels of recurrent layers read and write; see `rules_of_codes.py`.
+
+`mdtensor.kernels.cpu.program.interpret_recurrent` has the function of each kind.
+"""
+
+from mdtensor_run.packing import padded_columns
+from mdtensor_run.row import ITEM, Row, product
+
+#: Places in the header of a layer, and its length without the lengths of samples.
+HAS_HOLES, READS_STATES, HEADER = 2, 3, 8
+#: Numbers of a layer, and of its peepholes for each column.
+FACTORS, HOLES = 7, 3
+
+
+def _layer(r: Row, gates: int, states: int, scratch: int) -> int:
+    """Check what all layers have; return the columns of the state.
+
+    Args:
+        gates: products of the inputs for each column.
+        states: values that a step hands to the next one.
+        scratch: floats for each column.
+    """
+    f = r.fields
+    steps, samples, k = r.ints("rows", "images", "columns")
+    header = r.numbers(f.operands, HEADER + samples, 1).reshape(-1)
+    size = ITEM * product((samples, k))
+    r.reads_x(product((size, steps, gates)))
+    if header[READS_STATES]:
+        r.reads_y(states * size)
+    else:
+        r.reads_constants(f.offsets, states * size)
+    if header[HAS_HOLES]:
+        r.reads_constants(f.limbs, ITEM * HOLES * k)
+    r.reads_constants(f.numbers, ITEM * FACTORS)
+    r.uses_scratch(scratch * size)
+    r.writes(product((size, steps + states)))
+    return k
+
+
+def _products(r: Row, weights: int, bias: int, k: int, columns: int) -> None:
+    """Check the places of packed weights of the state, and of their bias."""
+    padded = padded_columns(columns)
+    r.reads_constants(weights, ITEM * k * padded)
+    r.reads_constants(bias, ITEM * padded)
+
+
+def run_lstm(r: Row) -> None:
+    """Check an LSTM: scratch has both states and the sums of four gates."""
+    k = _layer(r, gates=4, states=2, scratch=6)
+    _products(r, r.fields.weights, r.fields.bias, k, 4 * k)
+
+
+def run_gru(r: Row) -> None:
+    """Check a GRU: scratch has the state, three gates, and the state after reset."""
+    k = _layer(r, gates=3, states=1, scratch=5)
+    _products(r, r.fields.weights, r.fields.bias, k, 2 * k)
+    _products(r, r.fields.gains, r.fields.guard, k, k)
+
+
+def run_rnn(r: Row) -> None:
+    """Check a plain layer."""
+    k = _layer(r, gates=1, states=1, scratch=2)
+    _products(r, r.fields.weights, r.fields.bias, k, k)
+
+
+RULES = {
+    f"program.interpret_recurrent.{name}": rule
+    for name, rule in {
+        "run_lstm": run_lstm,
+        "run_gru": run_gru,
+        "run_rnn": run_rnn,
+    }.items()
+}
