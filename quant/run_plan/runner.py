@@ -1,6 +1,6 @@
 """A stored plan, ready to run on NumPy arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,8 +64,9 @@ class Runner:
     Example: see `run`.
     """
 
-    def __init__(self, path: PathLike, machine: Machine) -> None:
-        stored = open_plan(path)
+    def __init__(self, path: PathLike, find_machine: Callable[[], Machine]) -> None:
+        # The file comes first: without a plan, libraries do not matter.
+        stored, machine = open_plan(path), find_machine()
         header = Fields(path, stored.header, "")
         self.isa = _choose(stored, header, machine)
         self.inputs: list[Value] = header.each("inputs", Value.read)
@@ -225,4 +226,4 @@ def run(path: PathLike) -> Runner:
         Traceback (most recent call last):
         mdtensor_run.errors.PlanError: no.mdt cannot be read: No such file or ...
     """
-    return Runner(path, libraries())
+    return Runner(path, libraries)
