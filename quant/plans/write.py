@@ -69,7 +69,8 @@ def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
     if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
         return plan
     own = kernel_set.kernels(isa)
-    return kernel_set.make_on(own, Plan, plan.graph, reasons)
+    made: Plan = kernel_set.make_on(own, Plan, plan.graph, reasons)
+    return made
 
 
 def _compiled(plan: Plan) -> list[Compiled]:

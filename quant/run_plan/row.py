@@ -126,8 +126,8 @@ class Row:
         Kernels make copies of padded lines, whose sizes must not overflow.
         """
         w = self.fields.window
-        sizes = (w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h)
-        sizes = (*sizes, w.stride_w, w.dilation_h, w.dilation_w, w.out_h, w.out_w)
+        sizes = [w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h]
+        sizes += w.stride_w, w.dilation_h, w.dilation_w, w.out_h, w.out_w
         self.require(all(1 <= n <= MOST for n in sizes), "has a size below 1")
         axes = (
             (w.height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top, w.out_h),

@@ -17,9 +17,17 @@ from mdtensor_run.part import Array, Library, Part
 class Machine(Protocol):
     """The kernels of this process."""
 
-    stamp: str
-    step: np.dtype[Any]
-    kinds: list[str]
+    @property
+    def stamp(self) -> str:
+        """Return a hash of the sources of the kernels."""
+
+    @property
+    def step(self) -> np.dtype[Any]:
+        """Return the type of the record of a step."""
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the function of each kind of step."""
 
     def isas(self) -> list[str]:
         """Return the ISAs that can run here."""
