@@ -83,8 +83,8 @@ runner: $(VENV)/.dev  ## dist/mdtensor_run-*.whl, the runner with the libraries 
 		echo "There are no libraries yet: run make native first"; exit 1; }
 	rm -rf $(RUNNER) dist/mdtensor_run-*.whl
 	mkdir -p $(RUNNER)/mdtensor_run
-	cp quant/run_plan/*.py kernels/native/*.so kernels/native/entries.json \
-		$(RUNNER)/mdtensor_run
+	cp quant/run_plan/*.py quant/run_plan/py.typed $(RUNNER)/mdtensor_run
+	cp kernels/native/*.so kernels/native/entries.json $(RUNNER)/mdtensor_run
 	cp quant/run_plan/wheel.toml $(RUNNER)/pyproject.toml
 	cp LICENSE $(RUNNER)
 	$(BIN)/python -m build --wheel --outdir dist \

@@ -29,6 +29,7 @@ PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - FRESH - GENERATED)]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = {"mdtensor": "mdtensor", "kernels": "mdtensor.kernels"}
 PACKAGES["quant"] = "mdtensor.quant"
+RUNNER = ROOT / "quant" / "run_plan"
 
 
 def blocks(page: str) -> Iterator[tuple[int, str]]:
@@ -114,10 +115,14 @@ def sources() -> list[tuple[str, Path]]:
     found = []
     for folder, package in PACKAGES.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
+            if RUNNER in path.parents:
+                continue
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
             below = [part for part in parts if part != "__init__"]
             found.append((".".join([package, *below]), path))
-    return found
+    return found + [
+        (f"mdtensor_run.{p.stem}", p) for p in sorted(RUNNER.glob("[a-z]*.py"))
+    ]
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, int, str]]:

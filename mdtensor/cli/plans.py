@@ -11,6 +11,7 @@ from mdtensor.cli.report import pairs
 from mdtensor.cli.samples import parse_shapes
 from mdtensor.kernels.cpu.kernel_set import HOST
 from mdtensor.quant import load
+from mdtensor.quant.plans.write import storable_isa
 
 
 def compile_file(
@@ -24,7 +25,7 @@ def compile_file(
     return {
         "model": str(model),
         "output": str(out),
-        "isas": list(isas) or [HOST.name],
+        "isas": list(isas) or [storable_isa(HOST.name)],
         "file_bytes": out.stat().st_size,
         "inputs": {name: str(specs[name]) for name in network.inputs},
         "outputs": {name: str(specs[name]) for name in network.outputs},

@@ -121,7 +121,9 @@ class Plan:
         self._graph = graph
         self._specs = graph.specs()
         # The blocks around the caller must not change a plan, which is kept.
-        self._parts = run_under(default_settings(), lower, graph, reasons)
+        self._parts: tuple[Part, ...] = run_under(
+            default_settings(), lower, graph, reasons
+        )
         self.bound = BoundPlan(graph, self._parts)
         self.nodes = tuple(self._planned())
 

@@ -530,7 +530,7 @@ class Model:
             path: of the file, by convention `net.mdt`.
             input_shapes: as for `plan`.
             isas: one plan for each of these ISAs, in the order in which a machine
-                chooses: avx2, generic. By default that of this model.
+                chooses: avx2, generic. By default that of this model, if files hold it.
 
         Raises:
             ModelError: a node is not a compiled step, a value is neither float32 nor
@@ -539,10 +539,10 @@ class Model:
             OptionError: an ISA is unknown.
         """
         # Imported late: only `compile` needs the writer.
-        from mdtensor.quant.plans.write import plan_for, write_plan
+        from mdtensor.quant.plans.write import plan_for, storable_isa, write_plan
 
         plan = self.plan(input_shapes)
-        names = isas or (self._on.name,)
+        names = isas or (storable_isa(self._on.name),)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 
     def __reduce__(self) -> Any:

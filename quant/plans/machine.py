@@ -4,10 +4,13 @@ from typing import Any
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.isa import here
 from mdtensor.kernels.cpu.program import STEP, kinds
 from mdtensor.kernels.cpu.program.invoke import invokers
 from mdtensor.kernels.native import library
 
+#: ISAs whose kernels do not depend on that of the process, the fastest first.
+ISAS = ("avx2", "generic")
 KINDS = [".".join(place) for place in kinds.FUNCTIONS]
 
 
@@ -38,11 +41,9 @@ class Process:
         return str(library.stamp())
 
     def isas(self) -> list[str]:
-        """Return the ISA of this process, and those that have a library here."""
+        """Return the ISA of this process, and the others that this CPU runs."""
         own = kernel_set.HOST.name
-        others = [name for name in kernel_set.PACKINGS if name != own]
-        has = [name for name in others if library.describe(name) == "a library"]
-        return [own, *has]
+        return [own, *(name for name in ISAS if name != own and name in here())]
 
     def library(self, isa: str) -> Kernels:
         """Return the functions of one of them."""

@@ -53,7 +53,7 @@ class StoredNetwork:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._runner = Runner(path, Process())
+            self._runner = Runner(path, Process)
         except PlanError as error:
             raise ModelError(error.problem, error.fix) from None
         self.isa = self._runner.isa

@@ -49,6 +49,11 @@ def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
         raise ModelError(*write_problem(path, error)) from None
 
 
+def storable_isa(own: str) -> str:
+    """Return an ISA, or the fastest one that this CPU runs and a file can hold."""
+    return next(name for name in (own, *Process().isas()) if name in PACKINGS)
+
+
 def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
     """Return a plan of the same graph for an ISA that can be stored.
 
@@ -64,7 +69,8 @@ def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
     if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
         return plan
     own = kernel_set.kernels(isa)
-    return kernel_set.make_on(own, Plan, plan.graph, reasons)
+    made: Plan = kernel_set.make_on(own, Plan, plan.graph, reasons)
+    return made
 
 
 def _compiled(plan: Plan) -> list[Compiled]:

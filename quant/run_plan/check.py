@@ -37,18 +37,16 @@ def check_rows(
     Raises:
         Refused: a kernel could read or write other bytes than its own.
     """
-    found = []
+    found, names = [], rows.dtype.names or ()
+    window = rows.dtype["window"].names or ()
+    # Arrays inside of a record stay arrays, whose integers would overflow.
+    arrays = [name for name in names if rows.dtype[name].shape]
     for number, values in enumerate(rows.tolist()):
-        named = dict(zip(rows.dtype.names or (), values, strict=True))
-        window = rows.dtype["window"].names or ()
-        named["window"] = SimpleNamespace(
-            **dict(zip(window, named["window"], strict=True))
-        )
-        # Arrays inside of a record stay arrays, whose integers would overflow.
-        named = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in named.items()
-        }
+        named = dict(zip(names, values, strict=True))
+        pairs = zip(window, named["window"], strict=True)
+        named["window"] = SimpleNamespace(**dict(pairs))
+        for name in arrays:
+            named[name] = np.asarray(named[name]).tolist()
         row = Row(named, constants, packing)
         try:
             _check(row, kernels, arena, constants.size)

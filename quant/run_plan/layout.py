@@ -109,8 +109,8 @@ def open_plan(path: PathLike) -> Stored:
             raise
         text = getattr(error, "strerror", None) or error
         raise PlanError(f"{path} cannot be read: {text}", "Check the name") from None
-    found = np.frombuffer(mapped, np.uint8)
-    return Stored(path, _read_header(path, found), found)
+    header = _read_header(path, mapped)
+    return Stored(path, header, np.frombuffer(mapped, np.uint8))
 
 
 def _foreign(path: PathLike) -> PlanError:
@@ -120,8 +120,8 @@ def _foreign(path: PathLike) -> PlanError:
     )
 
 
-def _read_header(path: PathLike, found: Bytes) -> dict[str, Any]:
-    magic, version, crc, size, room = HEAD.unpack(found[: HEAD.size].tobytes())
+def _read_header(path: PathLike, found: mmap.mmap) -> dict[str, Any]:
+    magic, version, crc, size, room = HEAD.unpack(found[: HEAD.size])
     if magic != MAGIC:
         raise _foreign(path)
     if version != FORMAT:
@@ -129,14 +129,14 @@ def _read_header(path: PathLike, found: Bytes) -> dict[str, Any]:
             f"{path} has format {version}, and this version reads format {FORMAT}",
             "Compile the model again with this version of mdtensor",
         )
-    if size != found.size:
-        raise damaged(path, f"it has {found.size} bytes of {size}")
-    if zlib.crc32(found[CHECKED:]) != crc:
+    if size != len(found):
+        raise damaged(path, f"it has {len(found)} bytes of {size}")
+    if zlib.crc32(memoryview(found)[CHECKED:]) != crc:
         raise damaged(path, "its checksum is wrong")
-    if room > found.size - ALIGN:
+    if room > len(found) - ALIGN:
         raise damaged(path, f"a header of {room} bytes")
     try:
-        header = json.loads(found[ALIGN : ALIGN + room].tobytes())
+        header = json.loads(found[ALIGN : ALIGN + room])
     except (ValueError, RecursionError):
         raise damaged(path, "its header is not JSON") from None
     if not isinstance(header, dict):

@@ -97,6 +97,7 @@ class Row:
         self.require(at >= 0 and at % ALIGN == 0, f"has constants at {at}")
         self._need("constants", at + size + SLACK, self.fields.constants_bytes)
 
+    # A write gives this process pages of its own (decision 0064).
     def numbers(self, at: int, rows: int, columns: int) -> npt.NDArray[np.int64]:
         """Return int64 [rows, columns] of the constants, which steer a kernel.
 
@@ -105,7 +106,6 @@ class Row:
         self.reads_constants(at, 8 * rows * columns)
         first = self.fields.constants + at
         part = self._constants[first : first + 8 * rows * columns]
-        # A write gives this process pages of its own (decision 0064).
         part[:] = part.copy()
         return part.view(np.int64).reshape(rows, columns).copy()
 
@@ -126,8 +126,8 @@ class Row:
         Kernels make copies of padded lines, whose sizes must not overflow.
         """
         w = self.fields.window
-        sizes = (w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h)
-        sizes = (*sizes, w.stride_w, w.dilation_h, w.dilation_w, w.out_h, w.out_w)
+        sizes = [w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h]
+        sizes += w.stride_w, w.dilation_h, w.dilation_w, w.out_h, w.out_w
         self.require(all(1 <= n <= MOST for n in sizes), "has a size below 1")
         axes = (
             (w.height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top, w.out_h),

@@ -1,6 +1,6 @@
 """A stored plan, ready to run on NumPy arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,9 +17,17 @@ from mdtensor_run.part import Array, Library, Part
 class Machine(Protocol):
     """The kernels of this process."""
 
-    stamp: str
-    step: np.dtype[Any]
-    kinds: list[str]
+    @property
+    def stamp(self) -> str:
+        """Return a hash of the sources of the kernels."""
+
+    @property
+    def step(self) -> np.dtype[Any]:
+        """Return the type of the record of a step."""
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the function of each kind of step."""
 
     def isas(self) -> list[str]:
         """Return the ISAs that can run here."""
@@ -64,8 +72,9 @@ class Runner:
     Example: see `run`.
     """
 
-    def __init__(self, path: PathLike, machine: Machine) -> None:
-        stored = open_plan(path)
+    def __init__(self, path: PathLike, find_machine: Callable[[], Machine]) -> None:
+        # The file comes first: without a plan, libraries do not matter.
+        stored, machine = open_plan(path), find_machine()
         header = Fields(path, stored.header, "")
         self.isa = _choose(stored, header, machine)
         self.inputs: list[Value] = header.each("inputs", Value.read)
@@ -225,4 +234,4 @@ def run(path: PathLike) -> Runner:
         Traceback (most recent call last):
         mdtensor_run.errors.PlanError: no.mdt cannot be read: No such file or ...
     """
-    return Runner(path, libraries())
+    return Runner(path, libraries)

@@ -34,7 +34,7 @@ def content(tmp_path_factory):
 def opened(folder, content):
     path = folder / "net.mdt"
     path.write_bytes(content)
-    return Runner(path, Process())
+    return Runner(path, Process)
 
 
 def test_every_flipped_bit_of_a_byte_is_seen(content, tmp_path, rng):
@@ -85,7 +85,7 @@ def test_a_plan_of_another_format(content, tmp_path):
 def test_missing_files_and_folders(tmp_path):
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(PlanError, match="cannot be read"):
-            Runner(path, Process())
+            Runner(path, Process)
 
 
 def visit(content, folder, count):
