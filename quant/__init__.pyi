@@ -79,6 +79,8 @@ from mdtensor.quant.weights import (
 )
 from mdtensor.quant.model.budget import Budget as Budget
 from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
+from mdtensor.quant.model.compare.compare import Comparison as Comparison
 from mdtensor.quant.model.model import Model as Model
+from mdtensor.quant.model.compare.compare import compare as compare
 from mdtensor.quant.model.model import load as load
 from mdtensor.quant import onnx_backend as onnx_backend
