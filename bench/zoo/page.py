@@ -97,6 +97,9 @@ python -m bench zoo
 python -m bench zoo --row text-direction
 ```
 
+The page shows a stored run; a line below names its machine, its load and its commit. On
+a busy machine only ratios tell something.
+
 The files stay in the folder that `MDTENSOR_ZOO` names, by default in your cache. If a
 package cannot be had, the page says so, and the run goes on.
 
@@ -113,12 +116,18 @@ package cannot be had, the page says so, and the run goes on.
 
 def write() -> None:
     """Write the page from the stored run."""
+    PAGE.write_text(text())
+
+
+def text() -> str:
+    """Return the page of the stored run."""
     kept = json.loads(FILE.read_text())
     verdicts = [Verdict(**model) for model in kept["models"]]
-    place = f"{environment_line(kept['environment'])}."
-    parts = [HEAD, "## Together\n", summary(verdicts) + "\n", f"{place}\n", "## Each\n"]
-    parts += [_grid(verdicts) + "\n", "## Errors\n", "\n".join(_faults(verdicts))]
-    PAGE.write_text("\n".join(parts) + "\n")
+    notes = [f"{environment_line(kept['environment'])}.", kept.get("note", "")]
+    parts = [HEAD, "## Together\n", summary(verdicts) + "\n"]
+    parts += [f"{note}\n" for note in notes if note]
+    parts += ["## Each\n", _grid(verdicts) + "\n", "## Errors\n"]
+    return "\n".join([*parts, *_faults(verdicts)]) + "\n"
 
 
 def _grid(verdicts: Sequence[Verdict]) -> str:

@@ -42,6 +42,7 @@ def execute(pattern: str, quick: bool, saves: bool) -> int:
     return int(any(verdict.end not in ("done", "absent") for verdict in verdicts))
 
 
+# A crash or a hang of one model must not end the run (decision 0066).
 def judged(entry: Entry, downloads: bool = True, seconds: float = SECONDS) -> Verdict:
     """Judge a model in a process of its own."""
     package = entry.package

@@ -128,6 +128,10 @@ def test_the_summary_counts() -> None:
     assert [*away.faults()] == ["absent", "package: no such package"]
 
 
+def test_the_page_is_that_of_the_stored_run() -> None:
+    assert page.PAGE.read_text() == page.text()
+
+
 @pytest.mark.slow
 @pytest.mark.compiled
 def test_models_of_installed_packages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,10 +210,11 @@ def run_narrow(rows, width, job, low, high):
     return tiles_f32(1, 2, job, low, high)
 
 
-#: Panels of a tile of one row on AVX2: with two sums, each product waits for another.
+#: Panels of a tile of one row on AVX2.
 PANELS_OF_ROW = 4
 
 
+# With two sums each multiply-add would wait for the one before it (decision 0066).
 @kernel
 def run_row(job, low, high):
     """Run tiles of one row over job[0] panels on AVX2, as `run_tiles`."""

@@ -34,6 +34,7 @@ def header_of(step, constants):
     return constants[np.uintp(step.operands) :][: np.uintp(size)].view(np.int64)
 
 
+# The order of the sums is the order of every product (decision 0066).
 @kernel
 def multiply_states(step, states, place, bias, columns, out, constants):
     """Set out[n, columns] = states · weights + bias, from places of the constants."""

@@ -96,6 +96,8 @@ class Sequence(FloatStep):
         return self._constants.size
 
 
+# Products of all inputs are one product, so only those of the state are in the walk
+# (decision 0066).
 class Recurrent(FloatStep):
     """A recurrent layer: x [t, n, i], and its states if they vary, give all states.
 

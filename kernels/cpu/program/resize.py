@@ -47,6 +47,7 @@ class Resample(FloatStep):
         return Plan(fields, self.constants, self.output_shape(shape), 0)
 
 
+# One axis after the other, so that the bytes are those of the call (decision 0066).
 class Resize(FloatStep):
     """A resize of images; a Program stores it as a step for each axis.
 
