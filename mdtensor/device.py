@@ -31,6 +31,8 @@ _ORIGINS: dict[str, Origin] = {}
 #: Devices that are imported when they are first named, and that `devices` does not
 #: list: they compute nothing themselves.
 _LATER = {"lazy": ("mdtensor.graph.lazy", "LAZY")}
+#: Devices of ours that their modules register, imported when they are first named.
+_MODULES = {"emucuda": "mdtensor.emucuda"}
 
 #: The entry point group of packages that register devices.
 PLUGINS = "mdtensor.devices"
@@ -244,7 +246,8 @@ def register_device(new: Device) -> Device:
         and type(known).__qualname__ == type(new).__qualname__
         and is_reload(_ORIGINS[new.name], origin)
     )
-    if new.name in _LATER or (known is not None and not is_again):
+    is_ours = _MODULES.get(new.name, origin.module) == origin.module
+    if new.name in _LATER or not is_ours or (known is not None and not is_again):
         problem = f"a device named {new.name} exists already"
         raise RegistrationError(problem, "Use it, or choose another name")
     _REGISTRY[new.name], _ORIGINS[new.name] = new, origin
@@ -286,6 +289,8 @@ def _look_up(name: str) -> Device | None:
     if name in _LATER:
         module, attribute = _LATER[name]
         return cast(Device, getattr(import_module(module), attribute))
+    if name in _MODULES and name not in _REGISTRY:
+        import_module(_MODULES[name])
     return _REGISTRY.get(name, _REGISTRY.get(f"{name}:0"))
 
 

@@ -53,6 +53,7 @@ LAYERS = (
     {"types", "registry"},
     {"ops"},
     {"linalg", "fft", "support", "tables", "checking", "wide", "safetensors"},
+    {"rendered"},
     {"extend"},
     {"trial", "graph"},
     {"stubs"},
@@ -82,6 +83,7 @@ LEAVES = {
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
 CALLS_KERNELS = {
+    "rendered",
     "ops",
     "extend",
     "checking",

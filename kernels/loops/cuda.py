@@ -70,6 +70,7 @@ def storage_type(type: str) -> str:
     return STORAGE.get(type, f"mdt::{type}")
 
 
+# Shapes are arguments, so a text is compiled once for its types (decision 0063).
 @cache
 def render(loop: Loop) -> Kernel:
     """Return the kernel of a loop; its name is a hash of its text."""

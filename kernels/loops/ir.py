@@ -29,7 +29,8 @@ log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf isnan isin
 isfinite signbit"""
 _BINARY = """
 add sub mul div floor_divide remainder maximum minimum pow atan2 hypot copysign
-logaddexp bit_and bit_or bit_xor shift_left shift_right equal not_equal less less_equal"""
+logaddexp bit_and bit_or bit_xor shift_left shift_right equal not_equal less
+less_equal"""
 UNARY, BINARY = frozenset(_UNARY.split()), frozenset(_BINARY.split())
 #: Functions that give bools, and those that give a part of a complex number.
 _TESTS = "isnan isinf isfinite signbit equal not_equal less less_equal"

@@ -49,9 +49,7 @@ def astype(
     casting: str,
 ) -> Tensor:
     target: type[Tensor] = deduced(astype, x, dtype, copy=copy, device=device).type
-    if not isinstance(casting, str) or casting not in POLICIES:
-        fix = f"Use {', '.join(POLICIES)}"
-        raise OptionError(f"casting is {shown(casting)}", fix, _call(x, target.dtype))
+    require_casting(x, target.dtype, casting)
     if target is type(x) and not copy:
         return x
     cast = _cast(x, target.dtype, casting)
@@ -60,6 +58,13 @@ def astype(
         return target.wrap(cast)
     there = checked("astype", (x, dtype), lambda: target.device.from_host(cast))
     return target.wrap(there)
+
+
+def require_casting(x: Tensor, dtype: DType, casting: object) -> None:
+    """Raise unless `casting` is the name of a policy."""
+    if not isinstance(casting, str) or casting not in POLICIES:
+        fix = f"Use {', '.join(POLICIES)}"
+        raise OptionError(f"casting is {shown(casting)}", fix, _call(x, dtype))
 
 
 def _call(x: Tensor, dtype: DType) -> str:
@@ -82,14 +87,21 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
         unknown = np.count_nonzero(values != values) if dtype.is_integer else 0
-        if unknown:
-            problem = f"{unknown} of {x.size} values are NaN, which {dtype} lacks"
-            fix = 'Replace them first, or use casting="saturate", which makes them 0'
-            raise CastError(problem, fix, _call(x, dtype))
-        problem, fix = _cast_error(casting, dtype)
-        head = f"{count} of {x.size} values {problem}"
-        raise CastError(head, fix, _call(x, dtype))
+        raise refusal(x, dtype, casting, int(count), int(unknown))
     return convert(values, storage)
+
+
+def refusal(
+    x: Tensor, dtype: DType, casting: str, count: int, unknown: int
+) -> CastError:
+    """Return the error for `count` values that do not fit, `unknown` of them NaN."""
+    if unknown:
+        problem = f"{unknown} of {x.size} values are NaN, which {dtype} lacks"
+        fix = 'Replace them first, or use casting="saturate", which makes them 0'
+        return CastError(problem, fix, _call(x, dtype))
+    problem, fix = _cast_error(casting, dtype)
+    head = f"{count} of {x.size} values {problem}"
+    return CastError(head, fix, _call(x, dtype))
 
 
 def _cast_error(casting: str, dtype: DType) -> tuple[str, str]:

@@ -434,7 +434,7 @@ def comparison_buffers(
     on_host(name, x1, x2)
     if not (isinstance(x1, Tensor) or isinstance(x2, Tensor)):
         checked(name, (x1, x2), lambda: one_tensor(x1, x2))
-    a, b = _comparison_operand(x1, x2), _comparison_operand(x2, x1)
+    a, b = comparison_operand(x1, x2), comparison_operand(x2, x1)
     shapes = [getattr(x, "shape", ()) for x in (a, b)]
     checked(name, (x1, x2), lambda: broadcast_shapes(*shapes))
     return a, b
@@ -448,7 +448,8 @@ def _is_alike(x1: Any, x2: Any) -> bool:
     return kind.device is cpu and bool(x1.buffer.shape == x2.buffer.shape)
 
 
-def _comparison_operand(operand: object, other: Any) -> Any:
+def comparison_operand(operand: object, other: Any) -> Any:
+    """Return the buffer of a tensor, or a number to compare exactly with `other`."""
     if isinstance(operand, Tensor):
         return operand.buffer
     if isinstance(operand, int):

@@ -1,5 +1,6 @@
 """CUDA C++ on the CPU: planted faults are found, and a text is compiled once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +70,32 @@ def test_no_compiler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_text_is_compiled_once(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of its own, and nothing known of the other."""
     monkeypatch.setattr(compiler, "folder", lambda: tmp_path)
-    odd = render(Loop((I32,), apply("add", load(0, "int32"), number(12345, "int32"))))
+    for known in (compiler.entry, compiler._place):
+        known.cache_clear()
+    yield tmp_path
+    for known in (compiler.entry, compiler._place):
+        known.cache_clear()
+
+
+def test_a_text_is_compiled_once(empty_cache: Path, monkeypatch: Any) -> None:
+    plus = [apply("add", load(0, "int32"), number(n, "int32")) for n in (5, 7)]
+    kernels = [render(Loop((I32,), value)) for value in plus]
+    calls: list[Any] = []
+    compile_text = compiler._compile
+    monkeypatch.setattr(
+        compiler, "_compile", lambda *given: calls.append(compile_text(*given))
+    )
+    # Two kernels are one library, also for the next process.
+    compiler.prepare(kernels)
     for _ in range(2):
         compiler.entry.cache_clear()
-        assert run(odd, np.array([1], np.int32), out=empty(1, "int32"))[0] == 12346
-    assert [path.suffix for path in tmp_path.iterdir()] == [".so"]
-    calls: list[Any] = []
-    monkeypatch.setattr(compiler, "_compile", lambda *given: calls.append(given))
-    compiler.entry.cache_clear()
-    compiler.entry(odd)
-    assert not calls
+        one = np.array([1], np.int32)
+        found = [run(kernel, one, out=empty(1, "int32"))[0] for kernel in kernels]
+        assert found == [6, 8]
+    assert len(calls) == 1
+    ends = sorted(path.suffix for path in empty_cache.iterdir())
+    assert ends == [".kernel", ".kernel", ".so"]

@@ -1,0 +1,379 @@
+"""The emulated CUDA device: the kernel text of a GPU, compiled by g++ for the CPU.
+
+It has memory of its own, and launches run when somebody waits for them: `synchronize`,
+an event, or a read. It finds what a GPU would not tell:
+
+- memory that nothing has written is NaN, or 255 in each byte;
+- a write outside of a buffer damages a red zone, and the launch that did it is named;
+- arguments are checked against the declaration of the kernel;
+- a launch that uses a buffer of another stream without an event in between raises;
+- threads run in ascending, descending or random order: `emucuda.order`.
+
+It says nothing about the speed of a GPU. `md.device("emucuda")` imports it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from math import prod
+from threading import RLock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import dtypes
+from mdtensor.device import Device, Event, Stream, register_device
+from mdtensor.errors import DeviceError, MdtensorError, describe, shown
+from mdtensor.kernels.emulated import launcher
+from mdtensor.kernels.emulated.compiler import NO_COMPILER, compiler, prepare
+from mdtensor.kernels.loops.kernel import Kernel, Launch
+from mdtensor.rendered import register
+from mdtensor.types import (
+    ComplexTensor,
+    FloatingTensor,
+    LogicalTensor,
+    SignedTensor,
+    UnsignedTensor,
+)
+
+#: Bytes before and behind each buffer, and what they hold.
+ZONE, GUARD, POISON = 64, 0xA5, 0xFF
+
+
+class EmuMemory:
+    """Bytes of one allocation between two red zones, and the launches that use them."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.full(size + 2 * ZONE, GUARD, np.uint8)
+        self.bytes[ZONE : ZONE + size] = POISON
+        #: The last launch that writes, and those that read since: (stream, number).
+        self.writer: tuple[EmuStream, int] | None = None
+        self.readers: dict[EmuStream, int] = {}
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return whether something was written outside of the buffer."""
+        zones = self.bytes[:ZONE], self.bytes[-ZONE:]
+        return any(bool((zone != GUARD).any()) for zone in zones)
+
+
+class EmuBuffer:
+    """Elements in the memory of the device; views share it."""
+
+    def __init__(self, memory: EmuMemory, elements: npt.NDArray[Any]) -> None:
+        self.memory = memory
+        self._elements = elements
+        self.shape, self.strides = elements.shape, elements.strides
+        self.dtype, self.size = elements.dtype, elements.size
+        self.is_writable = elements.flags.writeable
+
+    @property
+    def address(self) -> int:
+        """Return where the first element is."""
+        return int(self._elements.ctypes.data)
+
+    def view(self, function: Callable[[Any], Any]) -> EmuBuffer | None:
+        """Return the view that `function` makes of an array; None if it copies."""
+        found = function(self._elements)
+        # Views of nothing share no byte.
+        shares = not found.size or np.may_share_memory(found, self.memory.bytes)
+        return EmuBuffer(self.memory, found) if shares else None
+
+    def raw(self) -> npt.NDArray[Any]:
+        """Return the present contents without waiting, as no GPU lets you."""
+        return self._elements.copy()
+
+
+class EmuEvent(Event):
+    """A number of launches of a stream, and what these had waited for."""
+
+    stream: EmuStream
+
+    def __init__(self, stream: EmuStream) -> None:
+        super().__init__(stream)
+        self.number = stream.issued
+        self.clock = {**stream.clock, stream: stream.issued}
+
+    def wait(self) -> None:
+        emucuda.wait_for(self.stream, self.number)
+
+
+class Task(NamedTuple):
+    """A launch of a kernel, or a wait for another stream."""
+
+    run: Callable[[], None]
+    kernel: Kernel | None = None
+
+
+class EmuStream(Stream):
+    """A queue of launches, which run when somebody waits for them."""
+
+    device: EmuCuda
+
+    def __init__(self, device: EmuCuda) -> None:
+        super().__init__(device)
+        self.issued = self.done = 0
+        #: The launches of other streams that come before the next launch.
+        self.clock: dict[EmuStream, int] = {}
+        self.tasks: deque[Task] = deque()
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        self.device.enqueue(self, kernel, arguments)
+
+    def record(self) -> EmuEvent:
+        return EmuEvent(self)
+
+    def wait(self, event: Event) -> None:
+        if not isinstance(event, EmuEvent):
+            super().wait(event)
+            return
+        for stream, number in event.clock.items():
+            self.clock[stream] = max(number, self.clock.get(stream, 0))
+        self.device.add_task(self, Task(event.wait))
+
+    def synchronize(self) -> None:
+        self.device.wait_for(self, self.issued)
+
+    def comes_after(self, stream: EmuStream, number: int) -> bool:
+        """Return whether the next launch comes after a launch of any stream."""
+        known = max(stream.done, self.clock.get(stream, 0))
+        return stream is self or number <= known
+
+
+class EmuCuda(Device):
+    """See the module."""
+
+    name = "emucuda"
+    #: The order of threads: ascending, descending or random.
+    order = "ascending"
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._main = EmuStream(self)
+        self._pending: dict[EmuStream, None] = {}
+        self._launches = 0
+
+    @property
+    def missing(self) -> str:
+        return "" if compiler() else NO_COMPILER
+
+    def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
+        memory = EmuMemory(prod(shape) * storage.itemsize)
+        return EmuBuffer(memory, np.ndarray(shape, storage, memory.bytes, ZONE))
+
+    def from_host(self, array: npt.NDArray[Any]) -> EmuBuffer:
+        made = self.alloc(array.shape, array.dtype)
+        made._elements[...] = array
+        return made
+
+    def to_host(self, buffer: EmuBuffer) -> npt.NDArray[Any]:
+        with self._lock:
+            if buffer.memory.writer is not None:
+                self.wait_for(*buffer.memory.writer)
+            return buffer.raw()
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        current = self.current_stream()
+        stream = current if isinstance(current, EmuStream) else self._main
+        self.enqueue(stream, kernel, arguments)
+
+    def synchronize(self) -> None:
+        with self._lock:
+            errors = [self._drain(stream) for stream in list(self._pending)]
+        for error in filter(None, errors):
+            raise error
+
+    def stream(self) -> EmuStream:
+        return EmuStream(self)
+
+    def enqueue(self, stream: EmuStream, kernel: Any, given: tuple[Any, ...]) -> None:
+        """Check a launch and put it into a stream.
+
+        Raises:
+            DeviceError: the kernel does not take the arguments, or another stream uses
+                a buffer of them at the same time.
+        """
+        if not isinstance(kernel, Kernel):
+            problem = f"emucuda launches kernels of CUDA text, not {shown(kernel)}"
+            raise DeviceError(problem, "Use mdtensor.kernels.loops.cuda.render(loop)")
+        try:
+            launch = kernel.bind(given)
+        except (TypeError, ValueError) as error:
+            problem = str(error).removesuffix(".")
+            raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
+        with self._lock:
+            *inputs, out = launch.operands
+            reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]
+            _check_streams(stream, kernel, reads, out.memory)
+            self.add_task(stream, Task(lambda: self._run(kernel, launch), kernel))
+            for memory in reads:
+                memory.readers[stream] = stream.issued
+            out.memory.writer, out.memory.readers = (stream, stream.issued), {}
+
+    def add_task(self, stream: EmuStream, task: Task) -> None:
+        """Put a task at the end of a stream."""
+        with self._lock:
+            stream.tasks.append(task)
+            stream.issued += 1
+            self._pending[stream] = None
+
+    def wait_for(self, stream: EmuStream, number: int) -> None:
+        """Run a stream up to a number of tasks."""
+        with self._lock:
+            if stream.done < number:
+                self._compile_pending()
+            while stream.done < number:
+                task = stream.tasks.popleft()
+                stream.done += 1
+                if not stream.tasks:
+                    self._pending.pop(stream, None)
+                task.run()
+
+    def _compile_pending(self) -> None:
+        """Compile all that waits at once: one run of g++ for many kernels."""
+        waiting = (task.kernel for s in self._pending for task in s.tasks)
+        # A text that does not compile is the failure of its own launch.
+        with suppress(launcher.EmulationError):
+            prepare(kernel for kernel in waiting if kernel is not None)
+
+    def _drain(self, stream: EmuStream) -> MdtensorError | None:
+        """Run all of a stream, and return the first error."""
+        first = None
+        while stream.tasks:
+            try:
+                self.wait_for(stream, stream.issued)
+            except MdtensorError as error:
+                first = first or error
+        return first
+
+    def _run(self, kernel: Kernel, launch: Launch) -> None:
+        """Run a launch, and check that it wrote only its own buffers."""
+        self._launches += 1
+        places = [getattr(x, "address", 0) for x in launch.operands]
+        try:
+            launcher.run(kernel, launch, places, self.order, self._launches)
+        except launcher.EmulationError as error:
+            raise self.failure(kernel, launch.operands, error) from error
+        for at, x in enumerate(launch.operands):
+            if isinstance(x, EmuBuffer) and x.memory.is_damaged:
+                _repair(x.memory)
+                problem = f"on emucuda a launch wrote outside of argument {at}"
+                call = describe(kernel.name, *launch.operands)
+                raise DeviceError(problem, "Check the places that it writes", call)
+
+
+def _check_streams(
+    stream: EmuStream, kernel: Kernel, reads: list[EmuMemory], target: EmuMemory
+) -> None:
+    """Raise if another stream uses a buffer, and nothing orders the two launches."""
+    before = [m.writer for m in (*reads, target) if m.writer is not None]
+    before += target.readers.items()
+    if all(stream.comes_after(*one) for one in before):
+        return
+    problem = f"{kernel.name} uses a buffer that a launch in another stream uses"
+    raise DeviceError(f"emucuda: {problem}", "Use stream.wait(other.record()) first")
+
+
+def _repair(memory: EmuMemory) -> None:
+    """Restore the red zones, so that the next launch is not blamed."""
+    memory.bytes[:ZONE] = memory.bytes[-ZONE:] = GUARD
+
+
+emucuda: Final = EmuCuda()
+register_device(emucuda)
+
+
+class EmuCudaBoolTensor(LogicalTensor, dtype=dtypes.bool_, device=emucuda):
+    """`BoolTensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaInt8Tensor(SignedTensor, dtype=dtypes.int8, device=emucuda):
+    """`Int8Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaInt16Tensor(SignedTensor, dtype=dtypes.int16, device=emucuda):
+    """`Int16Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaInt32Tensor(SignedTensor, dtype=dtypes.int32, device=emucuda):
+    """`Int32Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaInt64Tensor(SignedTensor, dtype=dtypes.int64, device=emucuda):
+    """`Int64Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaUInt8Tensor(UnsignedTensor, dtype=dtypes.uint8, device=emucuda):
+    """`UInt8Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaUInt16Tensor(UnsignedTensor, dtype=dtypes.uint16, device=emucuda):
+    """`UInt16Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaUInt32Tensor(UnsignedTensor, dtype=dtypes.uint32, device=emucuda):
+    """`UInt32Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaUInt64Tensor(UnsignedTensor, dtype=dtypes.uint64, device=emucuda):
+    """`UInt64Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaFloat16Tensor(FloatingTensor, dtype=dtypes.float16, device=emucuda):
+    """`Float16Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaBFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16, device=emucuda):
+    """`BFloat16Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaFloat32Tensor(FloatingTensor, dtype=dtypes.float32, device=emucuda):
+    """`Float32Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaFloat64Tensor(FloatingTensor, dtype=dtypes.float64, device=emucuda):
+    """`Float64Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaComplex64Tensor(ComplexTensor, dtype=dtypes.complex64, device=emucuda):
+    """`Complex64Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+class EmuCudaComplex128Tensor(ComplexTensor, dtype=dtypes.complex128, device=emucuda):
+    """`Complex128Tensor` in the memory of the emulated device."""
+
+    __slots__ = ()
+
+
+register(emucuda)

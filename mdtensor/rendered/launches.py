@@ -1,0 +1,142 @@
+"""Launches of loops on tensors, and the rows of types that methods are added for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Union
+
+from mdtensor import dtypes
+from mdtensor.device import Device
+from mdtensor.dispatch.operation import method
+from mdtensor.errors import DeviceError, checked, describe
+from mdtensor.kernels.loops.cuda import render
+from mdtensor.kernels.loops.ir import Input, Loop, Value, cast, load, scalar
+from mdtensor.ops.operands import number
+from mdtensor.tensor import Tensor, leaves
+
+#: Kinds of element types that methods take.
+BOOLS = ("bool",)
+INTEGERS = ("signed integer", "unsigned integer")
+FLOATS = ("real floating",)
+COMPLEX = ("complex floating",)
+NUMBERS = (*INTEGERS, *FLOATS)
+REAL = (*BOOLS, *NUMBERS)
+ALL = (*REAL, *COMPLEX)
+
+
+class Operands:
+    """The operands of a loop while it is written: tensors and numbers, by number."""
+
+    def __init__(self, name: str, given: tuple[Any, ...]) -> None:
+        self.name, self.given = name, given
+        self.buffers: list[Any] = []
+        self.inputs: list[Input] = []
+
+    def tensor(self, x: Tensor) -> Value:
+        """Return the element of a tensor."""
+        at = self._append(x.buffer, Input(x.dtype.name))
+        return load(at, x.dtype.name)
+
+    def array(self, value: Any) -> Value:
+        """Return a number, given as a host array without axes."""
+        at = self._append(value, Input(value.dtype.name, True))
+        return scalar(at, value.dtype.name)
+
+    def number(self, value: Any, dtype: dtypes.DType) -> Value:
+        """Return a Python number, rounded once to a type that can hold it."""
+        found = checked(self.name, self.given, lambda: number(value, dtype))
+        return self.array(found)
+
+    def value(self, x: Any, dtype: dtypes.DType) -> Value:
+        """Return an operand, a tensor or a number, converted to a type."""
+        is_tensor = isinstance(x, Tensor)
+        return cast(self.tensor(x), dtype.name) if is_tensor else self.number(x, dtype)
+
+    def _append(self, x: Any, declared: Input) -> int:
+        self.buffers.append(x)
+        self.inputs.append(declared)
+        return len(self.inputs) - 1
+
+    def loop(self, value: Value) -> Loop:
+        """Return the elementwise loop of a value."""
+        return Loop(tuple(self.inputs), value)
+
+
+def launch(
+    device: Device,
+    loop: Loop,
+    shape: tuple[int, ...],
+    buffers: Iterable[Any],
+    *axes: tuple[int, ...],
+) -> Any:
+    """Launch a loop, and return the buffer that it will have written."""
+    out = device.alloc(shape, dtypes.dtype(loop.type).storage)
+    device.launch(render(loop), *buffers, out, *axes)
+    return out
+
+
+def compute(spec: Any, operands: Operands, value: Value) -> Any:
+    """Return the tensor of a spec, computed by an elementwise loop."""
+    loop = operands.loop(cast(value, spec.dtype.name))
+    return spec.type.wrap(launch(spec.type.device, loop, spec.shape, operands.buffers))
+
+
+def count_true(operands: Operands, value: Value, device: Device) -> int:
+    """Return how many elements of a bool value are true. Waits for the device."""
+    shape = joint_shape(operands)
+    loop = Loop(tuple(operands.inputs), cast(value, "int64"), "add")
+    out = launch(device, loop, (), operands.buffers, tuple(range(len(shape))))
+    return int(device.to_host(out))
+
+
+def joint_shape(operands: Operands) -> tuple[int, ...]:
+    """Return the shape to which the operands broadcast."""
+    sizes = [x.shape for x in operands.buffers]
+    rank = max(map(len, sizes))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in sizes]
+    columns = zip(*padded, strict=True)
+    return tuple(next((n for n in ns if n != 1), 1) for ns in columns)
+
+
+def device_of(*arguments: Any) -> Device:
+    """Return the device of the first tensor."""
+    return next(x.device for x in arguments if isinstance(x, Tensor))
+
+
+def no_method(name: str, *arguments: Any) -> DeviceError:
+    """Return the error for types that a device's method does not take."""
+    problem = f"no method for {device_of(*arguments)} yet"
+    fix = "Move the operands with to(cpu)"
+    return DeviceError(problem, fix, describe(name, *arguments))
+
+
+def types_of(device: Device, kinds: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the tensor types of a device with these kinds of elements."""
+    return tuple(
+        leaf for leaf in leaves() if leaf.device is device and leaf.dtype.kind in kinds
+    )
+
+
+# The host's methods are split in the same places, so none of ours is ambiguous
+# (decision 0063).
+def unary(
+    device: Device, operation: Any, kinds: tuple[str, ...], run: Callable[..., Any]
+) -> None:
+    """Add methods for one tensor: one for integers, one for floats, and so on."""
+    for group in (BOOLS, INTEGERS, FLOATS, COMPLEX):
+        if set(group) <= set(kinds):
+            method(operation, types=(Union[types_of(device, group)],))(run)
+
+
+def binary(
+    device: Device,
+    operation: Any,
+    kinds: tuple[str, ...],
+    run: Callable[..., Any],
+    numbers: tuple[type, ...] = (),
+) -> None:
+    """Add methods for two operands: tensors, or a tensor and a Python number."""
+    here = types_of(device, kinds)
+    method(operation, types=(Union[here], Union[(*here, *numbers)]))(run)
+    if numbers:
+        method(operation, types=(Union[numbers], Union[here]))(run)

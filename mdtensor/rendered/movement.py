@@ -1,0 +1,201 @@
+"""Movement of elements: views where strides allow it, else a loop that copies.
+
+A view shares the memory of its tensor, as on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Union
+
+import numpy as np
+
+from mdtensor.device import Device
+from mdtensor.dispatch.operation import method
+from mdtensor.errors import OptionError, checked, describe
+from mdtensor.generics import linalg, manipulation
+from mdtensor.infer import infer
+from mdtensor.kernels.loops.cuda import render
+from mdtensor.kernels.loops.ir import Input, Loop, cast, load, scalar
+from mdtensor.ops.operands import number
+from mdtensor.rendered.launches import ALL, launch, no_method, types_of, unary
+from mdtensor.spec.shapes import (
+    integers,
+    moveaxis_order,
+    normalize_axes,
+    normalize_axis,
+    pad_widths,
+    permutation,
+)
+from mdtensor.tensor import Tensor
+
+
+def register(device: Device) -> None:
+    """Add the methods of this file for a device."""
+    for operation, run in (
+        (manipulation.reshape, _reshape),
+        (manipulation.permute_dims, _permute_dims),
+        (manipulation.squeeze, _squeeze),
+        (manipulation.expand_dims, _expand_dims),
+        (manipulation.broadcast_to, _broadcast_to),
+        (manipulation.flip, _flip),
+        (manipulation.unstack, _unstack),
+        (manipulation.pad, _pad),
+        (linalg.matrix_transpose, _matrix_transpose),
+    ):
+        unary(device, operation, ALL, run)
+    here = Union[types_of(device, ALL)]
+    method(manipulation.moveaxis, types=(here, object, object))(_moveaxis)
+    method(manipulation.tile, types=(here, object))(_tile)
+    method(manipulation.concat, types=(here,))(_concat)
+    method(manipulation.stack, types=(here,))(_stack)
+
+
+def view(x: Tensor, function: Callable[[Any], Any]) -> Any:
+    """Return the tensor of a view that always exists."""
+    return x.wrap(x.buffer.view(function))
+
+
+def copied(x: Tensor) -> Any:
+    """Return a contiguous copy of x, made on its device."""
+    type = x.dtype.name
+    loop = Loop((Input(type),), load(0, type))
+    return x.wrap(launch(x.device, loop, x.shape, [x.buffer]))
+
+
+def write(target: Any, x: Any, type: str) -> None:
+    """Launch a copy of a tensor, converted to a type, into the buffer `target`."""
+    value = cast(load(0, x.dtype.name), type)
+    kernel = render(Loop((Input(x.dtype.name),), value))
+    x.device.launch(kernel, x.buffer, target)
+
+
+def fill(device: Device, target: Any, value: Any) -> None:
+    """Launch writes of one number, a host array without axes, into a buffer."""
+    type = value.dtype.name
+    kernel = render(Loop((Input(type, True),), scalar(0, type)))
+    device.launch(kernel, value, target)
+
+
+def _reshape(x: Tensor, /, *, shape: Any, copy: bool | None) -> Any:
+    wanted = infer(manipulation.reshape, x, shape=shape, copy=copy).shape
+    reshaped = partial(_reshaped, wanted)
+    found = None if copy else x.buffer.view(reshaped)
+    if found is not None:
+        return x.wrap(found)
+    if copy is False:
+        problem = f"the strides do not allow a view of shape {wanted}"
+        raise OptionError(problem, "Use copy=None", describe("reshape", x))
+    return view(copied(x), reshaped)
+
+
+def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
+    try:
+        return np.reshape(array, shape, copy=False)
+    except ValueError:
+        # No view: anything that shares no memory says so.
+        return np.empty(1, array.dtype)
+
+
+def _permute_dims(x: Tensor, /, *, axes: tuple[int, ...]) -> Any:
+    infer(manipulation.permute_dims, x, axes=axes)
+    order = permutation(axes, x.ndim)
+    return view(x, lambda array: array.transpose(order))
+
+
+def _moveaxis(x: Tensor, source: object, destination: object, /) -> Any:
+    infer(manipulation.moveaxis, x, source, destination)
+    order = moveaxis_order(source, destination, x.ndim)
+    return view(x, lambda array: array.transpose(order))
+
+
+def _matrix_transpose(x: Tensor, /) -> Any:
+    infer(linalg.matrix_transpose, x)
+    return view(x, lambda array: array.swapaxes(-1, -2))
+
+
+def _squeeze(x: Tensor, /, *, axis: Any) -> Any:
+    infer(manipulation.squeeze, x, axis=axis)
+    axes = normalize_axes(axis, x.ndim)
+    return view(x, lambda array: array.squeeze(axes))
+
+
+def _expand_dims(x: Tensor, /, *, axis: Any) -> Any:
+    shape = infer(manipulation.expand_dims, x, axis=axis).shape
+    return view(x, partial(_reshaped, shape))
+
+
+def _broadcast_to(x: Tensor, /, *, shape: Any) -> Any:
+    wanted = infer(manipulation.broadcast_to, x, shape=shape).shape
+    return view(x, lambda array: np.broadcast_to(array, wanted))
+
+
+def _flip(x: Tensor, /, *, axis: Any) -> Any:
+    infer(manipulation.flip, x, axis=axis)
+    axes = normalize_axes(axis, x.ndim)
+    return view(x, lambda array: np.flip(array, axes))
+
+
+def _unstack(x: Tensor, /, *, axis: int) -> tuple[Any, ...]:
+    infer(manipulation.unstack, x, axis=axis)
+    at = normalize_axis(axis, x.ndim)
+    return tuple(
+        view(x, lambda array, i=i: np.moveaxis(array, at, 0)[i, ...])
+        for i in range(x.shape[at])
+    )
+
+
+def _pad(x: Tensor, /, *, pad_width: Any, value: Any) -> Any:
+    spec = infer(manipulation.pad, x, pad_width=pad_width, value=value)
+    widths = pad_widths(pad_width, x.ndim)
+    fitting = checked("pad", (x,), lambda: number(value, x.dtype))
+    out = x.device.alloc(spec.shape, x.dtype.storage)
+    fill(x.device, out, fitting)
+    inner = tuple(
+        slice(before, before + n)
+        for (before, _), n in zip(widths, x.shape, strict=True)
+    )
+    write(out.view(lambda array: array[(*inner, ...)]), x, x.dtype.name)
+    return x.wrap(out)
+
+
+def _tile(x: Tensor, repetitions: object, /) -> Any:
+    spec = infer(manipulation.tile, x, repetitions)
+    counts = integers(repetitions, "repetitions", "")
+    rank = max(len(counts), x.ndim)
+    shape = (1,) * (rank - x.ndim) + x.shape
+    counts = (1,) * (rank - len(counts)) + counts
+    out = x.device.alloc(spec.shape, x.dtype.storage)
+    pairs = [size for pair in zip(counts, shape, strict=True) for size in pair]
+    apart = out.view(partial(_reshaped, tuple(pairs)))
+    lines = [size for n in shape for size in (1, n)]
+    write(apart, view(x, partial(_reshaped, tuple(lines))), x.dtype.name)
+    return x.wrap(out)
+
+
+def _concat(*arrays: Tensor, axis: int | None) -> Any:
+    spec = infer(manipulation.concat, arrays, axis=axis)
+    parts = [_reshape(x, shape=(-1,), copy=None) if axis is None else x for x in arrays]
+    at = 0 if axis is None else normalize_axis(axis, len(spec.shape))
+    return _joined(spec, parts, at, [x.shape[at] for x in parts])
+
+
+def _stack(*arrays: Tensor, axis: int) -> Any:
+    spec = infer(manipulation.stack, arrays, axis=axis)
+    at = normalize_axis(axis, len(spec.shape))
+    parts = [_expand_dims(x, axis=at) for x in arrays]
+    return _joined(spec, parts, at, [1] * len(parts))
+
+
+def _joined(spec: Any, parts: list[Any], at: int, sizes: list[int]) -> Any:
+    """Return the parts behind each other along an axis, each written by a launch."""
+    device = spec.type.device
+    if any(x.dtype.is_complex != spec.dtype.is_complex for x in parts):
+        raise no_method("concat", *parts)
+    out, first = device.alloc(spec.shape, spec.dtype.storage), 0
+    for x, size in zip(parts, sizes, strict=True):
+        key = (slice(None),) * at + (slice(first, first + size), ...)
+        write(out.view(lambda array, key=key: array[key]), x, spec.dtype.name)
+        first += size
+    return spec.type.wrap(out)

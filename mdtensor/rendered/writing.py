@@ -1,0 +1,59 @@
+"""Indexing of tensors by integers and slices: views, and writes into views."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+from mdtensor.device import Device
+from mdtensor.dispatch.operation import method
+from mdtensor.errors import WriteError, checked, describe
+from mdtensor.generics.indexing import check_value, getitem, setitem
+from mdtensor.infer import infer
+from mdtensor.ops.operands import number
+from mdtensor.rendered.launches import ALL, no_method, types_of, unary
+from mdtensor.rendered.movement import copied, fill, view, write
+from mdtensor.tensor import Tensor, announce_write
+
+#: Types of indices that give views.
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
+def register(device: Device) -> None:
+    """Add the methods of this file for a device."""
+    unary(device, getitem, ALL, _getitem)
+    method(setitem, types=(Union[types_of(device, ALL)],))(_setitem)
+
+
+def _part(name: str, x: Tensor, key: Any) -> Any:
+    """Return the view x[key] of integers and slices."""
+    keys = key if isinstance(key, tuple) else (key,)
+    infer(getitem, x, key=key)
+    if not _BASIC.issuperset(map(type, keys)):
+        raise no_method(name, x)
+    return view(
+        x, lambda array: array[(*keys, ...)] if Ellipsis not in keys else array[keys]
+    )
+
+
+def _getitem(x: Tensor, /, *, key: object) -> Any:
+    return _part("getitem", x, key)
+
+
+def _setitem(x: Tensor, /, *, key: object, value: Any) -> Any:
+    part = _part("setitem", x, key)
+    checked("setitem", (x, value), lambda: check_value(x.dtype, part.shape, value))
+    if not part.buffer.is_writable:
+        call = describe("setitem", x, value)
+        raise WriteError("the buffer is read-only", "Write into a copy", call)
+    announce_write(x.buffer)
+    if not isinstance(value, Tensor):
+        fill(x.device, part.buffer, number(value, x.dtype))
+        return x
+    if value.device is not x.device:
+        raise no_method("setitem", x, value)
+    if value.dtype.is_complex != x.dtype.is_complex:
+        raise no_method("setitem", x, value)
+    # The value is read before anything is written.
+    shares = value.buffer.memory is x.buffer.memory
+    write(part.buffer, copied(value) if shares else value, x.dtype.name)
+    return x
