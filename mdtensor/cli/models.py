@@ -87,13 +87,8 @@ def quantize_file(
         again = None
         if how["method"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")
-        small = even.quantize(
-            seen,
-            keep_float=keep_float,
-            samples=again,
-            **how,
-            **_search_options(budget, held_out, network, progress),
-        )
+        how = how | _search_options(budget, held_out, network, progress)
+        small = even.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
         # After the file is written, so that a failed comparison does not lose the
         # model.
