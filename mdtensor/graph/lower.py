@@ -254,9 +254,10 @@ class _Lowering:
 
     def _joined(self, step: Any, first: Slot, *rest: Slot) -> Slot:
         """Add `step` on these values, for Concat two at a time; return the result."""
-        if not isinstance(step, Concat):
-            return self._program.append(step, first, *rest)
         result: Slot = first
+        if not isinstance(step, Concat):
+            result = self._program.append(step, first, *rest)
+            return result
         if not rest:
             result = self._program.append(step, first)
         for slot in rest:

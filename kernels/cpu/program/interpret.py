@@ -504,8 +504,11 @@ INVOKE = (
     *interpret_recurrent.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
-HELPERS = (_operand, _multiply_rows, _translate)
-HELPERS += (*interpret_floats.HELPERS, *interpret_recurrent.HELPERS)
+HELPERS = (
+    *(_operand, _multiply_rows, _translate),
+    *interpret_floats.HELPERS,
+    *interpret_recurrent.HELPERS,
+)
 
 
 # Rebound functions have names of their own, or they would share the cache of another

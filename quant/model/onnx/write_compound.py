@@ -237,7 +237,7 @@ def interpolate(sink: Sink, node: Node, inputs: list[str]) -> None:
     if node.options.get("align_corners"):
         options["coordinate_transformation_mode"] = "align_corners"
     if (factor := node.options.get("scale_factor")) is not None:
-        scales = sink.constant(np.float32([1, 1, *_factors(node, factor)]))
+        scales = sink.constant(np.array([1, 1, *_factors(node, factor)], np.float32))
         sink.result("Resize", [*inputs, "", scales], **options)
         return
     # ONNX Runtime moves the channels of a Resize of codes, and forgets its `axes`.
