@@ -28,7 +28,12 @@ from mdtensor import dtypes
 from mdtensor.device import Device, Event, Stream, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe, shown
 from mdtensor.kernels.emulated import launcher
-from mdtensor.kernels.emulated.compiler import NO_COMPILER, compiler, prepare
+from mdtensor.kernels.emulated.compiler import (
+    NO_COMPILER,
+    EmulationError,
+    compiler,
+    prepare,
+)
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
 from mdtensor.types import (
@@ -236,7 +241,7 @@ class EmuCuda(Device):
         """Compile all that waits at once: one run of g++ for many kernels."""
         waiting = (task.kernel for s in self._pending for task in s.tasks)
         # A text that does not compile is the failure of its own launch.
-        with suppress(launcher.EmulationError):
+        with suppress(EmulationError):
             prepare(kernel for kernel in waiting if kernel is not None)
 
     def _drain(self, stream: EmuStream) -> MdtensorError | None:
@@ -255,7 +260,7 @@ class EmuCuda(Device):
         places = [getattr(x, "address", 0) for x in launch.operands]
         try:
             launcher.run(kernel, launch, places, self.order, self._launches)
-        except launcher.EmulationError as error:
+        except EmulationError as error:
             raise self.failure(kernel, launch.operands, error) from error
         for at, x in enumerate(launch.operands):
             if isinstance(x, EmuBuffer) and x.memory.is_damaged:

@@ -64,6 +64,10 @@ class Kernel:
     def __name__(self) -> str:
         return self.name
 
+    def __call__(self, *arguments: Any) -> None:
+        """Raise: only a device can run the text."""
+        raise TypeError(f"{self.name} is text. Use device.launch(kernel, ...).")
+
     @property
     def has_barriers(self) -> bool:
         """Return whether threads of a block wait for each other."""

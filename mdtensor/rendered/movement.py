@@ -45,7 +45,7 @@ def register(device: Device) -> None:
         (linalg.matrix_transpose, _matrix_transpose),
     ):
         unary(device, operation, ALL, run)
-    here = Union[types_of(device, ALL)]
+    here: Any = Union[types_of(device, ALL)]
     method(manipulation.moveaxis, types=(here, object, object))(_moveaxis)
     method(manipulation.tile, types=(here, object))(_tile)
     method(manipulation.concat, types=(here,))(_concat)
@@ -140,10 +140,11 @@ def _flip(x: Tensor, /, *, axis: Any) -> Any:
 def _unstack(x: Tensor, /, *, axis: int) -> tuple[Any, ...]:
     infer(manipulation.unstack, x, axis=axis)
     at = normalize_axis(axis, x.ndim)
-    return tuple(
-        view(x, lambda array, i=i: np.moveaxis(array, at, 0)[i, ...])
-        for i in range(x.shape[at])
-    )
+    return tuple(view(x, partial(_slice, at, i)) for i in range(x.shape[at]))
+
+
+def _slice(axis: int, index: int, array: Any) -> Any:
+    return np.moveaxis(array, axis, 0)[index, ...]
 
 
 def _pad(x: Tensor, /, *, pad_width: Any, value: Any) -> Any:

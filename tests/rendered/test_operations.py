@@ -232,8 +232,7 @@ def test_numbers_next_to_tensors(name: str, number: Any) -> None:
         except md.errors.MdtensorError as error:
             with pytest.raises(type(error)) as caught:
                 call(there)
-            shown = str(error).replace(type(here).__name__, type(there).__name__)
-            assert str(caught.value) == shown
+            assert str(caught.value).replace("EmuCuda", "") == str(error)
             continue
         same(call(there), wanted, zeros_alike=name == "max")
 
