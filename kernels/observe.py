@@ -45,6 +45,9 @@ _FORWARDING = frozenset(
     )
 )
 
+#: Packages that write, compile and start texts: their device reports what it launches.
+_TEXTS = ("mdtensor.kernels.loops.", "mdtensor.kernels.emulated.")
+
 #: Folders of kernels/cpu that hold the kernels of one instruction set.
 _ISA_FOLDERS = ("avx2", "dot8")
 #: Modules whose parameter `dtype` is a type to test, not a type to cast to.
@@ -105,7 +108,7 @@ class Observation:
         if event != "call" or self._inside is not None or _SEEN.get() is not self:
             return
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith("mdtensor.kernels."):
+        if not module.startswith("mdtensor.kernels.") or module.startswith(_TEXTS):
             return
         if module in _FORWARDING or frame.f_code.co_name == "promote":
             self._note_promotion(frame)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.device import Device, Event, Stream, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe, shown
+from mdtensor.kernels import observe
 from mdtensor.kernels.emulated import launcher
 from mdtensor.kernels.emulated.compiler import (
     NO_COMPILER,
@@ -209,6 +210,8 @@ class EmuCuda(Device):
         except (TypeError, ValueError) as error:
             problem = str(error).removesuffix(".")
             raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
+        if observe.ACTIVE:
+            observe.ran(kernel.name, "CUDA text")
         with self._lock:
             *inputs, out = launch.operands
             reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]

@@ -200,3 +200,9 @@ def test_without_a_compiler_tensors_move(monkeypatch: pytest.MonkeyPatch) -> Non
     sentence = "g++, which compiles kernels for the emulated device, is not installed"
     assert emucuda.missing == sentence
     assert md.asarray([1.0]).to(emucuda).tolist() == [1.0]
+
+
+def test_which_names_the_text_that_runs() -> None:
+    x = md.asarray([1.0, 2.0]).to("emucuda")
+    found = str(md.which(md.add, x, x)).splitlines()[-1]
+    assert "CUDA text" in found and "on emucuda" in found and "NumPy" not in found
