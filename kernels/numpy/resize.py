@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from mdtensor.kernels.numpy.ufunc import in_float32
 
 Array = npt.NDArray[Any]
-HALF = Fraction(1, 2)
 #: The parameter of cubic weights: -0.75 in OpenCV, PyTorch and ONNX, -0.5 in Keys 1981.
 CUBIC = -0.75
 
@@ -45,49 +43,60 @@ def taps_of(
     old: int, new: int, step: Fraction, mode: str, align_corners: bool
 ) -> Array:
     """Return [new, count, (index, weight)]: the elements whose sum is a new one."""
+    p, q = step.numerator, step.denominator
     if mode.startswith("nearest"):
-        shift = HALF if mode == "nearest-exact" else 0
-        indices = [min(floor((i + shift) * step), old - 1) for i in range(new)]
-        return np.array([[(index, 1)] for index in indices]).reshape(new, 1, 2)
-    # Places are fractions, so that no rounding moves one across a neighbour.
-    places = _places(old, new, step, align_corners)
-    weigh = _cubic if mode == "bicubic" else _linear
-    return np.array([weigh(place, old) for place in places])
-
-
-def _places(old: int, new: int, step: Fraction, align_corners: bool) -> list[Fraction]:
-    """Return the coordinate of each new point on the old axis."""
+        indices, _ = _divide(new, 2 * p, p * (mode == "nearest-exact"), 2 * q)
+        return np.stack([np.minimum(indices, old - 1), np.ones(new)], -1)[:, None]
     if align_corners:
-        step = Fraction(old - 1, new - 1) if new > 1 else Fraction(0)
-        return [i * step for i in range(new)]
-    return [(i + HALF) * step - HALF for i in range(new)]
+        first, part = _divide(new, (old - 1) * (new > 1), 0, max(new - 1, 1))
+    else:
+        # The middle of a new element is at (i + 1/2) · step - 1/2.
+        first, part = _divide(new, 2 * p, p - q, 2 * q)
+    weigh = _cubic if mode == "bicubic" else _linear
+    return np.stack([np.stack(pair, -1) for pair in weigh(first, part, old)], 1)
 
 
-def _linear(place: Fraction, size: int) -> list[tuple[int, float]]:
+# Integers, so that no rounding moves a place across a neighbour.
+def _divide(count: int, factor: int, shift: int, divisor: int) -> tuple[Array, Array]:
+    """Return floor and rest of (i · factor + shift) / divisor for each i < count.
+
+    Args: factor, shift, divisor: integers of any size.
+
+    Returns: int64 [count], and float64 [count], the rest rounded once.
+    """
+    fits = max(count * factor + abs(shift), divisor) < 2**53
+    numbers = np.arange(count, dtype=np.int64)
+    if fits:
+        first, rest = np.divmod(numbers * factor + shift, divisor)
+        return first, rest / divisor
+    wide = [divmod(i * factor + shift, divisor) for i in numbers.tolist()]
+    first = np.array([whole for whole, _ in wide], np.int64)
+    # A quotient of Python integers is rounded once.
+    return first, np.array([rest / divisor for _, rest in wide])
+
+
+def _linear(first: Array, part: Array, size: int) -> list[tuple[Array, Array]]:
     """Return (index, weight) of the two neighbours; they coincide at the border."""
-    inside = min(max(place, Fraction(0)), Fraction(size - 1))
-    first = floor(inside)
-    part = float(inside - first)
-    return [(first, 1 - part), (min(first + 1, size - 1), part)]
+    part = np.where((first < 0) | (first >= size - 1), 0.0, part)
+    first = np.clip(first, 0, size - 1)
+    return [(first, 1 - part), (np.minimum(first + 1, size - 1), part)]
 
 
-def _cubic(place: Fraction, size: int) -> list[tuple[int, float]]:
+def _cubic(first: Array, part: Array, size: int) -> list[tuple[Array, Array]]:
     """Return (index, weight) of the four neighbours; the border element repeats."""
-    first = floor(place)
-    part = float(place - first)
     weights = [_outer(part + 1), _inner(part), _inner(1 - part), _outer(2 - part)]
-    indices = (min(max(first + k, 0), size - 1) for k in range(-1, 3))
+    indices = (np.clip(first + k, 0, size - 1) for k in range(-1, 3))
     return list(zip(indices, weights, strict=True))
 
 
-def _inner(t: float) -> float:
+def _inner(t: Array) -> Array:
     """Return the cubic weight of a neighbour at a distance 0 <= t <= 1."""
-    return ((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1
+    return np.asarray(((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1)
 
 
-def _outer(t: float) -> float:
+def _outer(t: Array) -> Array:
     """Return the cubic weight of a neighbour at a distance 1 <= t <= 2."""
-    return ((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
+    return np.asarray(((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC)
 
 
 def _blend(x: Array, axis: int, taps: Array) -> Array:
