@@ -378,8 +378,7 @@ class Model:
         rule = check_rule(self.rounding if rounding is None else rounding)
         algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
-        if budget is not None:
-            check_budget(budget, held_out, metric)
+        check_budget(budget, held_out, metric, progress)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.choose_algorithm(
             self.graph, method, samples, correct_bias, format, options
