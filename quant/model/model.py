@@ -535,13 +535,13 @@ class Model:
             ModelError: a node is not a compiled step, a value is neither float32 nor
                 8-bit codes, or the path is not writable.
             DataError: as for `plan`.
-            OptionError: an ISA is unknown.
+            OptionError: an ISA is unknown, or the path is not one.
         """
         # Imported late: only `compile` needs the writer.
-        from mdtensor.quant.plans.write import plan_for, storable_isa, write_plan
+        from mdtensor.quant.plans.write import chosen_isas, plan_for, write_plan
 
+        names = chosen_isas(isas, self._on.name)
         plan = self.plan(input_shapes)
-        names = isas or (storable_isa(self._on.name),)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 
     def __reduce__(self) -> Any:

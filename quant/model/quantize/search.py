@@ -103,7 +103,7 @@ def relative_error(wanted: list[Any], found: list[Any]) -> float:
 
 
 def _energy(y: Array, z: Array) -> float:
-    """Return the sum of (z - y)²; it is infinite if only one of them is infinite or NaN.
+    """Return the sum of (z - y)², infinite if only one of them is infinite or NaN.
 
     Masks are -inf on both sides, and have no error.
     """
@@ -116,9 +116,7 @@ def _by_output(results: list[Any]) -> Iterator[tuple[Array, ...]]:
     return zip(*(x if isinstance(x, tuple) else (x,) for x in results), strict=True)
 
 
-def check_budget(
-    budget: Any, held_out: Any, metric: Any, progress: Any = None
-) -> None:
+def check_budget(budget: Any, held_out: Any, metric: Any, progress: Any = None) -> None:
     """Check the options of a search before any work starts; None is no search.
 
     Raises:
