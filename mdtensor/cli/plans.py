@@ -11,7 +11,7 @@ from mdtensor.cli.report import pairs
 from mdtensor.cli.samples import parse_shapes
 from mdtensor.kernels.cpu.kernel_set import HOST
 from mdtensor.quant import load
-from mdtensor.quant.plans.write import storable_isa
+from mdtensor.quant.plans.write import chosen_isas
 
 
 def compile_file(
@@ -25,7 +25,7 @@ def compile_file(
     return {
         "model": str(model),
         "output": str(out),
-        "isas": list(isas) or [storable_isa(HOST.name)],
+        "isas": list(chosen_isas(isas, HOST.name)),
         "file_bytes": out.stat().st_size,
         "inputs": {name: str(specs[name]) for name in network.inputs},
         "outputs": {name: str(specs[name]) for name in network.outputs},

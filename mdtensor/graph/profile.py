@@ -13,6 +13,7 @@ from mdtensor.errors import ModelError
 from mdtensor.files import write_problem, write_text
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.plan import Plan, PlannedNode
+from mdtensor.spec.options import file_path
 from mdtensor.spec.spec import TensorSpec
 
 #: The names of columns of a printed profile.
@@ -121,7 +122,9 @@ class Profile:
 
         Raises:
             ModelError: the path is not writable.
+            OptionError: `path` is neither a str nor a path.
         """
+        path = file_path(path, "path")
         try:
             write_text(path, json.dumps(self.trace_events(), allow_nan=False))
         except OSError as error:

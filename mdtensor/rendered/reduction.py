@@ -17,7 +17,7 @@ from mdtensor.generics.conversion import astype
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
-from mdtensor.rendered.launches import ALL, NUMBERS, REAL, launch, unary
+from mdtensor.rendered.launches import ALL, NUMBERS, REAL, launch, no_method, unary
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
 
@@ -59,6 +59,8 @@ def _accumulate(
 ) -> Any:
     spec = infer(operation, x, axis=axis, dtype=dtype, keepdims=keepdims)
     type = spec.dtype.name
+    if spec.dtype.is_complex:
+        raise no_method(operation.__name__, x)
     if spec.dtype.is_integer and x.dtype.is_floating:
         # Each element is checked and cut off as in `astype`, as on the host.
         x = astype(x, spec.dtype)

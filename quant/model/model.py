@@ -378,8 +378,7 @@ class Model:
         rule = check_rule(self.rounding if rounding is None else rounding)
         algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
-        if budget is not None:
-            check_budget(budget, held_out, metric)
+        check_budget(budget, held_out, metric, progress)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.choose_algorithm(
             self.graph, method, samples, correct_bias, format, options
@@ -536,13 +535,13 @@ class Model:
             ModelError: a node is not a compiled step, a value is neither float32 nor
                 8-bit codes, or the path is not writable.
             DataError: as for `plan`.
-            OptionError: an ISA is unknown.
+            OptionError: an ISA is unknown, or the path is not one.
         """
         # Imported late: only `compile` needs the writer.
-        from mdtensor.quant.plans.write import plan_for, storable_isa, write_plan
+        from mdtensor.quant.plans.write import chosen_isas, plan_for, write_plan
 
+        names = chosen_isas(isas, self._on.name)
         plan = self.plan(input_shapes)
-        names = isas or (storable_isa(self._on.name),)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 
     def __reduce__(self) -> Any:

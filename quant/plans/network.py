@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mdtensor import Float32Tensor, TensorSpec, asarray
 from mdtensor.errors import CastError, DataError, MdtensorError, ModelError
+from mdtensor.extend import file_path
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.machine import Process
 from mdtensor.quant.qparams import QParams
@@ -53,7 +54,7 @@ class StoredNetwork:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._runner = Runner(path, Process)
+            self._runner = Runner(file_path(path, "path"), Process)
         except PlanError as error:
             raise ModelError(error.problem, error.fix) from None
         self.isa = self._runner.isa
@@ -68,7 +69,8 @@ class StoredNetwork:
             threads: for inputs that hold several times the images of the plan.
 
         Raises:
-            DataError: an input is missing or unknown, or has a wrong type or shape.
+            DataError: an input is missing or unknown, or has a wrong type or shape; or
+                `threads` is not an integer of at least 1.
             CastError: a NaN would become a code.
         """
         arrays = [
@@ -132,6 +134,7 @@ def load_plan(path: str | os.PathLike[str]) -> StoredNetwork:
     Raises:
         ModelError: the file is not a plan, is damaged, or is for other kernels or
             another CPU.
+        OptionError: `path` is neither a str nor a path.
 
     Example:
         >>> load_plan("no.mdt")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor import Float32Tensor, TensorSpec
-from mdtensor.errors import ModelError, OptionError
-from mdtensor.extend import replacing, write_problem
+from mdtensor.errors import ModelError, OptionError, shown
+from mdtensor.extend import file_path, replacing, write_problem
 from mdtensor.graph.bound import Called, Compiled, FloatLayer
 from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.plans.batches import has_batch
 from mdtensor.quant.plans.machine import KINDS, Process
 from mdtensor.quant.qparams import QParams
 from mdtensor_run.check import check_rows
@@ -37,7 +38,9 @@ def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
     Raises:
         ModelError: a node runs as a call, a value is neither float32 nor 8-bit codes,
             or the path is not writable; an existing file is unchanged then.
+        OptionError: the path is not one.
     """
+    path = file_path(path, "path")
     for plan in plans.values():
         _require_compiled(plan)
     file = _File(plans)
@@ -49,9 +52,20 @@ def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
         raise ModelError(*write_problem(path, error)) from None
 
 
-def storable_isa(own: str) -> str:
-    """Return an ISA, or the fastest one that this CPU runs and a file can hold."""
-    return next(name for name in (own, *Process().isas()) if name in PACKINGS)
+def chosen_isas(isas: Any, own: str) -> tuple[str, ...]:
+    """Return the ISAs of a file: by default `own`, or the fastest one that it can hold.
+
+    Raises:
+        OptionError: `isas` is not a list of names.
+    """
+    is_list = isinstance(isas, Collection) and not isinstance(isas, (str, bytes))
+    if not is_list or not all(isinstance(name, str) for name in isas):
+        problem = f"isas is {shown(isas)}"
+        raise OptionError(problem, "Give a list of names, such as ['avx2', 'generic']")
+    if isas:
+        return tuple(isas)
+    names = own, *Process().isas()
+    return (next(name for name in names if name in PACKINGS),)
 
 
 def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
@@ -104,7 +118,11 @@ class _File:
         self.sections: list[bytes] = []
         self._isas, each = tuple(plans), tuple(plans.values())
         graph, specs = each[0].graph, each[0].specs
-        self._head = {"mdtensor": md.__version__, "stamp": Process().stamp}
+        self._head: dict[str, Any] = {
+            "mdtensor": md.__version__,
+            "stamp": Process().stamp,
+            "has_batch": has_batch(graph, specs),
+        }
         self._inputs = [describe(name, specs[name]) for name in graph.inputs]
         self._outputs = [describe(name, specs[name]) for name in graph.outputs]
         self._constants = self._add_constants(each)

@@ -104,7 +104,7 @@ def open_plan(path: PathLike) -> Stored:
             if size < ALIGN:
                 raise _foreign(path)
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         if isinstance(error, PlanError):
             raise
         text = getattr(error, "strerror", None) or error

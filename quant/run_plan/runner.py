@@ -77,6 +77,7 @@ class Runner:
         stored, machine = open_plan(path), find_machine()
         header = Fields(path, stored.header, "")
         self.isa = _choose(stored, header, machine)
+        self._has_batch = header.flag("has_batch")
         self.inputs: list[Value] = header.each("inputs", Value.read)
         self.outputs: list[Value] = header.each("outputs", Value.read)
         library = machine.library(self.isa)
@@ -98,12 +99,14 @@ class Runner:
         """Return the result for NumPy arrays, or a tuple if there are several.
 
         An array with k times the images of the plan along its first axis runs as k
-        calls, on up to `threads` threads.
+        calls, on up to `threads` threads, if the network treats images one by one.
 
         Raises:
             PlanError: an array has another type or shape, or a NaN that would become a
-                code.
+                code; or `threads` is not an integer of at least 1.
         """
+        if not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise PlanError(f"threads is {threads!r}", "Use an integer of 1 or more")
         given = [np.asarray(array) for array in arrays]
         if len(given) != len(self.inputs):
             names = ", ".join(value.name for value in self.inputs)
@@ -125,6 +128,12 @@ class Runner:
             _batches_of(value, array)
             for value, array in zip(self.inputs, given, strict=True)
         }
+        if counts - {1} and not self._has_batch:
+            raise PlanError(
+                "the network computes with the first axis, such as the steps of a "
+                f"sequence, and the inputs hold {max(counts)} times its size",
+                "Pass the size of the plan, or compile one for this size",
+            )
         if len(counts) > 1:
             problem = f"the inputs hold {sorted(counts)} calls"
             raise PlanError(problem, "Pass as many images in each")

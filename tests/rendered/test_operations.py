@@ -464,6 +464,8 @@ def test_mixed_devices_and_missing_operations() -> None:
         lambda: md.sort(there),
         lambda: there[there > 0],
         lambda: md.cumulative_sum(there),
+        lambda: md.sum(there, dtype=md.complex64),
+        lambda: md.prod(there, dtype=md.complex128),
     ):
         with pytest.raises(DeviceError, match=r"no method for emucuda yet\. Move"):
             call()

@@ -187,6 +187,10 @@ class _Run:
         codes = {
             n for n, x in graph.constants.items() if isinstance(x, QuantizedTensor)
         }
+        # A layer in float reads its codes through a conversion.
+        for match in self.matches:
+            if match.is_conversion and match.node.values[0] in codes:
+                codes.add(match.node.output)
         self.specs = graph.specs()
         views, gains = Views(model.graph), channel_gains(model.graph)
         self.measures = [

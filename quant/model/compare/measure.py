@@ -79,7 +79,9 @@ class Measure:
     ) -> None:
         self.match, self.grid = match, own_grid(match.node, specs)
         self._view = view
-        self._has_codes = bool(codes.intersection(match.node.values))
+        # Codes already are what they stand for, so a conversion does not round them.
+        is_rounding = not match.is_conversion
+        self._has_codes = is_rounding and bool(codes.intersection(match.node.values))
         spec = specs[match.node.output]
         axis = channel_axis(match.node, spec.ndim)
         self.local, self.accumulated = Noise(axis, gains), Noise(axis)

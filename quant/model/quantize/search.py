@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import BudgetError, DataError, OptionError, shown, written
+from mdtensor.extend import number
 from mdtensor.quant.model.compare.compare import Runs, compare
 from mdtensor.quant.model.compare.measure import array_of
 from mdtensor.quant.model.quantize.calibrate import Calibration
@@ -93,25 +95,43 @@ def relative_error(wanted: list[Any], found: list[Any]) -> float:
     """
     worst = 0.0
     for ys, zs in zip(_by_output(wanted), _by_output(found), strict=True):
-        noise = sum(float(np.square(z - y).sum()) for y, z in zip(ys, zs, strict=True))
-        signal = sum(float(np.square(y).sum()) for y in ys)
+        noise = sum(_energy(y, z) for y, z in zip(ys, zs, strict=True))
+        signal = sum(float(np.square(y[np.isfinite(y)]).sum()) for y in ys)
         if noise:
             worst = max(worst, (noise / signal) ** 0.5 if signal else np.inf)
     return float(worst)
+
+
+def _energy(y: Array, z: Array) -> float:
+    """Return the sum of (z - y)², infinite if only one of them is infinite or NaN.
+
+    Masks are -inf on both sides, and have no error.
+    """
+    with np.errstate(invalid="ignore"):
+        error = np.where((y == z) | (np.isnan(y) & np.isnan(z)), 0.0, z - y)
+    return float(np.square(np.where(np.isnan(error), np.inf, error)).sum())
 
 
 def _by_output(results: list[Any]) -> Iterator[tuple[Array, ...]]:
     return zip(*(x if isinstance(x, tuple) else (x,) for x in results), strict=True)
 
 
-def check_budget(budget: Any, held_out: Any, metric: Any) -> None:
-    """Check the options of a search before any work starts.
+def check_budget(budget: Any, held_out: Any, metric: Any, progress: Any = None) -> None:
+    """Check the options of a search before any work starts; None is no search.
 
     Raises:
-        OptionError: the budget is not a number of at least 0, the metric cannot be
-            called, or there are no held-out samples.
+        OptionError: the budget is not a number of at least 0; it is None, but another
+            option is given; the metric or the progress cannot be called; or there are
+            no held-out samples.
     """
-    is_number = isinstance(budget, (int, float)) and not isinstance(budget, bool)
+    others = {"held_out": held_out, "metric": metric, "progress": progress}
+    if budget is None:
+        for name, value in others.items():
+            if value is not None:
+                problem = f"{name} is given without a budget"
+                raise OptionError(problem, f"Pass {written('budget')}, too")
+        return
+    is_number = isinstance(budget, Real) and not isinstance(budget, bool)
     if not is_number or not budget >= 0:
         problem = f"budget is {shown(budget)}"
         raise OptionError(problem, "Give the largest error, such as 0.01")
@@ -120,9 +140,10 @@ def check_budget(budget: Any, held_out: Any, metric: Any) -> None:
             "a budget needs samples that calibration has not seen",
             f"Pass {written('held_out')}",
         )
-    if metric is not None and not callable(metric):
-        problem = f"metric is {shown(metric)}, which cannot be called"
-        raise OptionError(problem, "Give a function of two lists of outputs")
+    for name in ("metric", "progress"):
+        if others[name] is not None and not callable(others[name]):
+            problem = f"{name} is {shown(others[name])}, which cannot be called"
+            raise OptionError(problem, "Give a function")
 
 
 # Grids cost no time, nodes in float do (decision 0065).
@@ -149,7 +170,7 @@ class Searcher:
     ) -> None:
         if not held_out:
             raise DataError("there are no held-out samples", "Give at least one")
-        self.model, self.make, self.budget = model, make, budget
+        self.model, self.make, self.budget = model, make, number(budget, "budget")
         self.samples, self.metric = held_out, metric or relative_error
         self.progress, self.steps = progress, list[Step]()
         self.wanted = [_outputs(model, sample) for sample in held_out]
@@ -204,7 +225,9 @@ class Searcher:
         names = dict.fromkeys([*self.fixed, *(n for group in groups for n in group)])
         small = self.make(seen, list(names))
         found = [_outputs(small, sample) for sample in self.samples]
-        error = float(self.metric(self.wanted, found))
+        error = number(self.metric(self.wanted, found), "the error of the metric")
+        # A NaN is less than nothing, and nothing is less than it.
+        error = np.inf if np.isnan(error) else error
         is_kept = error < self.error if most is None else error <= most
         is_kept = is_kept or self.best is None
         if is_kept:

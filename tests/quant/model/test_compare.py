@@ -269,3 +269,21 @@ def test_decibels_and_cosines() -> None:
     noise.add(np.zeros(2), np.ones(2))
     assert noise.cosine == 0.0
     assert noise.sqnr == -np.inf
+
+
+def test_codes_that_a_float_layer_reads_through_a_conversion(rng: Any) -> None:
+    """The layer computes in float, and its weights are rounded all the same."""
+    w = md.asarray(rng.standard_normal((4, 3)).astype(np.float32))
+    x = md.asarray(rng.standard_normal((5, 3)).astype(np.float32))
+    inputs = {"x": md.TensorSpec(md.Float32Tensor, (5, 3))}
+    layer = Node("layer", md.linear, ("x", "w", None), "y")
+    model = Model(Graph(inputs, (layer,), {"w": w}, ("y",)))
+    codes = quant.quantize(w, quant.QParams(0.02, dtype=quant.qint8))
+    real = Node("real", quant.dequantize, ("codes",), "wide")
+    nodes = real, replace(layer, inputs=("x", "wide", None))
+    small = Model(Graph(inputs, nodes, {"codes": codes}, ("y",)))
+    found = {node.node: node for node in quant.compare(model, small, [x]).nodes}
+    want = sqnr(model(x), small(x))
+    assert found["layer"].local == pytest.approx(want)
+    assert found["layer"].accumulated == pytest.approx(want)
+    assert found["real"].local == np.inf

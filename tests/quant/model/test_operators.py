@@ -284,6 +284,19 @@ READ = [
     ),
     case(
         "Resize",
+        EMPTY,
+        EMPTY,
+        ints(6, 4),
+        shapes=((1, 2, 4, 10),),
+        mode="linear",
+        axes=[2, 3],
+        keep_aspect_ratio_policy="not_larger",
+        opset=18,
+    ),
+    # One axis changes its size, and the other is sampled elsewhere.
+    case("Resize", EMPTY, scales(1, 1, 0.5, 1.3), shapes=((1, 2, 8, 3),), mode="cubic"),
+    case(
+        "Resize",
         np.float32([0, 0, 0.2, -0.1, 1, 1, 0.7, 0.8]),
         EMPTY,
         ints(2, 3, 4, 5),

@@ -114,6 +114,41 @@ def test_errors_of_several_outputs() -> None:
     assert relative_error([(one, other)], [(one, other + 1)]) == np.inf
 
 
+def test_errors_of_nan_and_infinities() -> None:
+    """A NaN of the quantized model alone is no small error; masks are none at all."""
+    y = np.array([3.0, 4.0, -np.inf, np.nan])
+    assert relative_error([y], [y]) == 0
+    assert relative_error([y], [np.array([3.0, 4.5, -np.inf, np.nan])]) == 0.1
+    for at, wrong in ((0, np.nan), (0, np.inf), (2, np.inf), (2, 0.0), (3, 0.0)):
+        z = y.copy()
+        z[at] = wrong
+        assert relative_error([y], [z]) == np.inf
+
+
+def test_a_metric_that_is_nan_once_is_over_the_budget() -> None:
+    model = chain(2)
+    seen, errors = model.calibrate(images(4, 1)), iter([np.nan, 0.25])
+    small = model.quantize(
+        seen, budget=0.5, held_out=HELD_OUT, metric=lambda y, z: next(errors)
+    )
+    assert small.search is not None
+    assert [step.error for step in small.search.steps] == [np.inf, 0.25]
+    assert small.search.error == 0.25
+
+
+def test_a_metric_returns_a_number() -> None:
+    model = chain(1)
+    seen = model.calibrate(images(1, 1))
+    for wrong in ("x", None, np.zeros(2), 1j, True):
+        with pytest.raises(OptionError, match="error of the metric must be a real"):
+            model.quantize(
+                seen, budget=1, held_out=HELD_OUT, metric=lambda y, z, w=wrong: w
+            )
+    small = model.quantize(seen, budget=np.float32(9), held_out=HELD_OUT)
+    assert small.search is not None
+    assert small.search.budget == 9
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -122,6 +157,10 @@ def test_errors_of_several_outputs() -> None:
         ({"budget": True, "held_out": HELD_OUT}, "budget is True"),
         ({"budget": 0.1}, "calibration has not seen"),
         ({"budget": 0.1, "held_out": HELD_OUT, "metric": 3}, "cannot be called"),
+        ({"budget": 0.1, "held_out": HELD_OUT, "progress": 3}, "progress is 3, which"),
+        ({"held_out": HELD_OUT}, "held_out is given without a budget"),
+        ({"metric": relative_error}, "metric is given without a budget"),
+        ({"progress": print}, "progress is given without a budget"),
     ],
 )
 def test_wrong_options(options: Any, problem: str) -> None:

@@ -460,12 +460,15 @@ def _interpolate(
     """Read Resize with mode linear or cubic."""
     kind = "coordinate_transformation_mode"
     shape = g.shape(op.inputs[0])
-    moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
+    # A scale of 1.3 keeps 3 pixels, but moves them.
+    moving = {n: axis for n, axis in axes.items() if axis.scale != 1}
     sizes = [axis.new for axis in moving.values()]
     is_plain = all(op.get(name, usual) == usual for name, usual in PLAIN.items())
     is_plain &= op.get(kind, "half_pixel") in ("half_pixel", "align_corners") or (
         op.get(kind) == "pytorch_half_pixel" and 1 not in sizes
     )
+    # Sizes that keep the aspect ratio are rounded; those of `interpolate` are cut off.
+    is_plain &= all(x.new == floor(x.old * float(x.scale)) for x in moving.values())
     if not is_plain or len(shape) != 4 or not moving.keys() <= {2, 3}:
         _resample(g, op, axes, place)
         return
