@@ -1,7 +1,9 @@
 """What every test starts from: seeded randomness, and time for compilation."""
 
 import gc
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +29,17 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+#: Tests of a device that stays registered, which other tests of the process would meet.
+#: `test_processes.py` runs them, each file in a process that has this variable.
+APART, ALLOWED = ("test_emucuda.py", "rendered"), "MDTENSOR_TEST_DEVICE"
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the tests of a device, but not in a process of their own."""
+    is_apart = collection_path.name in APART and ALLOWED not in os.environ
+    return True if is_apart else None
 
 
 #: Folders of files that take long. A process that took one of them last would go on

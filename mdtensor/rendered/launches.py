@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Union
 
 from mdtensor import dtypes
@@ -117,6 +118,13 @@ def types_of(device: Device, kinds: tuple[str, ...]) -> tuple[Any, ...]:
     )
 
 
+def _owned(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function; a partial one is of the module that wrote it, for checks."""
+    if isinstance(run, partial):
+        run.__module__ = run.func.__module__
+    return run
+
+
 # The host's methods are split in the same places, so none of ours is ambiguous
 # (decision 0063).
 def unary(
@@ -125,7 +133,7 @@ def unary(
     """Add methods for one tensor: one for integers, one for floats, and so on."""
     for group in (BOOLS, INTEGERS, FLOATS, COMPLEX):
         if set(group) <= set(kinds):
-            method(operation, types=(Union[types_of(device, group)],))(run)
+            method(operation, types=(Union[types_of(device, group)],))(_owned(run))
 
 
 def binary(
@@ -137,6 +145,6 @@ def binary(
 ) -> None:
     """Add methods for two operands: tensors, or a tensor and a Python number."""
     here = types_of(device, kinds)
-    method(operation, types=(Union[here], Union[(*here, *numbers)]))(run)
+    method(operation, types=(Union[here], Union[(*here, *numbers)]))(_owned(run))
     if numbers:
-        method(operation, types=(Union[numbers], Union[here]))(run)
+        method(operation, types=(Union[numbers], Union[here]))(_owned(run))
