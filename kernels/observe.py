@@ -45,8 +45,8 @@ _FORWARDING = frozenset(
     )
 )
 
-#: Packages that write, compile and start texts: their device reports what it launches.
-_TEXTS = ("mdtensor.kernels.loops.", "mdtensor.kernels.emulated.")
+#: Packages that write, compile and load kernels: whoever starts one reports it.
+_MAKERS = tuple(f"mdtensor.kernels.{name}." for name in ("loops", "emulated", "native"))
 
 #: Folders of kernels/cpu that hold the kernels of one instruction set.
 _ISA_FOLDERS = ("avx2", "dot8")
@@ -108,7 +108,7 @@ class Observation:
         if event != "call" or self._inside is not None or _SEEN.get() is not self:
             return
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith("mdtensor.kernels.") or module.startswith(_TEXTS):
+        if not module.startswith("mdtensor.kernels.") or module.startswith(_MAKERS):
             return
         if module in _FORWARDING or frame.f_code.co_name == "promote":
             self._note_promotion(frame)

@@ -269,7 +269,8 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
             OptionError,
             (
                 "quantize: no option 'weights'. There are keep_float, method, "
-                "weight_dtype, samples, correct_bias, rounding; rtn has no others."
+                "weight_dtype, samples, correct_bias, rounding, budget, held_out, "
+                "metric, progress; rtn has no others."
             ),
         ),
         (
