@@ -48,6 +48,21 @@ def apply(function, alpha, beta, limit, x):
             x[j] = clamp(np.float32(np.float32(x[j] * alpha) + beta), ZERO, ONE)
 
 
+# A slice assignment could raise with a text, which a library without Python cannot.
+@kernel
+def copy_row(x, row):
+    """Set row = x."""
+    for j in range(np.uintp(len(row))):
+        row[j] = x[j]
+
+
+@kernel
+def clear(row):
+    """Set a row to zeros."""
+    for j in range(np.uintp(len(row))):
+        row[j] = ZERO
+
+
 @kernel
 def add_f32(x, y):
     """Set x = x + y."""
@@ -97,7 +112,7 @@ def lstm_f32(gates, part, holes, functions, factors, is_coupled, cell, hidden):
     if len(holes) > 0:
         add_products_f32(o, holes[k : k + k], cell)
         apply(functions[0], a, b, limit, o)
-    hidden[:] = cell
+    copy_row(cell, hidden)
     apply(functions[2], factors[5], factors[6], INFINITY, hidden)
     for j in range(k):
         hidden[j] = np.float32(hidden[j] * o[j])
@@ -133,4 +148,4 @@ def rnn_f32(sums, part, functions, factors, hidden):
     """Set hidden, float32 [k], to the function of sums + part."""
     add_f32(sums, part)
     apply(functions[0], factors[1], factors[2], factors[0], sums)
-    hidden[:] = sums
+    copy_row(sums, hidden)

@@ -10,6 +10,8 @@ import numpy as np
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
 from mdtensor.kernels.cpu.generic.recurrent import (
+    clear,
+    copy_row,
     gru_f32,
     gru_gates_f32,
     lstm_f32,
@@ -52,9 +54,9 @@ def begin(step, count, y, scratch, constants):
     size = count * step.images * step.columns
     states = floats_at(scratch, 0, size)
     if header_of(step, constants)[READS_STATES] != 0:
-        states[:] = floats_at(y, 0, size)
+        copy_row(floats_at(y, 0, size), states)
     else:
-        states[:] = floats_at(constants[np.uintp(step.offsets) :], 0, size)
+        copy_row(floats_at(constants[np.uintp(step.offsets) :], 0, size), states)
     return states
 
 
@@ -80,7 +82,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
-                row[:] = ZERO
+                clear(row)
                 continue
             h = floats_at(scratch, s * k, k)
             lstm_f32(
@@ -88,8 +90,8 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
                 *(floats_at(x, (t * n + s) * 4 * k, 4 * k), holes, functions, factors),
                 *(header[FLAG] != 0, floats_at(scratch, (n + s) * k, k), h),
             )
-            row[:] = h
-    floats_at(out, step.rows * n * k, 2 * n * k)[:] = states
+            copy_row(h, row)
+    copy_row(states, floats_at(out, step.rows * n * k, 2 * n * k))
 
 
 @kernel
@@ -120,7 +122,7 @@ def run_gru(steps, i, x, y, out, scratch, constants):
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
-                row[:] = ZERO
+                clear(row)
                 continue
             gate = floats_at(scratch, (n + 2 * s) * k, 2 * k)
             mine = floats_at(scratch, (3 * n + s) * k, k)
@@ -130,8 +132,8 @@ def run_gru(steps, i, x, y, out, scratch, constants):
             part = floats_at(x, ((t * n + s) * 3 + 2) * k, k)
             h = floats_at(scratch, s * k, k)
             gru_f32(gate[:k], mine, part, functions, factors, h)
-            row[:] = h
-    floats_at(out, step.rows * n * k, n * k)[:] = hidden
+            copy_row(h, row)
+    copy_row(hidden, floats_at(out, step.rows * n * k, n * k))
 
 
 @kernel
@@ -148,13 +150,13 @@ def run_rnn(steps, i, x, y, out, scratch, constants):
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
-                row[:] = ZERO
+                clear(row)
                 continue
             part = floats_at(x, (t * n + s) * k, k)
             h = floats_at(scratch, s * k, k)
             rnn_f32(floats_at(scratch, (n + s) * k, k), part, functions, factors, h)
-            row[:] = h
-    floats_at(out, step.rows * n * k, n * k)[:] = hidden
+            copy_row(h, row)
+    copy_row(hidden, floats_at(out, step.rows * n * k, n * k))
 
 
 INVOKE = tuple(globals()[name] for name in kinds.OF_SEQUENCES)
