@@ -24,6 +24,11 @@ def missing():
     return ""
 
 
+def built():
+    """The instruction sets of the libraries of this checkout."""
+    return [] if missing() else list(library.read_index(library.PLACE)["libraries"])
+
+
 def run(*command, **variables):
     """The finished process of `python command`, with libraries wherever they are."""
     kept = {name: value for name, value in os.environ.items() if name not in CHOICES}
