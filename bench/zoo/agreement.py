@@ -40,9 +40,9 @@ def difference(found: Results, wanted: Results) -> float:
 
 
 def rms(found: Results, wanted: Results) -> float:
-    """Return the root mean square of the difference over that of the wanted output.
+    """Return the relative error of the worst output.
 
-    It is the one of the worst output.
+    It is the root mean square of the difference, divided by that of `wanted`.
 
     Raises:
         Apart: a shape differs, or a result is not finite.

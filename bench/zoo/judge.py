@@ -152,7 +152,7 @@ class Court:
         else:
             runtime = OnnxRuntime(self.path, self.entry.constants)
         given = [runtime.feeds(one) for one in self.held]
-        self.wanted = [runtime(one) for one in given]
+        self.wanted = [runtime.first(one) for one in given]
         name = LITERT if self.entry.is_tflite else ORT_FLOAT
         self.calls[name] = partial(runtime, given[0])
         tell(difference=difference(self.results, self.wanted))

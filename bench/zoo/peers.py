@@ -31,6 +31,10 @@ class OnnxRuntime:
         """Return all inputs of the file for a sample."""
         return {**sample, **self._fixed}
 
+    def first(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the results of a first call; all calls are alike."""
+        return self(feeds)
+
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         results: list[Array] = self._session.run(None, feeds)
         return results
@@ -42,7 +46,7 @@ class LiteRT:
     def __init__(self, file: Path) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
-        self._run = Interpreter(str(file), num_threads=1)
+        self._file, self._run = file, Interpreter(str(file), num_threads=1)
         self._run.allocate_tensors()
         self._given = {one["name"]: one for one in self._run.get_input_details()}
         self._made = self._run.get_output_details()
@@ -55,8 +59,14 @@ class LiteRT:
             if name in sample
         }
 
+    def first(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the results of a first call.
+
+        `reset_all_variables` writes zeros, where a file may begin with other codes.
+        """
+        return LiteRT(self._file)(feeds)
+
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
-        self._run.reset_all_variables()
         for name, one in self._given.items():
             self._run.set_tensor(one["index"], feeds[name])
         self._run.invoke()

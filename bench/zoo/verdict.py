@@ -1,4 +1,4 @@
-"""What was found about a model, as plain data that a process can print."""
+"""The findings about one model, as plain data that a process prints and reads."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Verdict:
-    """What happened to a model.
+    """The findings about one model: does it load, agree, quantize, and how fast is it?
 
     Args:
         name, family, package, licence: from the list.
@@ -59,7 +59,7 @@ class Verdict:
             setattr(self, key, {**known, **value} if isinstance(known, dict) else value)
 
     def ratio(self, ours: str, *peers: str) -> float | None:
-        """Return the time of `ours` over that of the fastest of the peers."""
+        """Return our time divided by the fastest peer's; None if one is missing."""
         known = [self.seconds[name] for name in peers if name in self.seconds]
         if ours not in self.seconds or not known:
             return None

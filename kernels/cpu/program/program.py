@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What an Executable consists of, for a file.
+    """The parts of an Executable that a stored plan needs.
 
     Args:
         rows: records without addresses.

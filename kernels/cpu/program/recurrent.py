@@ -81,7 +81,7 @@ class Sequence(FloatStep):
         return Plan(fields, constants.array(), self.output_shape(x), scratch)
 
     def _copied(self):
-        """Return constants that begin as those of all shapes."""
+        """Return a copy of the constants that every shape shares, to add others to."""
         found = Constants()
         found.add(self._constants.array()[: self._constants.size])
         return found
@@ -96,7 +96,7 @@ class Sequence(FloatStep):
         return self._constants.size
 
 
-# Products of all inputs are one product, so only those of the state are in the walk
+# One product covers the inputs of all steps, so the walk multiplies only the state
 # (decision 0066).
 class Recurrent(FloatStep):
     """A recurrent layer: x [t, n, i], and its states if they vary, give all states.
