@@ -5,6 +5,7 @@ chooses among zeros: NumPy's depends on the place of the element. Functions that
 754 does not decide (exp, tan) are compared within a bound.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import CastError, DataError, DeviceError
+from mdtensor.errors import CastError, DataError, DeviceError, PromotionError
 from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
 
@@ -204,7 +205,18 @@ def test_two_types(name: str) -> None:
     every = [md.bool, *REAL]
     pairs = [(a, b) for a in every for b in every if a is not b]
     made = [moved(numbers(a, (40,), 5), numbers(b, (40,), 6)) for a, b in pairs]
-    results = [(call(*there), call(*here)) for here, there in made]
+    results = []
+    for here, there in made:
+        try:
+            wanted = call(*here)
+        except PromotionError as refused:
+            # Signed integers and uint64 have no common type, on any device.
+            text = str(refused).partition(": ")[2]
+            with pytest.raises(PromotionError, match=re.escape(text)):
+                call(*there)
+            continue
+        results.append((call(*there), wanted))
+    assert len(results) >= 100
     for found, wanted in results:
         same(found, wanted, zeros_alike=name == "maximum")
 
