@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 import plum
 
 __all__ = [
+    "AllocationError",
     "AmbiguousDispatchError",
     "BoundsError",
     "BudgetError",
@@ -251,6 +252,10 @@ class LossError(MdtensorError, ArithmeticError):
 
 class BudgetError(MdtensorError, ArithmeticError):
     """An error of quantization that is larger than the caller allows."""
+
+
+class AllocationError(MdtensorError, MemoryError):
+    """Values that do not fit into the memory that the system gives."""
 
 
 class DeviceError(MdtensorError, ValueError):

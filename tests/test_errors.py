@@ -14,6 +14,7 @@ KINDS = [
     if isinstance(kind, type) and issubclass(kind, errors.MdtensorError)
 ]
 BUILTIN = {
+    "AllocationError": MemoryError,
     "ShapeError": ValueError,
     "BoundsError": IndexError,
     "PromotionError": TypeError,

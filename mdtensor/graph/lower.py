@@ -15,7 +15,7 @@ from typing import Any
 
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import MdtensorError, OptionError
-from mdtensor.graph.bound import Called, Compiled, FloatLayer, Part
+from mdtensor.graph.bound import Called, Compiled, FloatLayer, Part, too_large
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import (
     COMMUTATIVE,
@@ -102,6 +102,8 @@ class _Lowering:
             except MdtensorError as error:
                 self._flush(index)
                 self._done.append(self._called(node, error.problem))
+            except MemoryError:
+                raise too_large((node,)) from None
         self._flush(len(self._graph.nodes))
         return tuple(self._done)
 

@@ -420,9 +420,10 @@ def view_step(look: Callable[..., Any]) -> Callable[..., Any]:
         if x.ndim == 4:
             shape = (shape[0], *shape[2:], shape[1])
         try:
-            # Try the view now, so that a shape that NumPy must copy is not compiled.
+            # Try the view now: a shape that NumPy must copy is not compiled, and an
+            # index outside its axis is refused by the call.
             step.prepare(shape)
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             raise OptionError(str(error)) from None
         return step
 

@@ -318,12 +318,15 @@ def little_memory():
 
 
 def survives(seed, folder, every):
-    """Load, plan, call and save a damaged model: results, or errors of ours."""
+    """Load, plan, call and save a damaged model: results, or errors of ours.
+
+    Returns the seconds of processor time, which other processes do not lengthen.
+    """
     rng = random.Random(seed)
     data, arrays = damaged_models.base(rng, every)
     path = folder / "mutant.onnx"
     path.write_bytes(damaged_models.mutate(data, rng))
-    start = time.monotonic()
+    start = time.process_time()
     try:
         model = quant.load(path, budget=quant.Budget(seconds=SECONDS / 2))
         model(arrays)
@@ -331,7 +334,7 @@ def survives(seed, folder, every):
         quant.load(folder / "again.onnx")
     except md.MdtensorError as error:
         assert str(error)
-    assert time.monotonic() - start < SECONDS
+    return time.process_time() - start
 
 
 def survive(seeds, folder, every):
@@ -341,7 +344,9 @@ def survive(seeds, folder, every):
         try:
             # A foreign warning is printed for the user, so it is an error, too.
             with warnings.catch_warnings(action="error"):
-                survives(seed, folder, every)
+                # The first time may compile kernels; what is slow stays slow.
+                if survives(seed, folder, every) > SECONDS:
+                    assert survives(seed, folder, every) < SECONDS
         except Exception as error:
             failures[seed] = f"{type(error).__name__}: {error}"[:200]
     assert not failures

@@ -54,6 +54,17 @@ def normalize_index(op: Operator, index: int, size: int, what: str = "index") ->
     return _count_from_front(op, index, size, f"{what} {index}", f"size {size}")
 
 
+def require_indices(op: Operator, indices: Any, size: int) -> None:
+    """Require an array of indices to lie in an axis of `size`.
+
+    Raises:
+        ModelError: an index is outside -size .. size - 1.
+    """
+    if indices.size:
+        for extreme in (indices.min(), indices.max()):
+            normalize_index(op, int(extreme), size)
+
+
 def _count_from_front(
     op: Operator, number: int, count: int, what: str, of: str, past: int = 0
 ) -> int:

@@ -17,8 +17,8 @@ import mdtensor as md
 from mdtensor.quant.model.onnx.axes import (
     normalize_axes,
     normalize_axis,
-    normalize_index,
     require_count,
+    require_indices,
 )
 from mdtensor.quant.model.onnx.build import (
     Array,
@@ -96,9 +96,7 @@ def _keep(op: Operator, x: Array) -> Array:
 
 def _gather(op: Operator, x: Array, indices: Array) -> Array:
     axis = normalize_axis(op, op.get("axis", 0), x.ndim)
-    if indices.size:
-        for extreme in (indices.min(), indices.max()):
-            normalize_index(op, int(extreme), x.shape[axis])
+    require_indices(op, indices, x.shape[axis])
     return np.take(x, indices, axis=axis)
 
 

@@ -178,6 +178,37 @@ def test_an_index_in_the_file(kind: str, index: int, make_model: Any) -> None:
         load(path)
 
 
+@pytest.mark.parametrize("index", [-6, 5, -(2**63), 2**63 - 1])
+def test_an_index_of_gather_nd(index: int, make_model: Any) -> None:
+    node = helper.make_node("GatherND", ["x", "i"], ["y"], "here")
+    path = make_model([node], {"x": (2, 5)}, {"i": INTS([[0, 1], [1, index]])})
+    with pytest.raises(ModelError, match=f"'here' has index {index} for a value of si"):
+        load(path)
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_the_length_of_an_index_of_gather_nd(length: int, make_model: Any) -> None:
+    node = helper.make_node("GatherND", ["x", "i"], ["y"], "here")
+    path = make_model([node], {"x": (2, 5)}, {"i": np.zeros((4, length), INTS)})
+    with pytest.raises(ModelError, match=f"index length={length}. Use one from 1 to 2"):
+        load(path)
+
+
+@pytest.mark.parametrize("kind", ["Gather", "GatherND"])
+@pytest.mark.parametrize("index", [-6, 5])
+def test_an_index_into_an_axis_of_dynamic_size(
+    kind: str, index: int, make_model: Any
+) -> None:
+    """Only a call knows the size; its plan is made with the index outside of it."""
+    node = helper.make_node(kind, ["x", "i"], ["y"])
+    given = INTS([[index]]) if kind == "GatherND" else INTS(index)
+    model = load(make_model([node], {"x": ("n",)}, {"i": given}))
+    with pytest.raises(md.MdtensorError, match="outside an axis of size 5"):
+        model(np.zeros(5, np.float32))
+    longer = np.arange(6, dtype=np.float32)
+    assert model(longer).reshape((-1,)).tolist() == [longer[index]]
+
+
 def test_gather_picks_from_an_axis_of_dynamic_size(make_model: Any) -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     model = load(make_model([node], {"x": ("n",), "i": (7, (2,))}))

@@ -376,3 +376,38 @@ def test_a_model_keeps_the_plans_that_it_used_last(
     for rows in range(1, 9):
         assert np.asarray(model(pixels(rows))).shape == (rows, 5)
     assert len(model._plans) == 3
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        (md.add, "nodes? 'a'.* need [0-9,]{19,21} bytes. Use smaller inputs"),
+        (md.less, "node 'a' do not fit into memory. Use smaller inputs"),
+    ],
+    ids=["step", "call"],
+)
+def test_values_that_do_not_fit_into_memory(operation: Any, text: str) -> None:
+    """No address space has 2**48 elements."""
+    node = Node("a", operation, ("x", "y"), "z")
+    n = 1 << 24
+    sides = {"x": (n, 1), "y": (1, n)}
+    specs = {name: md.TensorSpec(md.Float32Tensor, own) for name, own in sides.items()}
+    model = Model(Graph(specs, (node,), {}, ("z",)))
+    numbers = np.zeros(n, np.float32)
+    given = {name: numbers.reshape(own) for name, own in sides.items()}
+    with pytest.raises(md.errors.AllocationError, match=text):
+        model(given)
+
+
+def test_a_view_that_does_not_fit_into_memory() -> None:
+    """A view is tried on an array of its shape while its step is planned."""
+    nodes = (
+        Node("a", md.add, ("x", "y"), "s"),
+        Node("b", md.flip, ("s",), "z", {"axis": 0}),
+    )
+    n = 1 << 24
+    sides = {"x": (n, 1), "y": (1, n)}
+    specs = {name: md.TensorSpec(md.Float32Tensor, own) for name, own in sides.items()}
+    model = Model(Graph(specs, nodes, {}, ("z",)))
+    with pytest.raises(md.errors.AllocationError, match="of node 'b' do not fit"):
+        model.plan()

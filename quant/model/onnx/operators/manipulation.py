@@ -17,6 +17,7 @@ from mdtensor.quant.model.onnx.axes import (
     normalize_index,
     require_between,
     require_count,
+    require_indices,
 )
 from mdtensor.quant.model.onnx.build import (
     Builder,
@@ -362,10 +363,8 @@ def gather(g: Builder, op: Operator) -> None:
 def _check_indices(g: Builder, op: Operator, size: int) -> None:
     """Raise for an index of input 1 outside an axis, if the file fixes both."""
     known = g.array(op.inputs[1])
-    if known is None or is_dynamic(known) or size < 0 or not known.size:
-        return
-    for extreme in (known.min(), known.max()):
-        normalize_index(op, int(extreme), size)
+    if known is not None and not is_dynamic(known) and size >= 0:
+        require_indices(op, known, size)
 
 
 @reads("GatherElements")
@@ -387,6 +386,11 @@ def gather_elements(g: Builder, op: Operator) -> None:
 def gather_nd(g: Builder, op: Operator) -> None:
     op.require("batch_dims", 0)
     index = g.require_array(op, 1, "the indices")
+    shape, depth = g.shape(op.inputs[0]), index.shape[-1] if index.ndim else 0
+    require_between(op, depth, 1, len(shape), "index length")
+    for axis, places in enumerate(np.moveaxis(index, -1, 0)):
+        if shape[axis] >= 0:
+            require_indices(op, places, shape[axis])
     key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
     g.call(op, md.getitem, op.inputs[0], key=key)
 

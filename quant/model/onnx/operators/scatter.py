@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.onnx.axes import normalize_axis, normalize_index
+from mdtensor.quant.model.onnx.axes import normalize_axis, require_indices
 from mdtensor.quant.model.onnx.build import Array, Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
@@ -63,9 +63,7 @@ def _require_shape(g: Builder, op: Operator, wanted: tuple[int, ...]) -> None:
 def _from_front(op: Operator, index: Array, size: int) -> Array:
     """Return indices into an axis of `size`, counted from the front."""
     whole = index.astype(np.int64)
-    if whole.size:
-        for extreme in (whole.min(), whole.max()):
-            normalize_index(op, int(extreme), size)
+    require_indices(op, whole, size)
     return np.where(whole < 0, whole + size, whole)
 
 
