@@ -51,7 +51,8 @@ def _avx2_products(n: int, k: int) -> int:
 
 
 def _avx2_columns(n: int, k: int) -> int:
-    return round_up(k, 4) * padded_columns(n)
+    # Four bytes of each column are for the terms of rows.
+    return (round_up(k, 4) + 4) * padded_columns(n)
 
 
 def _avx2_depthwise(c: int, kernel_h: int, kernel_w: int) -> int:

@@ -28,7 +28,7 @@ from mdtensor.kernels.cpu.avx2.packing import (
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rounding import offset_of
+from mdtensor.kernels.cpu.rounding import offset_of, requantize_rows
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
 # Codes that are widened at once.
@@ -92,22 +92,76 @@ BLOCK = 1 << 15
 
 # Flips the top bit of a code, which subtracts 128 modulo 256.
 FLIP = np.uint8(128)
+#: The most codes in a row whose sum two int16 hold.
+MOST_TERM_DEPTH = 2 * 32767 // 255
+
+
+# LLVM would store the pairs byte by byte.
+@intrinsic
+def interleave_rows(typingctx, job):
+    """Set target[p, c] = (y[2 * p, c], y[2 * p + 1, c]) - 128 for 16 columns c.
+
+    Args:
+        job: y, pitch, pairs, target; arrays by address, pitch in bytes.
+    """
+
+    def emit(context, b, signature, arguments):
+        y, pitch, pairs, target = cgutils.unpack_tuple(b, arguments[0])
+        row, flips = ir.VectorType(I8, PART), vectors.constant(I8, [128] * 2 * PART)
+        places = [i // 2 + PART * (i % 2) for i in range(2 * PART)]
+
+        def pair(_, carried):
+            y, target = carried
+            rows = [vectors.load(b, y, row), vectors.load(b, b.add(y, pitch), row)]
+            line = b.shuffle_vector(*rows, vectors.constant(vectors.I32, places))
+            vectors.store(b, b.xor(line, flips), target)
+            step = b.add(y, b.mul(pitch, I64(2)))
+            return [step, b.add(target, I64(2 * PART))]
+
+        vectors.repeat(b, pairs, [y, target], pair)
+        return context.get_dummy_value()
+
+    return types.void(types.UniTuple(types.int64, 4)), emit
 
 
 @kernel
-def pack_codes(y, by_k, by_n, k, n, packed):
+def term_groups(k, zero):
+    """Return how many groups of 4 weights the term of a row takes: 0 or 1."""
+    return 1 if zero != 0 and k <= MOST_TERM_DEPTH else 0
+
+
+# The sum of a row, as two int16 behind its codes, times the two halves of -zero is the
+# term of the row; so tiles round by themselves (decision 0052).
+@kernel
+def pack_codes(y, by_k, by_n, k, n, zero, packed):
     """Set packed = pack_s8(w), w[j, i] = y[i * by_k + j * by_n] - 128, i < k, j < n.
+
+    If `term_groups`, each column has four weights more: -zero // 2 twice, and twice
+    what -zero is more.
 
     Args:
         y: uint8 1-D.
-        packed: uint8 1-D, written, `packed_column_bytes(k)` for each column, with
-            columns padded to 8.
+        zero: the zero point of y, minus 128.
+        packed: uint8 1-D, written, `packed_column_bytes(k)` + TERM_BYTES for each
+            column, with columns padded to 8.
     """
-    rows = (k + 3) // 4 * 4
+    codes = (k + 3) // 4 * 4
+    rows = codes + 4 * term_groups(k, zero)
     for j in range(0, n, 2 * LANES):
         width, _ = panel_shape(n - j)
         columns = min(width * LANES, n - j)
-        for i in range(0, rows, 2):
+        for i in range(codes, rows, 2):
+            start = j * rows + i * width * LANES
+            half = -zero // 2
+            weight = np.uint8((half if i == codes else -zero - half) & 255)
+            for c in range(np.uintp(start), np.uintp(start + 2 * width * LANES)):
+                packed[c] = weight
+        done = 0
+        if by_n == 1 and columns == 2 * LANES:
+            done = k // 2 * 2
+            source, target = address_of(y, j), address_of(packed, j * rows)
+            interleave_rows((source, by_k, done // 2, target))
+        for i in range(done, codes, 2):
             start = j * rows + i * width * LANES
             target = packed[np.uintp(start) : np.uintp(start + 2 * width * LANES)]
             if i + 2 > k or columns < width * LANES:
@@ -115,11 +169,6 @@ def pack_codes(y, by_k, by_n, k, n, packed):
                 continue
             upper = y[np.uintp(i * by_k + j * by_n) :]
             lower = y[np.uintp((i + 1) * by_k + j * by_n) :]
-            if by_n == 1:
-                for c in range(np.uintp(columns)):
-                    target[2 * c] = upper[c] ^ FLIP
-                    target[2 * c + 1] = lower[c] ^ FLIP
-                continue
             for c in range(np.uintp(columns)):
                 target[2 * c] = upper[c * np.uintp(by_n)] ^ FLIP
                 target[2 * c + 1] = lower[c * np.uintp(by_n)] ^ FLIP
@@ -293,7 +342,61 @@ def gemm_u8s8u8(
 
     Rounding: half to even (rhe) of the exact rational. Overflow: k <= 65,793.
     """
-    k4 = (k + 3) // 4
+    _round_products(a, lda, m, k, 0, packed, n, bias, multiplier, limbs,
+                    zero_point, lo, hi, out, ldc)  # fmt: skip
+
+
+@kernel
+def gemm_u8u8u8(
+    a, m, k, packed, n, bias, zero, multiplier, limbs, zero_point, lo, hi, sums, out
+):
+    """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * (w[j, k] - zero)) * P/Q) + zp).
+
+    Args: as `gemm_u8s8u8`, but for
+        a, out: uint8 1-D, rows without gaps.
+        packed: uint8 1-D, by `pack_codes` with this `zero`.
+        zero: the zero point of its codes, minus 128.
+        multiplier, limbs: the same for all columns.
+        sums: int32 [>= m * n], written if rows are long.
+    """
+    groups, weights = term_groups(k, zero), packed.view(np.int8)
+    if groups != 0:
+        _round_products(a, k, m, k, groups, weights, n, bias, multiplier, limbs,
+                        zero_point, lo, hi, out, n)  # fmt: skip
+        return
+    gemm_u8s8s32(a, k, m, k, weights, n, bias, sums, n)
+    # Every column lacks the same term: the zero point times the sum of the row.
+    requantize_rows(
+        *(sums[: np.uintp(m * n)], a, k, -zero, multiplier, limbs),
+        *(zero_point, lo, hi, n, out),
+    )
+
+
+@kernel
+def add_terms(block, k, rows, pitch):
+    """Put the sum of the k codes of each row into its last four values.
+
+    The sum is a + b with int16 a and b, which are there twice.
+    """
+    for r in range(np.uintp(rows)):
+        row = block[r * np.uintp(pitch) : (r + np.uintp(1)) * np.uintp(pitch)]
+        total = np.int32(0)
+        for i in range(np.uintp(k)):
+            total = np.int32(total + np.int32(row[i]))
+        first = np.int16(min(total, np.int32(32767)))
+        second = np.int16(total - np.int32(first))
+        at = np.uintp(pitch - 4)
+        row[at], row[at + np.uintp(2)] = first, first
+        row[at + np.uintp(1)], row[at + np.uintp(3)] = second, second
+
+
+@kernel
+def _round_products(
+    a, lda, m, k, terms, packed, n, bias, multiplier, limbs,
+    zero_point, lo, hi, out, ldc,
+):  # fmt: skip
+    """Compute `gemm_u8s8u8`, or with one group of `terms` `gemm_u8u8u8`."""
+    k4 = (k + 3) // 4 + terms
     offset = offset_of(zero_point)
     step = max(1, min(block_rows(4 * k4), m))
     block = np.empty(step * 4 * k4 + PART, np.int16)
@@ -302,6 +405,8 @@ def gemm_u8s8u8(
     for start in range(0, m, step):
         count = min(step, m - start)
         widen_rows(a, lda, start, count, k, 4 * k4, block)
+        if terms != 0:
+            add_terms(block, k, count, 4 * k4)
         for j in range(0, n, 2 * LANES):
             width, is_cut = panel_shape(n - j)
             target = vectors.address_of(out, start * ldc + j)

@@ -9,6 +9,8 @@ from mdtensor.kernels.cpu.generic.packing import DEPTHWISE_BITS
 LANES = 8
 #: Packed weights can be divided only at multiples of this many columns.
 PANEL_COLUMNS = 16
+#: Bytes of a packed column of codes for the terms of rows, see `gemm_u8u8u8`.
+TERM_BYTES = 4
 #: Kernels find sums near ties instead of exception sums.
 PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = False
 #: The largest factor of depthwise weights, which are int16, see

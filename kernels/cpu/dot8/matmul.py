@@ -37,6 +37,7 @@ from mdtensor.kernels.cpu.rounding import (
     exact_offset,
     limit_codes,
     offset_of,
+    requantize_rows,
 )
 
 # Flips the top bit of a code, which subtracts 128 modulo 256.
@@ -45,11 +46,12 @@ panel_width = kernel(packing.panel_width)
 
 
 @kernel
-def pack_codes(y, by_k, by_n, k, n, packed):
+def pack_codes(y, by_k, by_n, k, n, zero, packed):
     """Set packed = pack_s8(w), w[j, i] = y[i * by_k + j * by_n] - 128, i < k, j < n.
 
     Args:
         y: uint8 1-D.
+        zero: not read here, see AVX2.
         packed: uint8 1-D, written, `packed_column_bytes(k)` for each column, with
             columns padded to 16.
     """
@@ -465,3 +467,24 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
                 ended = run_tiles_s32(width, rows, job)
                 row = first + rows * (ended >> 1) if apart else row + 1
             v += width
+
+
+@kernel
+def gemm_u8u8u8(
+    a, m, k, packed, n, bias, zero, multiplier, limbs, zero_point, lo, hi, sums, out
+):
+    """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * (w[j, k] - zero)) * P/Q) + zp).
+
+    Args: as `gemm_u8s8u8`, but for
+        a, out: uint8 1-D, rows without gaps.
+        packed: uint8 1-D, by `pack_codes` with this `zero`.
+        zero: the zero point of its codes, minus 128.
+        multiplier, limbs: the same for all columns.
+        sums: int32 [>= m * n], written.
+    """
+    gemm_u8s8s32(a, k, m, k, packed.view(np.int8), n, bias, sums, n)
+    # Every column lacks the same term: the zero point times the sum of the row.
+    requantize_rows(
+        *(sums[: np.uintp(m * n)], a, k, -zero, multiplier, limbs),
+        *(zero_point, lo, hi, n, out),
+    )

@@ -9,6 +9,7 @@ import numpy as np
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic.packing import (
     DEPTHWISE_BITS as DEPTHWISE_BITS,
+    TERM_BYTES as TERM_BYTES,
     im2col_pitch as im2col_pitch,
 )
 

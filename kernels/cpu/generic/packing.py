@@ -16,6 +16,8 @@ PRODUCTS_TAKE_EXCEPTION_SUMS = False
 #: Packed weights can be divided only at multiples of this many columns; 0: nowhere,
 #: since a row of the panel holds all columns.
 PANEL_COLUMNS = 0
+#: Bytes of a packed column of codes for the terms of rows, see `gemm_u8u8u8`.
+TERM_BYTES = 0
 
 
 def padded_columns(n):

@@ -51,7 +51,7 @@ class MatMul(Step):
         self._ratio, self._zeros = Fraction(ratio), zero_points
         self._rounding = rounding(zero_point, clamp)
         # Packed codes have the zero point 0 if theirs is 128; then tiles round sums.
-        self.kernels = ("gemm_u8s8u8" if zero_points[1] == 128 else "gemm_u8s8s32",)
+        self.kernels = ("gemm_u8s8u8" if zero_points[1] == 128 else "gemm_u8u8u8",)
         rescale([self._ratio])
 
     def output_shape(self, x, y):
@@ -75,7 +75,7 @@ class MatMul(Step):
         fields["limbs"] = constants.add(np.repeat(limbs, padded, axis=0))[0]
         strip = max(1, STRIP_BYTES // (4 * max(n, 1)) // TILE) * TILE
         strip = max(1, min(strip, m))
-        packed = int(self.on.packed_column_bytes(k)) * padded
+        packed = (int(self.on.packed_column_bytes(k)) + self.on.TERM_BYTES) * padded
         scratch = packed + 4 * padded + 4 * strip * n + m * k + kinds.SLACK
         fields |= {"images": prod(shape[:-2]), "rows": m, "depth": k, "columns": n}
         fields |= {"padded_columns": padded, "weight_bytes": packed, "strip": strip}

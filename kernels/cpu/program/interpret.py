@@ -25,7 +25,6 @@ from mdtensor.kernels.cpu.program import (
 )
 from mdtensor.kernels.cpu.program.kinds import SLACK, STRIP
 from mdtensor.kernels.cpu.program.windows import window_of
-from mdtensor.kernels.cpu.rounding import requantize_rows
 
 HOST = kernel_set.compiled(kernel_set.HOST.name)
 add_u8u8u8 = HOST.add_u8u8u8
@@ -35,6 +34,7 @@ depthwise_u8s8u8 = HOST.depthwise_u8s8u8
 dequantize_u8f32 = HOST.dequantize_u8f32
 gemm_u8s8s32 = HOST.gemm_u8s8s32
 gemm_u8s8u8 = HOST.gemm_u8s8u8
+gemm_u8u8u8 = HOST.gemm_u8u8u8
 im2col_pitch = HOST.im2col_pitch
 im2col_u8 = HOST.im2col_u8
 lookup_u8 = HOST.lookup_u8
@@ -382,15 +382,13 @@ def _multiply_rows(step, a, first, count, packed, bias, sums, constants, out):
     zero = step.y_zero_point - 128
     if zero == 0:
         gemm_u8s8u8(
-            *(source, k, count, k, packed, n, bias, multiplier, limbs),
+            *(source, k, count, k, packed.view(np.int8), n, bias, multiplier, limbs),
             *(_exception_sums(step, constants, 0), zero_point, lo, hi, target, n),
         )
         return
-    gemm_u8s8s32(source, k, count, k, packed, n, bias, sums, n)
-    # Every column lacks the same term: y's zero point times the sum of the row.
-    requantize_rows(
-        *(sums[: np.uintp(count * n)], source, k, -zero, multiplier, limbs),
-        *(zero_point, lo, hi, n, target),
+    gemm_u8u8u8(
+        *(source, count, k, packed, n, bias, zero, multiplier, limbs),
+        *(zero_point, lo, hi, sums, target),
     )
 
 
@@ -413,7 +411,7 @@ def multiply_matrices(steps, i, x, y, out, scratch, constants):
     for image in range(step.images):
         a, b = x[np.uintp(places[image, 0]) :], y[np.uintp(places[image, 1]) :]
         if places[image, 1] != before:
-            pack_codes(b, n, 1, k, n, packed)
+            pack_codes(b, n, 1, k, n, step.y_zero_point - 128, packed)
             _column_terms(step, b, bias)
             before = places[image, 1]
         # The end of x without slack is copied, since kernels read whole vectors.
@@ -425,7 +423,7 @@ def multiply_matrices(steps, i, x, y, out, scratch, constants):
         for first in range(0, m, pace):
             _multiply_rows(
                 *(step, a, first, min(pace, m - first)),
-                *(packed.view(np.int8), bias, sums, constants, z),
+                *(packed, bias, sums, constants, z),
             )
 
 

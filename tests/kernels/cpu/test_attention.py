@@ -22,8 +22,11 @@ SHAPES = [
     ((3, 9, 33), (33, 16)),
     ((2, 1, 9, 6), (3, 6, 8)),
     ((70, 130), (130, 33)),
+    # From 257 products on, two int16 do not hold the sum of a row.
+    ((13, 256), (256, 24)),
+    ((5, 257), (257, 7)),
 ]
-ZEROS = [(0, 0), (0, 128), (13, 128), (255, 255), (128, 127)]
+ZEROS = [(0, 0), (0, 128), (13, 128), (255, 255), (128, 127), (7, 1)]
 
 
 def on(name, make, *arguments):
@@ -58,6 +61,18 @@ def test_extreme_sums_fit(name):
         step = on(name, MatMul, ratio, zeros, 7)
         want = oracle.matmul_u8u8u8(x, y, ratio, zeros, 7, 0, 255)
         assert np.array_equal(step(x, y), want)
+
+
+@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("depth", [64, 255, 256, 257])
+def test_rows_of_the_largest_codes(name, depth, rng):
+    """The sum of such a row is the largest term that its zero point is times."""
+    x, y = np.full((7, depth), 255, np.uint8), codes(rng, depth, 18)
+    x[::3] = codes(rng, *x[::3].shape)
+    for zero in (0, 1, 127, 129, 254, 255):
+        rules = Fraction(1, 100 * depth), (3, zero), 120
+        want = oracle.matmul_u8u8u8(x, y, *rules, 0, 255)
+        assert np.array_equal(on(name, MatMul, *rules)(x, y), want)
 
 
 def test_longer_sums_raise():
@@ -99,7 +114,7 @@ def test_codes_are_packed_as_weights(name, k, n, rng):
     for by_k, by_n, source in ((n, 1, y), (1, k, y.T)):
         packed = np.full(size, 99, np.uint8)
         flat = np.ascontiguousarray(source).reshape(-1)
-        kernels.pack_codes.compiled(flat, by_k, by_n, k, n, packed)
+        kernels.pack_codes.compiled(flat, by_k, by_n, k, n, 0, packed)
         assert np.array_equal(packed[: len(want)], want)
 
 
@@ -162,6 +177,6 @@ def test_one_product_is_cut_by_rows(rng):
 def test_names():
     step = MatMul(Fraction(1, 9), (0, 128))
     assert step.kernel == "gemm_u8s8u8"
-    assert MatMul(Fraction(1, 9), (0, 0)).kernel == "gemm_u8s8s32"
+    assert MatMul(Fraction(1, 9), (0, 0)).kernel == "gemm_u8u8u8"
     made = Softmax(powers_of(2), Fraction(1, 256))
     assert made.kernel == "softmax_u8" and made.bytes > 0

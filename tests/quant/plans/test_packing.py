@@ -15,6 +15,7 @@ def test_formulas(name, rng):
         assert sizes.products(n, k) == own.pack_s8(np.zeros((n, k), np.int8)).nbytes
         weight = np.zeros((n, kernel_h, kernel_w), np.int64)
         assert sizes.depthwise(*weight.shape) == own.pack_depthwise(weight).nbytes
-        assert sizes.columns(n, k) == own.packed_column_bytes(k) * padded_columns(n)
+        column = own.packed_column_bytes(k) + own.TERM_BYTES
+        assert sizes.columns(n, k) == column * padded_columns(n)
         assert padded_columns(n) == own.padded_columns(n)
         assert sizes.pitch(k) == own.im2col_pitch(k)
