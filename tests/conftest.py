@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,3 +64,18 @@ def registered_as_before() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """The same numbers in each test, whatever ran before it."""
     return np.random.default_rng(20250101)
+
+
+#: What a damaged file may take.
+GIGABYTES = 4
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Let the process use four gigabytes more than it does."""
+    pages = Path("/proc/self/statm").read_text().split()[0]
+    used = int(pages) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTES * 2**30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -24,6 +24,9 @@ from bench.harness.turns import Effort, rotated
 from bench.inference.files import files
 from bench.inference.networks import Network
 from bench.inference.runtimes import LITERT, ORT_FLOAT, ORT_INT8, OURS
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.native import library
+from mdtensor_run.packing import PACKINGS
 
 #: The peak of this process alone: `ru_maxrss` begins at that of its parent.
 PEAK = "/proc/self/status"
@@ -60,6 +63,20 @@ model.allocate_tensors()
 model.set_tensor(model.get_input_details()[0]["index"], x.transpose(0, 2, 3, 1))
 model.invoke()
 y = model.get_tensor(model.get_output_details()[0]["index"])
+""",
+}
+#: The same int8 network as a stored plan: by mdtensor, and by the runner alone.
+PLAN, RUNNER = "mdtensor, stored plan", "mdtensor_run"
+PLANNED: Mapping[str, str] = {
+    PLAN: """
+from mdtensor.quant import load_plan
+imported = peak()
+y = load_plan(path)(x)
+""",
+    RUNNER: """
+from mdtensor_run import run
+imported = peak()
+y = run(path)(x)
 """,
 }
 END = "print(json.dumps([imported, peak()]), flush=True)"
@@ -138,9 +155,19 @@ def programs(network: Network) -> Iterator[dict[str, list[str]]]:
         for number, (name, file) in enumerate(files(network).items()):
             path = Path(folder) / f"{number}.model"
             path.write_bytes(file)
-            code = START + PROGRAMS[name] + END
-            found[name] = [sys.executable, "-c", code, str(path), str(image)]
+            found[name] = process(PROGRAMS[name], path, image)
+        # The runner needs a library, and a plan is for the ISA of one.
+        if library.describe(isa.ISA) == "a library" and isa.ISA in PACKINGS:
+            path = Path(folder) / "net.mdt"
+            network.small.compile(path, network.images[:1].shape)
+            found |= {name: process(PLANNED[name], path, image) for name in PLANNED}
         yield found
+
+
+def process(code: str, path: Path, image: Path) -> list[str]:
+    """The command that runs `code` on a file and an image."""
+    whole = START + code + END
+    return [sys.executable, "-c", whole, str(path), str(image)]
 
 
 def measured(

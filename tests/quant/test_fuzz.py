@@ -6,12 +6,10 @@ and memory.
 """
 
 import random
-import resource
 import time
 import warnings
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -303,18 +301,7 @@ def test_any_error_is_ours_at_length(make, data):
 
 # --- damaged model files --------------------------------------------------------------
 
-GIGABYTES, SECONDS = 4, 20
-
-
-@pytest.fixture
-def little_memory():
-    """Let the process use four gigabytes more than it does."""
-    pages = Path("/proc/self/statm").read_text().split()[0]
-    used = int(pages) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTES * 2**30, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+SECONDS = 20
 
 
 def survives(seed, folder, every):

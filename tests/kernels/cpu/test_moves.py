@@ -49,6 +49,17 @@ def views(draw):
     return shape, look
 
 
+WORDS = st.sampled_from([1, 2, 8, 16, 24])
+
+
+@given(st.tuples(WORDS, WORDS, WORDS, WORDS), st.permutations(range(4)), st.booleans())
+def test_transposes_of_whole_words(shape, order, flips):
+    """Where rows are whole words of 8 bytes, blocks of 8 x 8 bytes are transposed."""
+    x = drawn(shape)
+    step = Move(lambda a: (a[:, ::-1] if flips else a).transpose(order))
+    assert np.array_equal(step(x), step.look(x))
+
+
 @given(views())
 def test_move(drawn_view):
     shape, look = drawn_view
