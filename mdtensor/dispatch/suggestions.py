@@ -93,12 +93,27 @@ ATTRIBUTES = {
     "strides": "x.buffer.strides",
     "t": "x.T",
 }
+#: The same for attributes of PyTorch's quantized tensors.
+QUANTIZED = {
+    "dequantize": "mdtensor.quant.dequantize(x)",
+    "int_repr": "x.codes",
+    "q_per_channel_axis": "x.qparams.axis",
+    "q_per_channel_scales": "x.scale",
+    "q_per_channel_zero_points": "x.zero_point",
+    "q_scale": "x.scale",
+    "q_zero_point": "x.zero_point",
+}
 _NO_GRADIENTS = "mdtensor does not compute gradients"
 _NO_RANDOM = (
     "mdtensor does not draw random numbers: "
     "use asarray(numpy.random.default_rng().random(shape))"
 )
 _NO_TRAINING = "mdtensor does not train: layers are functions, such as mdtensor.linear"
+_READ = (
+    "Use mdtensor.safetensors.load_file(path) for tensors, "
+    "or mdtensor.quant.load(path) for a model"
+)
+_WRITE = "Use mdtensor.safetensors.save_file(tensors, path)"
 #: Why nothing runs on a GPU; the device says the same.
 NO_CUDA = "mdtensor does not have CUDA kernels"
 #: Names of features that mdtensor does not have, each with a sentence for the user.
@@ -120,6 +135,8 @@ ABSENT = {
         _NO_RANDOM,
     ),
     **dict.fromkeys(("nn", "optim"), _NO_TRAINING),
+    **dict.fromkeys(("load", "load_file"), _READ),
+    **dict.fromkeys(("save", "save_file", "savez"), _WRITE),
     "cuda": NO_CUDA,
 }
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
@@ -205,8 +222,9 @@ def attribute(name: str, known: Iterable[str]) -> str:
         >>> attribute("numpy", []), attribute("view", []), attribute("q", [])
         (' Use numpy.asarray(x).', ' Use mdtensor.reshape(x).', '')
     """
-    if name in ATTRIBUTES:
-        return f" Use {ATTRIBUTES[name]}."
+    advice = ATTRIBUTES.get(name) or QUANTIZED.get(name)
+    if advice:
+        return f" Use {advice}."
     found = hint(name, known)
     is_call = found.startswith(" Use mdtensor.") and found.endswith(".")
     return f"{found.rstrip('.')}(x)." if is_call else found

@@ -7,7 +7,7 @@ import pytest
 from support.each import each
 
 import mdtensor as md
-from mdtensor.dispatch.suggestions import ATTRIBUTES, RENAMED
+from mdtensor.dispatch.suggestions import ATTRIBUTES, QUANTIZED, RENAMED
 
 TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",
@@ -95,6 +95,25 @@ def test_every_other_attribute_runs(name: str) -> None:
     assert not hasattr(x, name)
     if "cuda" not in advice:
         exec(advice, known)
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_attributes_of_quantized_tensors(name: str) -> None:
+    x = md.quant.quantize(md.ones((2, 2)), md.quant.QParams(0.5))
+    assert text(lambda: getattr(x, name)).endswith(f" Use {QUANTIZED[name]}.")
+    exec(QUANTIZED[name], {"mdtensor": md, "x": x})
+
+
+def test_files_are_read_elsewhere() -> None:
+    for name in ("load", "load_file"):
+        hint = text(lambda name=name: getattr(md, name))
+        assert hint.endswith(
+            " Use mdtensor.safetensors.load_file(path) for tensors, "
+            "or mdtensor.quant.load(path) for a model."
+        )
+    assert text(lambda: md.save).endswith(
+        " Use mdtensor.safetensors.save_file(tensors, path)."
+    )
 
 
 @each("theirs", RENAMED)
