@@ -17,11 +17,9 @@ LIMBS = 4
 # must fit int64.
 TOP_BITS_P = 28
 TOP_BITS_Q = 49
-SMALLEST = Fraction(1, 2**40)
 #: The smallest normal float32, and the smallest positive one.
 NORMAL = 2.0**-126
 LEAST = Fraction(1, 2**149)
-LARGEST = Fraction(2**31)
 
 
 def _limbs(number, top_bits):
@@ -42,13 +40,13 @@ def _limbs(number, top_bits):
 
 
 def _require_ratio(ratio):
-    """Return `ratio` as a Fraction; raise ValueError outside 2**-40 .. 2**31."""
-    ratio = Fraction(ratio)
-    if not SMALLEST < ratio < LARGEST:
+    """Return (P, Q) of ratio = P / Q; raise ValueError outside 2**-40 .. 2**31."""
+    p, q = ratio.as_integer_ratio()
+    if not (q < p << 40 and p < q << 31):
         raise ValueError(
-            f"ratio {float(ratio):.6g} is outside 2**-40 .. 2**31. Use other scales."
+            f"ratio {p / q:.6g} is outside 2**-40 .. 2**31. Use other scales."
         )
-    return ratio
+    return p, q
 
 
 def rescale(ratios):
@@ -64,21 +62,18 @@ def rescale(ratios):
     Raises:
         ValueError: a ratio is out of range or does not fit the limbs.
     """
-    ratios = [Fraction(ratio) for ratio in ratios]
-    # Channels often share ratios, and arithmetic of Fractions is slow.
-    known = {
-        ratio: _constants(_require_ratio(ratio)) for ratio in dict.fromkeys(ratios)
-    }
-    found = [known[ratio] for ratio in ratios]
+    # Arithmetic and hashes of Fractions would take most of the time of a plan.
+    pairs = [_require_ratio(ratio) for ratio in ratios]
+    known = {pair: _constants(*pair) for pair in dict.fromkeys(pairs)}
+    found = [known[pair] for pair in pairs]
     multiplier = np.array([nearest for nearest, _ in found], np.float32)
     rows = [limbs for _, limbs in found]
     return multiplier, np.array(rows, np.int64).reshape(len(rows), 2 * LIMBS)
 
 
-def _constants(ratio):
-    """Compute (multiplier, limbs) of one ratio."""
-    p, q = ratio.numerator, ratio.denominator
-    return float32_of(ratio), _limbs(p, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
+def _constants(p, q):
+    """Compute (multiplier, limbs) of the ratio p / q."""
+    return _float32(p, q), _limbs(p, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
 
 
 def rescale_pair(ratio_a, ratio_b):
@@ -96,36 +91,39 @@ def rescale_pair(ratio_a, ratio_b):
     Raises:
         ValueError: a ratio is out of range or does not fit the limbs.
     """
-    ratio_a, ratio_b = _require_ratio(ratio_a), _require_ratio(ratio_b)
-    common = ratio_a.denominator * ratio_b.denominator
-    pair = (ratio_a * common).numerator, (ratio_b * common).numerator
-    shared = np.gcd.reduce(np.array([*pair, common], object))
-    p_a, p_b, q = pair[0] // shared, pair[1] // shared, common // shared
+    (p_a, q_a), (p_b, q_b) = _require_ratio(ratio_a), _require_ratio(ratio_b)
+    multipliers = np.array([_float32(p_a, q_a), _float32(p_b, q_b)], np.float32)
+    shared = math.gcd(q_a, q_b)
+    p_a, p_b, q = p_a * (q_b // shared), p_b * (q_a // shared), q_a // shared * q_b
     limbs = _limbs(p_a, TOP_BITS_P) + _limbs(p_b, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
-    multipliers = np.array([float32_of(ratio_a), float32_of(ratio_b)], np.float32)
-    return multipliers, np.array(limbs, np.int64), _guard(ratio_a, ratio_b, q, p_a, p_b)
+    return multipliers, np.array(limbs, np.int64), _guard(q, p_a, p_b)
 
 
-def _guard(ratio_a, ratio_b, q, p_a, p_b):
+def _guard(q, p_a, p_b):
     """Compute the distance from a half within which float32 does not decide."""
     is_power_of_two = q & (q - 1) == 0
     if is_power_of_two and 255 * (p_a + p_b) < 2**24:
         return np.float32(0)
     # Each product is rounded twice, the sum once; the factor 8 leaves a margin of more
     # than 2.
-    guard = 255 * (ratio_a + ratio_b) * Fraction(8, 2**24)
+    guard = Fraction(255 * (p_a + p_b) * 8, q * 2**24)
     return np.float32(1) if guard >= Fraction(1, 2) else np.float32(float(guard))
 
 
 def float32_of(ratio):
     """Return the float32 nearest to the Fraction `ratio`, half to even."""
-    near = float(ratio)
+    return _float32(ratio.numerator, ratio.denominator)
+
+
+def _float32(p, q):
+    """Return the float32 nearest to the ratio of integers p / q."""
+    near = p / q
     is_tie = math.frexp(near)[0] * 2**25 % 2 == 1
     # Off the ties of float32, float64 is on the right side: rounding again is safe.
     # Subnormal numbers have fewer digits, and so other ties.
     if not is_tie and abs(near) >= NORMAL:
         return np.float32(near)
-    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    ratio, exponent = Fraction(p, q), p.bit_length() - q.bit_length()
     ulp = max(Fraction(2) ** (exponent - 24), LEAST)
     mantissa = round(ratio / ulp)
     if abs(mantissa) > 2**24:

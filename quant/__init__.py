@@ -77,17 +77,19 @@ from mdtensor.quant.weights import (
 
 # Its import has registered the audits; the name is not public.
 del _losses
-_FROM_MODEL = ("Budget", "Calibration", "Comparison", "Model", "compare", "load")
-_FROM_PLANS = ("StoredNetwork", "load_plan")
+#: Names that are imported at first use, with their modules.
+_LATER = {
+    **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),
+    **dict.fromkeys(("Comparison", "compare"), "mdtensor.quant.model.compare.compare"),
+    **dict.fromkeys(("StoredNetwork", "load_plan"), "mdtensor.quant.plans"),
+}
 _BACKEND = "onnx_backend"
 
 
 def __getattr__(name: str) -> object:
     """Import models and the ONNX backend at first use."""
-    if name in _FROM_MODEL:
-        return getattr(importlib.import_module("mdtensor.quant.model"), name)
-    if name in _FROM_PLANS:
-        return getattr(importlib.import_module("mdtensor.quant.plans"), name)
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     if name == _BACKEND:
         return importlib.import_module(f"mdtensor.quant.{name}")
     raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
@@ -97,4 +99,4 @@ def __dir__() -> list[str]:
     modules = {
         n for n, value in globals().items() if isinstance(value, types.ModuleType)
     }
-    return sorted({*globals(), *_FROM_MODEL, *_FROM_PLANS} - modules | {_BACKEND})
+    return sorted({*globals(), *_LATER} - modules | {_BACKEND})

@@ -88,7 +88,9 @@ def _without_mask(given: object) -> object:
     Raises:
         CastError: an element is masked.
     """
-    is_masked = isinstance(given, np.ma.MaskedArray)
+    # Only then is numpy.ma imported, which takes a part of the first call's time.
+    is_subclass = isinstance(given, np.ndarray) and type(given) is not np.ndarray
+    is_masked = is_subclass and isinstance(given, np.ma.MaskedArray)
     return np.asarray(from_numpy(given)) if is_masked else given
 
 

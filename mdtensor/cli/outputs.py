@@ -69,7 +69,7 @@ def _data_files(model: Path) -> Iterator[Path]:
     """Yield the files of external data, in the folder of the model."""
     # Imported and read only if the output exists, which is rare.
     from mdtensor.quant.model.onnx.files import read_model
-    from mdtensor.quant.model.tflite.file import is_tflite
+    from mdtensor.quant.model.tflite.identifier import is_tflite
 
     if is_tflite(model):
         return

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.quant.lookup.piecewise import Piecewise
 from mdtensor.quant.qparams import QParams
 
 Table = npt.NDArray[np.uint8]
@@ -79,34 +80,19 @@ def exactly(number: Any) -> Fraction:
     return Fraction(number if isinstance(number, Rational) else float(number))
 
 
-def relu(x: Fraction) -> Fraction:
-    """Return max(x, 0)."""
-    return max(x, Fraction(0))
-
-
-def relu6(x: Fraction) -> Fraction:
-    """Return min(max(x, 0), 6)."""
-    return min(max(x, Fraction(0)), Fraction(6))
-
-
-def hardswish(x: Fraction) -> Fraction:
-    """Return x · relu6(x + 3) / 6."""
-    return x * relu6(x + 3) / 6
-
-
-def magnitude(x: Fraction) -> Fraction:
-    """Return |x|."""
-    return abs(x)
+#: max(x, 0)
+relu = Piecewise((0,), ((0,), (0, 1)))
+#: x · min(max(x + 3, 0), 6) / 6
+hardswish = Piecewise((-3, 3), ((0,), (0, Fraction(1, 2), Fraction(1, 6)), (0, 1)))
+#: |x|
+magnitude = Piecewise((0,), ((0, -1), (0, 1)))
+#: x · x
+square = Piecewise((), ((0, 0, 1),))
 
 
 def sign(x: Fraction) -> Fraction:
     """Return the sign of x: -1, 0 or 1."""
     return Fraction((x > 0) - (x < 0))
-
-
-def square(x: Fraction) -> Fraction:
-    """Return x · x."""
-    return x * x
 
 
 def floor(x: Fraction) -> Fraction:
@@ -135,24 +121,33 @@ def nearest(x: Fraction) -> Fraction:
 def hardsigmoid(alpha: float, beta: float) -> Function:
     """Return the function x -> min(max(alpha · x + beta, 0), 1)."""
     slope, offset = exactly(alpha), exactly(beta)
-    return lambda x: min(max(slope * x + offset, Fraction(0)), Fraction(1))
+    if slope == 0:
+        return Piecewise((), ((min(max(offset, Fraction(0)), Fraction(1)),),))
+    bounds, pieces = (
+        (-offset / slope, (1 - offset) / slope),
+        ((0,), (offset, slope), (1,)),
+    )
+    if slope < 0:
+        bounds, pieces = bounds[::-1], pieces[::-1]
+    return Piecewise(bounds, pieces)
 
 
 @lru_cache(maxsize=256)
 def clip(low: float | None, high: float | None) -> Function:
     """Return the function x -> min(max(x, low), high)."""
-
-    def function(x: Fraction) -> Fraction:
-        x = x if low is None else max(x, exactly(low))
-        return x if high is None else min(x, exactly(high))
-
-    return function
+    least, most = (None if end is None else exactly(end) for end in (low, high))
+    if least is not None and most is not None and least >= most:
+        return Piecewise((), ((most,),))
+    below = () if least is None else (least,)
+    above = () if most is None else (most,)
+    pieces = (*((end,) for end in below), (0, 1), *((end,) for end in above))
+    return Piecewise((*below, *above), pieces)
 
 
 @lru_cache(maxsize=4096)
 def affine(factor: Fraction, offset: Fraction) -> Function:
     """Return the function x -> factor · x + offset."""
-    return lambda x: factor * x + offset
+    return Piecewise((), ((offset, factor),))
 
 
 def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
@@ -223,8 +218,12 @@ def steps_of(
 ) -> list[int]:
     """Compute the same as `steps` for the given `codes` only."""
     zero, scale, step = source.zero, source.fraction, target.fraction
-    numbers = (function((code - zero) * scale) for code in codes)
-    return [min(max(round(n / step), -LIMIT), LIMIT) for n in numbers]
+    numbers = [code - zero for code in codes]
+    if isinstance(function, Piecewise):
+        found = function.steps(numbers, scale, step)
+    else:
+        found = [round(function(n * scale) / step) for n in numbers]
+    return [min(max(n, -LIMIT), LIMIT) for n in found]
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ from mdtensor.quant.lookup.build import (
     sigmoid,
     tanh,
 )
+from mdtensor.quant.lookup.piecewise import Piecewise
 
 #: Below this the series of the arc tangent takes few terms.
 SMALL = Decimal("0.05")
@@ -230,8 +231,7 @@ def softsign(x: Fraction) -> Fraction:
 @lru_cache(maxsize=256)
 def leaky_relu(slope: float) -> Function:
     """Return the function x -> x where x > 0, else slope · x."""
-    low = exactly(slope)
-    return lambda x: x if x > 0 else low * x
+    return Piecewise((0,), ((0, exactly(slope)), (0, 1)))
 
 
 @lru_cache(maxsize=256)

@@ -34,7 +34,6 @@ from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.budget import Budget, Spending
-from mdtensor.quant.model.onnx import read
 from mdtensor.quant.model.passes import scaling, simplify
 from mdtensor.quant.model.passes.rounding import (
     apply_rule,
@@ -54,12 +53,10 @@ from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT, is_quantized
 from mdtensor.quant.model.quantize.search import (
     Metric,
     Search,
-    Searcher,
     Step,
     check_budget,
 )
-from mdtensor.quant.model.tflite.file import is_tflite
-from mdtensor.quant.model.tflite.read import read_tflite
+from mdtensor.quant.model.read import read_file
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
@@ -389,6 +386,9 @@ class Model:
 
         if budget is None:
             return make(calibration, keep_float)
+        # Imported late: only a search compares models.
+        from mdtensor.quant.model.quantize.searcher import Searcher
+
         held = list(each(held_out, self.inputs))
         searcher = Searcher(self, make, budget, held, metric, progress)
         small, search = searcher.run(calibration, keep_float)
@@ -589,8 +589,6 @@ def load(
             is not supported, or the model needs more than the budget.
     """
     spending = Spending(budget)
-    is_file = isinstance(path, (str, os.PathLike))
-    read_file = read_tflite if is_file and is_tflite(path) else read.read_graph
     graph = read_file(path, input_shapes, spending, constants, outputs)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return Model(reapply_rule(simplify.simplify(graph, spending)))

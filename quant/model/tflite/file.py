@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from mdtensor.errors import ModelError
 from mdtensor.extend import file_path
 from mdtensor.quant.model.onnx.build import as_model_error
-from mdtensor.quant.model.tflite.layout import IDENTIFIER, OPTIONS, check_layout
+from mdtensor.quant.model.tflite.layout import OPTIONS, check_layout
 
 Array = npt.NDArray[Any]
 #: The largest rank that NumPy has.
@@ -122,17 +121,6 @@ def schema() -> Any:
             "Install it with `pip install mdtensor[tflite]`",
         ) from None
     return tflite
-
-
-def is_tflite(path: Any) -> bool:
-    """Return whether a path leads to a TFLite file, by its content or its name."""
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            start = file.read(8)
-    except (OSError, ValueError):
-        start = b""
-    return start[4:] == IDENTIFIER or place.suffix.lower() == ".tflite"
 
 
 def read_file(path: Any) -> tuple[FileGraph, ...]:

@@ -14,9 +14,8 @@ from struct import unpack_from
 from typing import Any
 
 from mdtensor.errors import ModelError
+from mdtensor.quant.model.tflite.identifier import IDENTIFIER
 
-#: The bytes 4 to 7 of a file.
-IDENTIFIER = b"TFL3"
 #: How often a part may be read through several offsets: the builder of LiteRT's
 #: converter shares empty vectors and equal strings.
 SHARED = 4

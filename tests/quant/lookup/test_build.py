@@ -8,7 +8,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, qint8, quint8
-from mdtensor.quant.lookup import build
+from mdtensor.quant.lookup import build, functions
 
 ALL = {
     qint8: QInt8Tensor,
@@ -100,3 +100,57 @@ def test_exp_is_e_to_fifty_digits():
     )
     assert abs(build.exp(Fraction(1)) - e) < Fraction(1, 10**48)
     assert build.exp(Fraction(-(10**6))) > 0
+
+
+def naive(function, source, target):
+    """The codes by fractions, one by one."""
+    every = range(int(source.dtype.minimum), source.maximum + 1)
+    reals = [(code - source.zero) * source.fraction for code in every]
+    rounded = [round(function(x) / target.fraction) + target.zero for x in reals]
+    return [min(max(n, target.minimum), target.maximum) for n in rounded]
+
+
+#: Functions by pieces with every order of bounds, and their definitions.
+PIECES = {
+    "slope": (
+        build.hardsigmoid(0.2, 0.5),
+        lambda x: clamp(exact(0.2) * x + exact(0.5)),
+    ),
+    "falling": (
+        build.hardsigmoid(-0.3, 0.1),
+        lambda x: clamp(exact(0.1) - exact(0.3) * x),
+    ),
+    "flat": (build.hardsigmoid(0.0, 1.7), lambda x: Fraction(1)),
+    "below": (build.clip(None, 0.4), lambda x: min(x, exact(0.4))),
+    "above": (build.clip(-0.7, None), lambda x: max(x, exact(-0.7))),
+    "all": (build.clip(None, None), lambda x: x),
+    "none": (build.clip(2.0, 1.0), lambda x: Fraction(1)),
+    "point": (build.clip(0.5, 0.5), lambda x: exact(0.5)),
+    "leaky": (functions.leaky_relu(0.01), lambda x: x if x > 0 else exact(0.01) * x),
+    "rising": (functions.leaky_relu(1.5), lambda x: x if x > 0 else exact(1.5) * x),
+    "square": (build.square, lambda x: x * x),
+    "magnitude": (build.magnitude, abs),
+    "hardswish": (build.hardswish, lambda x: x * min(max(x + 3, 0), 6) / 6),
+    "affine": (
+        build.affine(Fraction(-3, 7), Fraction(1, 2)),
+        lambda x: Fraction(1, 2) - 3 * x / 7,
+    ),
+}
+
+
+def exact(number):
+    return Fraction(number)
+
+
+def clamp(x):
+    return min(max(x, Fraction(0)), Fraction(1))
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_pieces_have_the_codes_of_fractions(name):
+    function, want = PIECES[name]
+    for x in (Fraction(-9), Fraction(-1, 3), Fraction(0), Fraction(2, 5), Fraction(77)):
+        assert function(x) == want(x)
+    tie = (QParams(0.5, dtype=qint8), QParams(1.0, -3, dtype=qint8))
+    for source, target in (*GRIDS, tie):
+        assert build.codes(function, source, target) == naive(want, source, target)

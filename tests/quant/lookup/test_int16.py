@@ -14,7 +14,7 @@ from mdtensor.quant.lookup import build, functions, int16
 
 UNARY = {
     md.relu: build.relu,
-    md.relu6: build.relu6,
+    md.relu6: build.clip(0.0, 6.0),
     md.hardswish: build.hardswish,
     md.sigmoid: build.sigmoid,
     md.tanh: build.tanh,

@@ -7,7 +7,8 @@ import pytest
 
 from mdtensor.errors import BudgetError, DataError, OptionError
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.quantize.search import MOST_TRIES, Step, relative_error
+from mdtensor.quant.model.quantize.search import Step, relative_error
+from mdtensor.quant.model.quantize.searcher import MOST_TRIES
 from tests.support.planted import chain, images, narrowed, outlier_channel
 
 HELD_OUT = images(4, 9)
