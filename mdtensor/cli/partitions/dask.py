@@ -36,7 +36,7 @@ def run_dask(tasks: Sequence[Task], address: str) -> Iterator[Done]:
         # Not pure: a task must run although one with equal arguments ran before.
         futures = {client.submit(run_task, t, pure=False): t for t in tasks}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 name = futures[future].partition.name
                 error = future.exception()
                 if error is None:
