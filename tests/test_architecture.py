@@ -123,6 +123,10 @@ THIRD_PARTY = {
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
     "tflite": ("mdtensor.quant.model.tflite",),
     "PIL": ("mdtensor.cli",),
+    "distributed": ("mdtensor.cli.partitions.dask",),
+    "h11": ("mdtensor.cli.serve",),
+    "starlette": ("mdtensor.cli.serve",),
+    "uvicorn": ("mdtensor.cli.serve",),
     "rapidocr_onnxruntime": ("mdtensor.cli",),
     "skimage": ("mdtensor.cli",),
     "threadpoolctl": ("mdtensor.cli",),
@@ -139,7 +143,15 @@ BY_KIND = {"float8", "refusals", "scalars", "weight_only"}
 #: Families without a file of their own in quant/ops, and the file that has them.
 WITHIN = {"linalg": "manipulation", "resize": "manipulation"}
 #: Test folders for what is not one folder of the source.
-ACROSS = {"bench", "extension", "interop", "requirements", "standard", "support"}
+ACROSS = {
+    "applications",
+    "bench",
+    "extension",
+    "interop",
+    "requirements",
+    "standard",
+    "support",
+}
 ACROSS |= {"typing"}
 FILE_LINES = 600
 FUNCTION_LINES = 40

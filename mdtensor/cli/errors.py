@@ -13,13 +13,17 @@ from mdtensor.errors import MdtensorError
 #: The extra that installs each optional package, by its import name.
 EXTRAS = {
     "click": "cli",
+    "distributed": "dask",
+    "h11": "serve",
     "rich": "cli",
     "typer": "cli",
+    "uvicorn": "serve",
     "onnx": "onnx",
     "onnxruntime": "demo",
     "PIL": "demo",
     "rapidocr_onnxruntime": "demo",
     "skimage": "demo",
+    "starlette": "serve",
     "tflite": "tflite",
     "threadpoolctl": "demo",
 }

@@ -1,0 +1,143 @@
+"""`mdtensor serve`: sockets, limits on clients that do not finish, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h11
+import numpy as np
+import typer
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+import mdtensor as md
+from mdtensor.cli.samples import parse_shapes
+from mdtensor.cli.serve.app import Service
+from mdtensor.cli.serve.batches import Batches, run, why_alone
+from mdtensor.cli.serve.bodies import Bodies
+from mdtensor.cli.serve.metrics import Metrics
+from mdtensor.errors import OptionError
+from mdtensor.quant.model.model import Model, load
+
+#: Seconds in which the head of a request must arrive.
+HEAD_SECONDS = 10
+#: Connections at a time, and seconds for requests that run when the server ends.
+CONNECTIONS, LAST_SECONDS = 512, 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows.
+
+    Args:
+        batch: the most rows of a call.
+        delay: seconds for which a request waits for others.
+        megabytes: the size of a request.
+        seconds: the time of a request, for its body and for its result each.
+        queue: requests that may wait.
+    """
+
+    batch: int = 8
+    delay: float = 0.002
+    megabytes: int = 64
+    seconds: float = 30.0
+    queue: int = 64
+
+    def __post_init__(self) -> None:
+        least = {"batch": 1, "delay": 0, "megabytes": 1, "seconds": 0.001, "queue": 1}
+        for name, low in least.items():
+            if not getattr(self, name) >= low:
+                problem = f"{name} is {getattr(self, name)}"
+                raise OptionError(problem, f"Pass at least {low}")
+
+
+# A client that hangs costs a socket for ten seconds (decision 0073).
+class Patient(H11Protocol):
+    """A connection that ends if the head of a request does not arrive in time.
+
+    uvicorn limits only the time between requests.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self._end)
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end(self) -> None:
+        self._deadline = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
+
+
+def serve_file(
+    model: Path,
+    shapes: Sequence[str],
+    name: str | None,
+    host: str,
+    port: int,
+    threads: int,
+    limits: Limits,
+) -> None:
+    """Serve a model file until a signal ends the server."""
+    network = load(model, parse_shapes(shapes))
+    _warm(network)
+    why = why_alone(network) if limits.batch > 1 else "--max-batch is 1"
+    metrics = Metrics()
+    most = limits.batch if why is None else 1
+    batches = Batches(network, most, limits.delay, limits.queue, threads, metrics)
+    bodies = Bodies(limits.megabytes << 20, limits.seconds)
+    known = name or model.stem
+    service = Service(known, batches, bodies, limits.seconds, metrics)
+    place = f"http://{host}:{port}/v2/models/{known}"
+    how = f"up to {most} rows a call" if why is None else f"one by one: {why}"
+    typer.echo(f"serving {model} at {place}, {how}", err=True)
+    config = uvicorn.Config(
+        service.app(),
+        host=host,
+        port=port,
+        http=Patient,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    server.run()
+    if not server.started:
+        problem = f"the server cannot listen at {host}:{port}"
+        raise OptionError(problem, "Choose another --port or --host")
+
+
+def _warm(network: Model) -> None:
+    """Compile before the first request, where all sizes but the first are known."""
+    specs = network.inputs.items()
+    if any(md.DYNAMIC in map(int, spec.shape[1:]) for _, spec in specs):
+        return
+    shapes = {name: [max(1, int(size)) for size in spec.shape] for name, spec in specs}
+    zeros = {n: np.zeros(shapes[n], spec.dtype.storage) for n, spec in specs}
+    run(network, zeros)
