@@ -73,7 +73,7 @@ def storage_type(type: str) -> str:
 # Shapes are arguments, so a text is compiled once for its types (decision 0063).
 @cache
 def render(loop: Loop) -> Kernel:
-    """Return the kernel of a loop; its name is a hash of its text."""
+    """Return the kernel of a loop; its name ends with a hash of its text."""
     last = len(loop.inputs)
     fields = {"parameters": _parameters(loop), "count": last + 1, "last": last}
     if loop.fold is None:
@@ -84,8 +84,10 @@ def render(loop: Loop) -> Kernel:
         )
     else:
         text = FOLD.format(name="{name}", **fields, **_fold(loop))
-    name = f"mdt_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return Kernel(name, text.replace("{name}", name), loop.inputs, loop.type, loop.fold)
+    # One symbol for each text, since many texts can be in one library.
+    name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = text.replace("{name}", name)
+    return Kernel(name, text, loop.inputs, loop.type, loop.fold, loop.title)
 
 
 def _parameters(loop: Loop) -> str:

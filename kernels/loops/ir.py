@@ -79,12 +79,29 @@ class Loop:
         value: computed for each element.
         fold: how the values along the folded axes are combined; None has no such axes.
         finish: a value of `total()` and `count()`, computed after the fold.
+        name: what the loop computes, for the name of its kernel.
     """
 
     inputs: tuple[Input, ...]
     value: Value
     fold: str | None = None
     finish: Value | None = None
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return what the loop computes and its types: `add_f32`, `sum_s8s64`."""
+        types = dict.fromkeys((*(x.type for x in self.inputs), self.type))
+        return f"{self.name or self._word}_{''.join(map(_short, types))}"
+
+    @property
+    def _word(self) -> str:
+        """Return the name of the function that is computed last, under casts."""
+        value = self.value
+        while self.fold is None and value.name == "cast" and value.arguments:
+            value = value.arguments[0]
+        word = {"load": "copy", "scalar": "fill", "number": "fill"}.get(value.name)
+        return self.fold or word or value.name
 
     @property
     def type(self) -> str:
@@ -172,6 +189,16 @@ def compare(name: str, x: Value, y: Value) -> Value:
     if x.type == y.type:
         return apply(name, x, y)
     return Value(f"exact_{name}", "bool", (x, y))
+
+
+def _short(type: str) -> str:
+    """Return the type as names of kernels have it: `s8` for int8, `bf16`, `b1`."""
+    if type == "bool":
+        return "b1"
+    for word, letter in (("uint", "u"), ("int", "s"), ("bfloat", "bf"), ("float", "f")):
+        if type.startswith(word):
+            return type.replace(word, letter)
+    return type.replace("complex", "c")
 
 
 def _known(type: str) -> str:

@@ -50,6 +50,7 @@ class Kernel:
         inputs: the operands before the result.
         type: element type of the result.
         fold: how elements along the folded axes are combined; None has no such axes.
+        title: the name for users, without what makes the symbol unique.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold takes the axes behind `out`.
     """
@@ -59,10 +60,11 @@ class Kernel:
     inputs: tuple[Input, ...]
     type: str
     fold: str | None = None
+    title: str = ""
 
     @property
     def __name__(self) -> str:
-        return self.name
+        return self.title or self.name
 
     def __call__(self, *arguments: Any) -> None:
         """Raise: only a device can run the text."""

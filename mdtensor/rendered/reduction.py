@@ -41,10 +41,16 @@ def register(device: Device) -> None:
 
 
 def fold(
-    spec: Any, x: Tensor, value: Value, name: str, finish: Value | None, axis: Any
+    operation: str,
+    spec: Any,
+    x: Tensor,
+    value: Value,
+    name: str,
+    finish: Value | None,
+    axis: Any,
 ) -> Any:
     """Return the tensor of a spec: a fold of a value of x over axes."""
-    loop = Loop((Input(x.dtype.name),), value, name, finish)
+    loop = Loop((Input(x.dtype.name),), value, name, finish, operation)
     axes = normalize_axes(axis, x.ndim)
     return spec.type.wrap(launch(x.device, loop, spec.shape, [x.buffer], axes))
 
@@ -65,7 +71,8 @@ def _accumulate(
         # Each element is checked and cut off as in `astype`, as on the host.
         x = astype(x, spec.dtype)
     value = _element(x, type)
-    return fold(spec, x, value, name, cast(ir.total(value.type), type), axis)
+    finish = cast(ir.total(value.type), type)
+    return fold(operation.__name__, spec, x, value, name, finish, axis)
 
 
 def _extreme(
@@ -73,7 +80,8 @@ def _extreme(
 ) -> Any:
     spec = infer(operation, x, axis=axis, keepdims=keepdims)
     value = _element(x, spec.dtype.name)
-    return fold(spec, x, value, name, cast(ir.total(value.type), spec.dtype.name), axis)
+    finish = cast(ir.total(value.type), spec.dtype.name)
+    return fold(operation.__name__, spec, x, value, name, finish, axis)
 
 
 def _mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
@@ -82,18 +90,20 @@ def _mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
     type = "float64" if x.dtype.is_integer else spec.dtype.name
     value = _element(x, type)
     share = apply("div", ir.total(value.type), cast(ir.count(), value.type))
-    return fold(spec, x, value, "add", cast(share, spec.dtype.name), axis)
+    finish = cast(share, spec.dtype.name)
+    return fold("mean", spec, x, value, "add", finish, axis)
 
 
 def _place(
     operation: Any, name: str, x: Tensor, /, *, axis: Any, keepdims: bool
 ) -> Any:
     spec = infer(operation, x, axis=axis, keepdims=keepdims)
-    return fold(spec, x, ir.widen(load(0, x.dtype.name)), name, None, axis)
+    value = ir.widen(load(0, x.dtype.name))
+    return fold(name, spec, x, value, name, None, axis)
 
 
 def _count(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
     spec = infer(sorting.count_nonzero, x, axis=axis, keepdims=keepdims)
     value = cast(cast(load(0, x.dtype.name), "bool"), "int64")
     finish = cast(ir.total("int64"), spec.dtype.name)
-    return fold(spec, x, value, "add", finish, axis)
+    return fold("count_nonzero", spec, x, value, "add", finish, axis)

@@ -479,7 +479,7 @@ def test_mixed_devices_and_missing_operations() -> None:
         lambda: md.sum(there, dtype=md.complex64),
         lambda: md.prod(there, dtype=md.complex128),
     ):
-        with pytest.raises(DeviceError, match=r"no method for emucuda yet\. Move"):
+        with pytest.raises(md.NoMethodError, match=r"no method for emucuda yet\. Move"):
             call()
 
 
