@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import dtypes
 from mdtensor.device import Device, Event, Stream, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe, shown
 from mdtensor.kernels import observe
@@ -37,13 +36,8 @@ from mdtensor.kernels.emulated.compiler import (
 )
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
-from mdtensor.types import (
-    ComplexTensor,
-    FloatingTensor,
-    LogicalTensor,
-    SignedTensor,
-    UnsignedTensor,
-)
+from mdtensor.siblings import siblings
+from mdtensor.types import HOST
 
 #: Bytes before and behind each buffer, and what they hold.
 ZONE, GUARD, POISON = 64, 0xA5, 0xFF
@@ -211,7 +205,7 @@ class EmuCuda(Device):
             problem = str(error).removesuffix(".")
             raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
         if observe.ACTIVE:
-            observe.ran(kernel.name, "CUDA text")
+            observe.ran(kernel.__name__, "CUDA text")
         with self._lock:
             *inputs, out = launch.operands
             reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]
@@ -292,96 +286,5 @@ def _repair(memory: EmuMemory) -> None:
 
 emucuda: Final = EmuCuda()
 register_device(emucuda)
-
-
-class EmuCudaBoolTensor(LogicalTensor, dtype=dtypes.bool_, device=emucuda):
-    """`BoolTensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt8Tensor(SignedTensor, dtype=dtypes.int8, device=emucuda):
-    """`Int8Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt16Tensor(SignedTensor, dtype=dtypes.int16, device=emucuda):
-    """`Int16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt32Tensor(SignedTensor, dtype=dtypes.int32, device=emucuda):
-    """`Int32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt64Tensor(SignedTensor, dtype=dtypes.int64, device=emucuda):
-    """`Int64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt8Tensor(UnsignedTensor, dtype=dtypes.uint8, device=emucuda):
-    """`UInt8Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt16Tensor(UnsignedTensor, dtype=dtypes.uint16, device=emucuda):
-    """`UInt16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt32Tensor(UnsignedTensor, dtype=dtypes.uint32, device=emucuda):
-    """`UInt32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt64Tensor(UnsignedTensor, dtype=dtypes.uint64, device=emucuda):
-    """`UInt64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat16Tensor(FloatingTensor, dtype=dtypes.float16, device=emucuda):
-    """`Float16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaBFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16, device=emucuda):
-    """`BFloat16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat32Tensor(FloatingTensor, dtype=dtypes.float32, device=emucuda):
-    """`Float32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat64Tensor(FloatingTensor, dtype=dtypes.float64, device=emucuda):
-    """`Float64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaComplex64Tensor(ComplexTensor, dtype=dtypes.complex64, device=emucuda):
-    """`Complex64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaComplex128Tensor(ComplexTensor, dtype=dtypes.complex128, device=emucuda):
-    """`Complex128Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
+globals().update(siblings(emucuda, "EmuCuda", HOST, __name__))
 register(emucuda)

@@ -50,7 +50,7 @@ LAYERS = (
     {"operators", "dispatch.introspect"},
     {"infer"},
     {"tensor"},
-    {"types", "registry"},
+    {"types", "registry", "siblings"},
     {"ops"},
     {"linalg", "fft", "support", "tables", "checking", "wide", "safetensors"},
     {"rendered"},
