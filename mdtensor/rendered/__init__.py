@@ -12,6 +12,8 @@ from mdtensor.rendered import (
     casts,
     comparison,
     movement,
+    pool,
+    products,
     reduction,
     writing,
 )
@@ -21,6 +23,6 @@ __all__ = ["register"]
 
 def register(device: Device) -> None:
     """Add the methods of rendered loops for the tensor types of a device."""
-    families = (arithmetic, comparison, activation, casts, movement, reduction, writing)
-    for family in families:
+    elements = (arithmetic, comparison, activation, casts, movement, writing)
+    for family in (*elements, reduction, products, pool):
         family.register(device)

@@ -33,7 +33,7 @@ def register(device: Device) -> None:
     for name, fold in (("any", "bit_or"), ("all", "bit_and")):
         operation = getattr(reduction, name)
         unary(device, operation, ALL, partial(_extreme, operation, fold))
-    unary(device, reduction.mean, NUMBERS, _mean)
+    unary(device, reduction.mean, NUMBERS, mean)
     for name in ("argmax", "argmin"):
         operation = getattr(sorting, name)
         unary(device, operation, NUMBERS, partial(_place, operation, name))
@@ -84,7 +84,8 @@ def _extreme(
     return fold(operation.__name__, spec, x, value, name, finish, axis)
 
 
-def _mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
+def mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
+    """Return the mean over axes: the sum, divided once."""
     spec = infer(reduction.mean, x, axis=axis, keepdims=keepdims)
     # float64 holds the sums of narrow integers, whatever the type of the mean.
     type = "float64" if x.dtype.is_integer else spec.dtype.name
