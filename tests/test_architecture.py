@@ -66,6 +66,7 @@ CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 QUANT = {
     "losses": 1,
     "ops": 1,
+    "rendered": 2,
     "observers": 2,
     "weights": 2,
     "certificate": 3,

@@ -9,6 +9,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
+FILES += ["quant/rendered/test_codes.py"]
 
 
 def run(file: str, marker: str) -> None:

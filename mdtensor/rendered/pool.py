@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -50,42 +51,35 @@ def size_of(spec: Any, is_flat: bool) -> Pair:
     return (1, spec.shape[2]) if is_flat else spec.shape[2:]
 
 
-def largest(device: Device, x: Any, window: Window, size: Pair, least: Any) -> Any:
-    """Return the buffer [n, c, oh, ow] of the largest element of each window."""
-    border = reach(size, window.stride, window.kernel, window.padding, x)
-    image = bordered(device, x, border, least)
-    seen = taps(image, window.kernel, window.stride, window.dilation, size)
-    type = x.dtype.name
-    value, finish = ir.widen(load(0, type)), None
-    if value.type != type:
-        finish = cast(ir.total(value.type), type)
-    loop = Loop((Input(type),), value, "maximum", finish, True, name="max_pool")
-    return contract(device, loop, [seen], WINDOW)
+def seen(device: Device, x: Any, window: Window, size: Pair, border: Any) -> Any:
+    """Return the taps of an image with a border as far as its windows reach.
 
-
-def sums(
-    device: Device, x: Any, window: Window, size: Pair, loop: Loop, more: list[Any]
-) -> Any:
-    """Return the buffer of a fold of each window, with zeros as its border."""
-    border = reach(size, window.stride, window.kernel, window.padding, x)
-    image = bordered(device, x, border, np.zeros((), x.dtype))
-    seen = taps(image, window.kernel, window.stride, window.dilation, size)
-    return contract(device, loop, [seen, *more], WINDOW)
+    Args:
+        x: a buffer [n, c, h, w].
+        size: (oh, ow).
+        border: a host array without axes, of the type of x.
+    """
+    padding = reach(size, window.stride, window.kernel, window.padding, x)
+    image = bordered(device, x, padding, border)
+    return taps(image, window.kernel, window.stride, window.dilation, size)
 
 
 def counts(
     device: Device, x: Any, window: Window, size: Pair, has_padding: bool
 ) -> Any:
-    """Return the int64 buffer [oh, ow] of the elements of each window that count."""
+    """Return the number of elements of each window that count, int64.
+
+    The buffer [1, 1, 1, 1, oh, ow] broadcasts with the taps.
+    """
     top, left, bottom, right = window.padding if has_padding else (0, 0, 0, 0)
-    ones = device.alloc((1, 1, top + x.shape[2] + bottom, left + x.shape[3] + right),
-                        np.dtype(np.int64))  # fmt: skip
+    shape = (1, 1, top + x.shape[2] + bottom, left + x.shape[3] + right)
+    ones = device.alloc(shape, np.dtype(np.int64))
     fill(device, ones, np.ones((), np.int64))
     rest = (0, 0, 0, 0) if has_padding else window.padding
-    beyond = Window(window.kernel, window.stride, rest, window.dilation)
+    beyond = replace(window, padding=rest)
+    taken = seen(device, ones, beyond, size, np.zeros((), np.int64))
     loop = Loop((Input("int64"),), load(0, "int64"), "add", None, True, name="count")
-    found = sums(device, ones, beyond, size, loop, [])
-    # Of the same rank as the taps, where the window would be.
+    found = contract(device, loop, [taken], WINDOW)
     return found.view(lambda array: array[:, :, None, None])
 
 
@@ -95,7 +89,13 @@ def _max_pool(operation: Any, is_flat: bool, x: Tensor, /, **options: Any) -> An
     is_float = dtype.is_floating
     least = -np.inf if is_float else np.iinfo(dtype.storage).min
     window, size = window_of(is_flat, options), size_of(spec, is_flat)
-    found = largest(x.device, image, window, size, np.array(least, dtype.storage))
+    value, finish = ir.widen(load(0, dtype.name)), None
+    if value.type != dtype.name:
+        finish = cast(ir.total(value.type), dtype.name)
+    inputs = (Input(dtype.name),)
+    loop = Loop(inputs, value, "maximum", finish, True, name=operation.__name__)
+    taken = seen(x.device, image, window, size, np.array(least, dtype.storage))
+    found = contract(x.device, loop, [taken], WINDOW)
     return spec.type.wrap(reshaped(found, spec.shape))
 
 
@@ -115,8 +115,10 @@ def _avg_pool(
     many = counts(x.device, image, window, size, count_include_pad)
     share = apply("div", ir.total(value.type), cast(load(1, "int64"), value.type))
     inputs = (Input(type), Input("int64"))
-    loop = Loop(inputs, value, "add", cast(share, type), True, name="avg_pool")
-    found = sums(x.device, image, window, size, loop, [many])
+    finish = cast(share, type)
+    loop = Loop(inputs, value, "add", finish, True, name=operation.__name__)
+    taken = seen(x.device, image, window, size, np.zeros((), x.dtype.storage))
+    found = contract(x.device, loop, [taken, many], WINDOW)
     return spec.type.wrap(reshaped(found, spec.shape))
 
 

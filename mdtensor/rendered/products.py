@@ -38,6 +38,7 @@ def register(device: Device) -> None:
     method(conv.conv1d, types=(here, here, bias))(_conv1d)
 
 
+# Every product is a fold of views, so convolutions need no text (decision 0071).
 def contract(
     device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
 ) -> Any:

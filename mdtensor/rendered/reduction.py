@@ -50,7 +50,7 @@ def fold(
     axis: Any,
 ) -> Any:
     """Return the tensor of a spec: a fold of a value of x over axes."""
-    loop = Loop((Input(x.dtype.name),), value, name, finish, operation)
+    loop = Loop((Input(x.dtype.name),), value, name, finish, name=operation)
     axes = normalize_axes(axis, x.ndim)
     return spec.type.wrap(launch(x.device, loop, spec.shape, [x.buffer], axes))
 

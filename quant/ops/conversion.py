@@ -485,18 +485,23 @@ def _fractions(x: QuantizedTensor) -> list[Fraction]:
 
 
 def _infer_to(x: TensorSpec, device: Union[Device, str]) -> TensorSpec:
-    target = find_device(device)
-    found = x.type if target is cpu else target.tensor_type(x.type.dtype)
-    if found is None:
-        raise DeviceError(
-            f"quantized tensors are not on {device} yet",
-            "Use dequantize(x), and move that",
-        )
+    try:
+        found = x.type.with_device(find_device(device))
+    except DeviceError as error:
+        fix = "Use dequantize(x), and move that"
+        raise DeviceError(error.problem, fix) from None
     return TensorSpec(found, x.shape, x.qparams)
 
 
 @method(to, deduce=_infer_to, anywhere=True)
 def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
-    checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
-    moved: QuantizedTensor | None = find_device(device).adopt(x)
-    return x if moved is None else moved
+    target: Any = checked("to", (x, device), lambda: _infer_to(spec_of(x), device).type)
+    if target is type(x):
+        return x
+    moved: QuantizedTensor | None = target.device.adopt(x)
+    if moved is not None:
+        return moved
+    host = x.device.to_host(x.buffer)
+    there = checked("to", (x, device), lambda: target.device.from_host(host))
+    grid = x.qparams.rounded(x.rounding)
+    return target.wrap(there, grid)  # type: ignore[no-any-return]
