@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor import ledger
 from mdtensor.device import Device, Event, Stream, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe, shown
 from mdtensor.kernels import observe
@@ -41,17 +42,55 @@ from mdtensor.types import HOST
 
 #: Bytes before and behind each buffer, and what they hold.
 ZONE, GUARD, POISON = 64, 0xA5, 0xFF
+#: Bytes that the pool keeps at most.
+MOST_POOLED = 1 << 28
+
+
+class Pool:
+    """Blocks of freed buffers, for later ones of the same size; and bytes in use."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self.used = self.pooled = self.peak = 0
+        self._lock = RLock()
+
+    def take(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return a block of `size` bytes between red zones, poisoned."""
+        with self._lock:
+            free = self.blocks.get(size)
+            if free:
+                block, self.pooled = free.pop(), self.pooled - size
+            else:
+                block = np.empty(size + 2 * ZONE, np.uint8)
+            self.used += size
+            self.peak = max(self.peak, self.used)
+        block.fill(GUARD)
+        block[ZONE : ZONE + size] = POISON
+        return block
+
+    def give(self, block: npt.NDArray[np.uint8]) -> None:
+        """Keep the block of a buffer that nothing holds any more."""
+        size = block.size - 2 * ZONE
+        # A stale read finds poison, not the numbers that were there.
+        block[ZONE : ZONE + size] = POISON
+        with self._lock:
+            self.used -= size
+            if self.pooled + size <= MOST_POOLED:
+                self.pooled += size
+                self.blocks.setdefault(size, []).append(block)
 
 
 class EmuMemory:
     """Bytes of one allocation between two red zones, and the launches that use them."""
 
-    def __init__(self, size: int) -> None:
-        self.bytes = np.full(size + 2 * ZONE, GUARD, np.uint8)
-        self.bytes[ZONE : ZONE + size] = POISON
+    def __init__(self, size: int, pool: Pool) -> None:
+        self.bytes, self._pool = pool.take(size), pool
         #: The last launch that writes, and those that read since: (stream, number).
         self.writer: tuple[EmuStream, int] | None = None
         self.readers: dict[EmuStream, int] = {}
+
+    def __del__(self) -> None:
+        self._pool.give(self.bytes)
 
     @property
     def is_damaged(self) -> bool:
@@ -98,6 +137,11 @@ class EmuEvent(Event):
         self.clock = {**stream.clock, stream: stream.issued}
 
     def wait(self) -> None:
+        ledger.waited(emucuda, "event")
+        self.reach()
+
+    def reach(self) -> None:
+        """Run the launches before the event."""
         emucuda.wait_for(self.stream, self.number)
 
 
@@ -132,9 +176,10 @@ class EmuStream(Stream):
             return
         for stream, number in event.clock.items():
             self.clock[stream] = max(number, self.clock.get(stream, 0))
-        self.device.add_task(self, Task(event.wait))
+        self.device.add_task(self, Task(event.reach))
 
     def synchronize(self) -> None:
+        ledger.waited(self.device, "stream")
         self.device.wait_for(self, self.issued)
 
     def comes_after(self, stream: EmuStream, number: int) -> bool:
@@ -154,26 +199,39 @@ class EmuCuda(Device):
         self._lock = RLock()
         self._main = EmuStream(self)
         self._pending: dict[EmuStream, None] = {}
-        self._launches = 0
+        self._pool = Pool()
+        #: What the device did itself, to compare a ledger with: launches that ran, and
+        #: bytes that were copied in each direction.
+        self.counts = {"launches": 0, ledger.TO_DEVICE: 0, ledger.TO_HOST: 0}
 
     @property
     def missing(self) -> str:
         return "" if compiler() else NO_COMPILER
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
-        memory = EmuMemory(prod(shape) * storage.itemsize)
+        memory = EmuMemory(prod(shape) * storage.itemsize, self._pool)
         return EmuBuffer(memory, np.ndarray(shape, storage, memory.bytes, ZONE))
 
     def from_host(self, array: npt.NDArray[Any]) -> EmuBuffer:
         made = self.alloc(array.shape, array.dtype)
+        ledger.copied(self, ledger.TO_DEVICE, array.nbytes)
         made._elements[...] = array
+        self.counts[ledger.TO_DEVICE] += made._elements.nbytes
         return made
 
     def to_host(self, buffer: EmuBuffer) -> npt.NDArray[Any]:
+        ledger.waited(self, "read")
+        ledger.copied(self, ledger.TO_HOST, buffer.size * buffer.dtype.itemsize)
         with self._lock:
             if buffer.memory.writer is not None:
                 self.wait_for(*buffer.memory.writer)
-            return buffer.raw()
+            found = buffer.raw()
+            self.counts[ledger.TO_HOST] += found.nbytes
+            return found
+
+    def memory_stats(self) -> ledger.MemoryStats:
+        """Return the bytes in buffers, in the pool, and in buffers at most."""
+        return ledger.MemoryStats(self._pool.used, self._pool.pooled, self._pool.peak)
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         current = self.current_stream()
@@ -181,6 +239,7 @@ class EmuCuda(Device):
         self.enqueue(stream, kernel, arguments)
 
     def synchronize(self) -> None:
+        ledger.waited(self, "synchronize")
         with self._lock:
             errors = [self._drain(stream) for stream in list(self._pending)]
         for error in filter(None, errors):
@@ -206,6 +265,7 @@ class EmuCuda(Device):
             raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
         if observe.ACTIVE:
             observe.ran(kernel.__name__, "CUDA text")
+        ledger.launched(self, kernel.__name__)
         with self._lock:
             *inputs, out = launch.operands
             reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]
@@ -253,10 +313,10 @@ class EmuCuda(Device):
 
     def _run(self, kernel: Kernel, launch: Launch) -> None:
         """Run a launch, and check that it wrote only its own buffers."""
-        self._launches += 1
+        self.counts["launches"] += 1
         places = [getattr(x, "address", 0) for x in launch.operands]
         try:
-            launcher.run(kernel, launch, places, self.order, self._launches)
+            launcher.run(kernel, launch, places, self.order, self.counts["launches"])
         except EmulationError as error:
             raise self.failure(kernel, launch.operands, error) from error
         for at, x in enumerate(launch.operands):

@@ -41,7 +41,7 @@ LAYERS = (
     {"errors"},
     {"device", "dtypes", "foreign", "dispatch.declaration", "dispatch.call"},
     {"dispatch.classes"},
-    {"promotion", "type_info", "dispatch.checks", "dispatch.placed_options"},
+    {"ledger", "promotion", "type_info", "dispatch.checks", "dispatch.placed_options"},
     {"coercion", "spec", "dispatch.call_errors"},
     {"interop", "dispatch.method"},
     {"dispatch.operation"},

@@ -12,6 +12,7 @@ from mdtensor.dispatch.operation import method
 from mdtensor.errors import NoMethodError, checked, describe, no_method_on
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, Value, cast, load, scalar
+from mdtensor.ledger import because
 from mdtensor.ops.operands import number
 from mdtensor.tensor import Tensor, leaves
 
@@ -87,7 +88,9 @@ def count_true(operands: Operands, value: Value, device: Device) -> int:
     shape = joint_shape(operands)
     loop = Loop(tuple(operands.inputs), cast(value, "int64"), "add")
     out = launch(device, loop, (), operands.buffers, tuple(range(len(shape))))
-    return int(device.to_host(out))
+    name = getattr(operands, "name", "") or "a call"
+    with because(f"{name} counts elements that it refuses"):
+        return int(device.to_host(out))
 
 
 def joint_shape(operands: Operands) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ def _quantize(x: Tensor, /, *, qparams: QParams, rounding: str | None) -> Any:
     # Scales of accumulators have too many digits to decide ties in float64.
     if not is_exact(grid) or grid.dtype is qint32:
         raise no_method("quantize", x)
-    inputs = Inputs(x.device)
+    inputs = Inputs(x.device, "quantize")
     number = inputs.element(x.buffer)
     if count_true(inputs, apply("isnan", number), x.device):
         call = describe("quantize", x)

@@ -163,7 +163,7 @@ class Product:
         if worst <= MOST:
             return
         device = self.given[0].device
-        inputs = Inputs(device)
+        inputs = Inputs(device, self.name)
         outside = cast(inputs.element(sums), "int32", "outside")
         if not count_true(inputs, outside, device):
             return

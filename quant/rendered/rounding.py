@@ -21,10 +21,11 @@ class Inputs:
 
     Args:
         device: where the operands are.
+        name: of the operation, for the ledger.
     """
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, name: str = "") -> None:
+        self.device, self.name = device, name
         self.buffers: list[Any] = []
         self.inputs: list[Input] = []
 

@@ -273,6 +273,11 @@ def test_what_devices_lack_raises() -> None:
         quant.QInt4Tensor([1, 2], scale=1.0).to(emucuda)
 
 
+def test_no_call_is_ambiguous_on_the_device() -> None:
+    report = md.diagnose.analyze()
+    assert len(report.functions) > 200 and not report.at_least("warning")
+
+
 def test_which_names_the_kernel_of_the_device() -> None:
     x = codes(QInt8Tensor, 4).to(emucuda)
     found = md.which(md.tanh, x, out=OUT)
