@@ -282,6 +282,14 @@ from mdtensor.interop import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
+from mdtensor.ledger import (
+    Ledger as Ledger,
+    MemoryStats as MemoryStats,
+    memory_stats as memory_stats,
+    no_sync as no_sync,
+    no_transfer as no_transfer,
+    trace_device as trace_device,
+)
 from mdtensor.operators import Operators as Operators, bind as _bind
 from mdtensor.ops.conversion import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (

@@ -428,6 +428,14 @@ from mdtensor.interop import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
+from mdtensor.ledger import (
+    Ledger as Ledger,
+    MemoryStats as MemoryStats,
+    memory_stats as memory_stats,
+    no_sync as no_sync,
+    no_transfer as no_transfer,
+    trace_device as trace_device,
+)
 from mdtensor.operators import Operators as Operators
 from mdtensor._calls import asarray as asarray
 from mdtensor.ops.conversion import from_dlpack as from_dlpack

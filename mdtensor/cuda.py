@@ -12,36 +12,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import dtypes
 from mdtensor.device import Device, register_device
 from mdtensor.dispatch.suggestions import NO_CUDA
 from mdtensor.errors import DeviceError
-from mdtensor.types import (
-    ComplexTensor,
-    FloatingTensor,
-    LogicalTensor,
-    SignedTensor,
-    UnsignedTensor,
-)
-
-__all__ = [
-    "CudaBFloat16Tensor",
-    "CudaBoolTensor",
-    "CudaComplex64Tensor",
-    "CudaComplex128Tensor",
-    "CudaFloat16Tensor",
-    "CudaFloat32Tensor",
-    "CudaFloat64Tensor",
-    "CudaInt8Tensor",
-    "CudaInt16Tensor",
-    "CudaInt32Tensor",
-    "CudaInt64Tensor",
-    "CudaUInt8Tensor",
-    "CudaUInt16Tensor",
-    "CudaUInt32Tensor",
-    "CudaUInt64Tensor",
-    "cuda",
-]
+from mdtensor.siblings import siblings
+from mdtensor.types import HOST
 
 
 class _Cuda(Device):
@@ -71,93 +46,6 @@ class _Cuda(Device):
 
 
 cuda: Final = register_device(_Cuda())
-
-
-class CudaBoolTensor(LogicalTensor, dtype=dtypes.bool_, device=cuda):
-    """`BoolTensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaInt8Tensor(SignedTensor, dtype=dtypes.int8, device=cuda):
-    """`Int8Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaInt16Tensor(SignedTensor, dtype=dtypes.int16, device=cuda):
-    """`Int16Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaInt32Tensor(SignedTensor, dtype=dtypes.int32, device=cuda):
-    """`Int32Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaInt64Tensor(SignedTensor, dtype=dtypes.int64, device=cuda):
-    """`Int64Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaUInt8Tensor(UnsignedTensor, dtype=dtypes.uint8, device=cuda):
-    """`UInt8Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaUInt16Tensor(UnsignedTensor, dtype=dtypes.uint16, device=cuda):
-    """`UInt16Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaUInt32Tensor(UnsignedTensor, dtype=dtypes.uint32, device=cuda):
-    """`UInt32Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaUInt64Tensor(UnsignedTensor, dtype=dtypes.uint64, device=cuda):
-    """`UInt64Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaFloat16Tensor(FloatingTensor, dtype=dtypes.float16, device=cuda):
-    """`Float16Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaBFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16, device=cuda):
-    """`BFloat16Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaFloat32Tensor(FloatingTensor, dtype=dtypes.float32, device=cuda):
-    """`Float32Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaFloat64Tensor(FloatingTensor, dtype=dtypes.float64, device=cuda):
-    """`Float64Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaComplex64Tensor(ComplexTensor, dtype=dtypes.complex64, device=cuda):
-    """`Complex64Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
-
-
-class CudaComplex128Tensor(ComplexTensor, dtype=dtypes.complex128, device=cuda):
-    """`Complex128Tensor` in the memory of a GPU."""
-
-    __slots__ = ()
+_TYPES = siblings(cuda, "Cuda", HOST, __name__)
+globals().update(_TYPES)
+__all__ = ["cuda", *_TYPES]

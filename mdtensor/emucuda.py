@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import dtypes
+from mdtensor import ledger
 from mdtensor.device import Device, Event, Stream, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe, shown
 from mdtensor.kernels import observe
@@ -37,27 +37,60 @@ from mdtensor.kernels.emulated.compiler import (
 )
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
-from mdtensor.types import (
-    ComplexTensor,
-    FloatingTensor,
-    LogicalTensor,
-    SignedTensor,
-    UnsignedTensor,
-)
+from mdtensor.siblings import siblings
+from mdtensor.types import HOST
 
 #: Bytes before and behind each buffer, and what they hold.
 ZONE, GUARD, POISON = 64, 0xA5, 0xFF
+#: Bytes that the pool keeps at most.
+MOST_POOLED = 1 << 28
+
+
+class Pool:
+    """Blocks of freed buffers, for later ones of the same size; and bytes in use."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self.used = self.pooled = self.peak = 0
+        self._lock = RLock()
+
+    def take(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return a block of `size` bytes between red zones, poisoned."""
+        with self._lock:
+            free = self.blocks.get(size)
+            if free:
+                block, self.pooled = free.pop(), self.pooled - size
+            else:
+                block = np.empty(size + 2 * ZONE, np.uint8)
+            self.used += size
+            self.peak = max(self.peak, self.used)
+        block.fill(GUARD)
+        block[ZONE : ZONE + size] = POISON
+        return block
+
+    def give(self, block: npt.NDArray[np.uint8]) -> None:
+        """Keep the block of a buffer that nothing holds any more."""
+        size = block.size - 2 * ZONE
+        # A stale read finds poison, not the numbers that were there.
+        block[ZONE : ZONE + size] = POISON
+        with self._lock:
+            self.used -= size
+            if self.pooled + size <= MOST_POOLED:
+                self.pooled += size
+                self.blocks.setdefault(size, []).append(block)
 
 
 class EmuMemory:
     """Bytes of one allocation between two red zones, and the launches that use them."""
 
-    def __init__(self, size: int) -> None:
-        self.bytes = np.full(size + 2 * ZONE, GUARD, np.uint8)
-        self.bytes[ZONE : ZONE + size] = POISON
+    def __init__(self, size: int, pool: Pool) -> None:
+        self.bytes, self._pool = pool.take(size), pool
         #: The last launch that writes, and those that read since: (stream, number).
         self.writer: tuple[EmuStream, int] | None = None
         self.readers: dict[EmuStream, int] = {}
+
+    def __del__(self) -> None:
+        self._pool.give(self.bytes)
 
     @property
     def is_damaged(self) -> bool:
@@ -104,6 +137,11 @@ class EmuEvent(Event):
         self.clock = {**stream.clock, stream: stream.issued}
 
     def wait(self) -> None:
+        ledger.waited(emucuda, "event")
+        self.reach()
+
+    def reach(self) -> None:
+        """Run the launches before the event."""
         emucuda.wait_for(self.stream, self.number)
 
 
@@ -138,9 +176,10 @@ class EmuStream(Stream):
             return
         for stream, number in event.clock.items():
             self.clock[stream] = max(number, self.clock.get(stream, 0))
-        self.device.add_task(self, Task(event.wait))
+        self.device.add_task(self, Task(event.reach))
 
     def synchronize(self) -> None:
+        ledger.waited(self.device, "stream")
         self.device.wait_for(self, self.issued)
 
     def comes_after(self, stream: EmuStream, number: int) -> bool:
@@ -160,26 +199,39 @@ class EmuCuda(Device):
         self._lock = RLock()
         self._main = EmuStream(self)
         self._pending: dict[EmuStream, None] = {}
-        self._launches = 0
+        self._pool = Pool()
+        #: What the device did itself, to compare a ledger with: launches that ran, and
+        #: bytes that were copied in each direction.
+        self.counts = {"launches": 0, ledger.TO_DEVICE: 0, ledger.TO_HOST: 0}
 
     @property
     def missing(self) -> str:
         return "" if compiler() else NO_COMPILER
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
-        memory = EmuMemory(prod(shape) * storage.itemsize)
+        memory = EmuMemory(prod(shape) * storage.itemsize, self._pool)
         return EmuBuffer(memory, np.ndarray(shape, storage, memory.bytes, ZONE))
 
     def from_host(self, array: npt.NDArray[Any]) -> EmuBuffer:
         made = self.alloc(array.shape, array.dtype)
+        ledger.copied(self, ledger.TO_DEVICE, array.nbytes)
         made._elements[...] = array
+        self.counts[ledger.TO_DEVICE] += made._elements.nbytes
         return made
 
     def to_host(self, buffer: EmuBuffer) -> npt.NDArray[Any]:
+        ledger.waited(self, "read")
+        ledger.copied(self, ledger.TO_HOST, buffer.size * buffer.dtype.itemsize)
         with self._lock:
             if buffer.memory.writer is not None:
                 self.wait_for(*buffer.memory.writer)
-            return buffer.raw()
+            found = buffer.raw()
+            self.counts[ledger.TO_HOST] += found.nbytes
+            return found
+
+    def memory_stats(self) -> ledger.MemoryStats:
+        """Return the bytes in buffers, in the pool, and in buffers at most."""
+        return ledger.MemoryStats(self._pool.used, self._pool.pooled, self._pool.peak)
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         current = self.current_stream()
@@ -187,6 +239,7 @@ class EmuCuda(Device):
         self.enqueue(stream, kernel, arguments)
 
     def synchronize(self) -> None:
+        ledger.waited(self, "synchronize")
         with self._lock:
             errors = [self._drain(stream) for stream in list(self._pending)]
         for error in filter(None, errors):
@@ -211,7 +264,8 @@ class EmuCuda(Device):
             problem = str(error).removesuffix(".")
             raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
         if observe.ACTIVE:
-            observe.ran(kernel.name, "CUDA text")
+            observe.ran(kernel.__name__, "CUDA text")
+        ledger.launched(self, kernel.__name__)
         with self._lock:
             *inputs, out = launch.operands
             reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]
@@ -259,10 +313,10 @@ class EmuCuda(Device):
 
     def _run(self, kernel: Kernel, launch: Launch) -> None:
         """Run a launch, and check that it wrote only its own buffers."""
-        self._launches += 1
+        self.counts["launches"] += 1
         places = [getattr(x, "address", 0) for x in launch.operands]
         try:
-            launcher.run(kernel, launch, places, self.order, self._launches)
+            launcher.run(kernel, launch, places, self.order, self.counts["launches"])
         except EmulationError as error:
             raise self.failure(kernel, launch.operands, error) from error
         for at, x in enumerate(launch.operands):
@@ -292,96 +346,5 @@ def _repair(memory: EmuMemory) -> None:
 
 emucuda: Final = EmuCuda()
 register_device(emucuda)
-
-
-class EmuCudaBoolTensor(LogicalTensor, dtype=dtypes.bool_, device=emucuda):
-    """`BoolTensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt8Tensor(SignedTensor, dtype=dtypes.int8, device=emucuda):
-    """`Int8Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt16Tensor(SignedTensor, dtype=dtypes.int16, device=emucuda):
-    """`Int16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt32Tensor(SignedTensor, dtype=dtypes.int32, device=emucuda):
-    """`Int32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaInt64Tensor(SignedTensor, dtype=dtypes.int64, device=emucuda):
-    """`Int64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt8Tensor(UnsignedTensor, dtype=dtypes.uint8, device=emucuda):
-    """`UInt8Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt16Tensor(UnsignedTensor, dtype=dtypes.uint16, device=emucuda):
-    """`UInt16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt32Tensor(UnsignedTensor, dtype=dtypes.uint32, device=emucuda):
-    """`UInt32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaUInt64Tensor(UnsignedTensor, dtype=dtypes.uint64, device=emucuda):
-    """`UInt64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat16Tensor(FloatingTensor, dtype=dtypes.float16, device=emucuda):
-    """`Float16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaBFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16, device=emucuda):
-    """`BFloat16Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat32Tensor(FloatingTensor, dtype=dtypes.float32, device=emucuda):
-    """`Float32Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaFloat64Tensor(FloatingTensor, dtype=dtypes.float64, device=emucuda):
-    """`Float64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaComplex64Tensor(ComplexTensor, dtype=dtypes.complex64, device=emucuda):
-    """`Complex64Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
-class EmuCudaComplex128Tensor(ComplexTensor, dtype=dtypes.complex128, device=emucuda):
-    """`Complex128Tensor` in the memory of the emulated device."""
-
-    __slots__ = ()
-
-
+globals().update(siblings(emucuda, "EmuCuda", HOST, __name__))
 register(emucuda)

@@ -367,6 +367,19 @@ class NoMethodError(CallError, plum.NotFoundLookupError):  # type: ignore[misc]
         return tuple(*self.args[6:7])
 
 
+def no_method_on(
+    device: object, call: str, types: tuple[type, ...] = ()
+) -> NoMethodError:
+    """Return the error of a call that no method runs on the device of its tensors.
+
+    Args:
+        device: the device.
+        call, types: see `CallError`.
+    """
+    problem, fix = f"no method for {device} yet", 'Move the operands with to("cpu")'
+    return NoMethodError(problem, fix, call, types)
+
+
 class RegistrationError(MdtensorError, TypeError):
     """A type, an operation or a method that cannot be registered."""
 

@@ -32,6 +32,7 @@ from mdtensor.files import (
     write_problem as write_problem,
 )
 from mdtensor.generics.reduction import reduction as reduction
+from mdtensor.infer import infer as infer
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
 from mdtensor.kernels.numpy.ufunc import run_and_round
@@ -49,6 +50,21 @@ from mdtensor.printing import (
     take_grid as take_grid,
 )
 from mdtensor.promotion import result_type
+from mdtensor.rendered import on_rendered_device as on_rendered_device
+from mdtensor.rendered.launches import (
+    count_true as count_true,
+    launch as launch,
+    types_of as types_of,
+)
+from mdtensor.rendered.pool import counts as pool_counts, seen as pool_taps
+from mdtensor.rendered.products import (
+    contract as contract,
+    filters as filters,
+    matrices as matrices,
+    reshaped as reshaped,
+)
+from mdtensor.rendered.windows import bordered as bordered
+from mdtensor.siblings import siblings as siblings
 from mdtensor.spec.elementwise import (
     along as along,
     arithmetic as arithmetic,
@@ -116,6 +132,17 @@ __all__ += ["describe", "file_path", "flag", "integers", "number"]
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
 #: Context variables that change results, writes into tensors, devices by name.
 __all__ += ["add_setting", "announce_write", "find_device"]
+#: Types and methods for devices that run rendered loops.
+__all__ += ["bordered", "contract", "count_true", "filters", "infer", "launch"]
+__all__ += [
+    "matrices",
+    "on_rendered_device",
+    "pool_counts",
+    "pool_taps",
+    "reshaped",
+    "siblings",
+]
+__all__ += ["types_of"]
 #: Reprs and files.
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
 __all__ += ["take_grid", "write_problem"]

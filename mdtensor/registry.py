@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Union
+from functools import partial
+from typing import Any, NoReturn, Union
 
 from mdtensor.device import (
     _REGISTRY,
@@ -20,9 +21,17 @@ from mdtensor.device import (
 )
 from mdtensor.dispatch.catalog import get_op
 from mdtensor.dispatch.checks import check_callable
-from mdtensor.dispatch.method import Method, as_function
+from mdtensor.dispatch.method import Method, Selection, as_function
 from mdtensor.dispatch.operation import _OPERATIONS, Operation, method, operations
-from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    OptionError,
+    RegistrationError,
+    describe,
+    no_method_on,
+    shown,
+)
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
 #: The tables that registration fills, besides the methods of operations.
@@ -78,6 +87,47 @@ def devices_of(method: Method) -> tuple[Device, ...]:
     # register theirs (decision 0015).
     homes = {kind.device if hasattr(kind, "dtype") else cpu for kind in tensors}
     return tuple(place for place in devices() if place in homes)
+
+
+def refusal(selection: Selection) -> Callable[..., Any] | None:
+    """Return what runs if a method does not run on the devices of its arguments.
+
+    Returns:
+        A function that raises the error of the call; None if the method runs there.
+    """
+    homes = {
+        kind.device
+        for kind in selection.types
+        if issubclass(kind, Tensor) and hasattr(kind, "dtype")
+    }
+    # Nearly every call: on the host, where a method for kinds runs.
+    if homes <= {cpu} or homes <= {*devices_of(selection.method)}:
+        return None
+    return partial(refuse_devices, selection.operation.name)
+
+
+Operation.refusal = staticmethod(refusal)
+
+
+def refuse_devices(name: str, *arguments: Any, **options: Any) -> NoReturn:
+    """Raise the error of a call whose method does not run where its tensors are.
+
+    Args:
+        name: the name of the operation.
+        arguments, options: of the call, with a tensor on another device than the host.
+
+    Raises:
+        DeviceError: the tensors are on different devices.
+        NoMethodError: they are on one device.
+    """
+    given = (*arguments, *options.values())
+    homes = dict.fromkeys(x.device.name for x in given if isinstance(x, Tensor))
+    call = describe(name, *arguments)
+    if len(homes) > 1:
+        first, second = list(homes)[:2]
+        problem = f"operands are on {first} and {second}"
+        raise DeviceError(problem, "Move one with to(device)", call)
+    raise no_method_on(next(iter(homes)), call, tuple(map(type, arguments)))
 
 
 def entries() -> dict[tuple[str, str], tuple[Method, ...]]:

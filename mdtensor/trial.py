@@ -12,7 +12,8 @@ from mdtensor.device import cpu
 from mdtensor.dispatch.call_errors import call_text, refuse_out
 from mdtensor.dispatch.introspect import without_traces
 from mdtensor.dispatch.method import Selection, Trial
-from mdtensor.errors import DeviceError, MdtensorError, OptionError
+from mdtensor.dispatch.operation import Operation
+from mdtensor.errors import DeviceError, MdtensorError, OptionError, no_method_on
 from mdtensor.kernels import observe
 from mdtensor.promotion import is_weak, result_type
 from mdtensor.registry import devices_of
@@ -51,7 +52,7 @@ def _try(selection: Selection) -> Trial:
 Selection.try_call = staticmethod(try_call)
 
 
-def _missing_device(selection: Selection) -> DeviceError | None:
+def _missing_device(selection: Selection) -> MdtensorError | None:
     """Return the error of tensors on a device that cannot run the method here."""
     homes = {t.device for t in selection.types if hasattr(t, "device")}
     call = call_text(selection.operation, selection.types)
@@ -59,13 +60,14 @@ def _missing_device(selection: Selection) -> DeviceError | None:
         if home.missing:
             return DeviceError(f"{home}: {home.missing}", "Use cpu", call)
         if len(homes) == 1 and home not in devices_of(selection.method):
-            problem, fix = f"no method for {home} yet", "Move the operands with to(cpu)"
-            return DeviceError(problem, fix, call)
+            return no_method_on(home, call, selection.types)
     return None
 
 
 def _function(selection: Selection, options: dict[str, Any]) -> Any:
     """Return what the call runs, given options that are filled in."""
+    if (refusal := Operation.refusal(selection)) is not None:
+        return refusal
     if "out" not in options:
         return selection.function
     if selection.method.rounds:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from mdtensor import dtypes
 from mdtensor.errors import StorageError
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, leaves
 
 __all__ = [
     "BFloat16Tensor",
@@ -223,3 +223,7 @@ class Complex128Tensor(ComplexTensor, dtype=dtypes.complex128):
             raise StorageError("complex128 is stored as pairs of float64")
         numbers = np.asarray(pairs, order="C").view(np.complex128)[..., 0]
         return super().from_parts({"": numbers}, facts)
+
+
+#: The concrete types of the host that this module declares.
+HOST = tuple(kind for kind in leaves() if kind.__module__ == __name__)

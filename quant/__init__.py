@@ -15,7 +15,8 @@ if __name__ != "mdtensor.quant":
 import importlib
 import types
 
-from mdtensor.quant import losses as _losses, ops as ops
+from mdtensor.extend import find_device as _find_device, on_rendered_device
+from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3 as qfloat8_e4m3,
@@ -75,8 +76,11 @@ from mdtensor.quant.weights import (
     smooth as smooth,
 )
 
+# Types for GPUs, and types and methods for devices that run rendered loops.
+_rendered.types.declare(_find_device("cuda"))
+on_rendered_device(_rendered.register)
 # Its import has registered the audits; the name is not public.
-del _losses
+del _find_device, _losses, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),

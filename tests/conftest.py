@@ -34,7 +34,8 @@ def pytest_collection() -> Iterator[None]:
 
 #: Tests of a device that stays registered, which other tests of the process would meet.
 #: `test_processes.py` runs them, each file in a process that has this variable.
-APART, ALLOWED = ("test_emucuda.py", "rendered"), "MDTENSOR_TEST_DEVICE"
+APART = ("test_emucuda.py", "test_ledger.py", "rendered")
+ALLOWED = "MDTENSOR_TEST_DEVICE"
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

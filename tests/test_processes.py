@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-FILES = ["test_emucuda.py", "rendered/test_operations.py"]
+FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
+FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
+FILES += ["rendered/test_faults.py"]
 
 
 def run(file: str, marker: str) -> None:

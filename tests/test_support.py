@@ -11,7 +11,7 @@ from support.shelf import shelved
 import mdtensor as md
 from mdtensor import quant, registry
 from mdtensor.dispatch.operation import _OPERATIONS
-from mdtensor.errors import DeviceError, MdtensorError, OptionError
+from mdtensor.errors import DeviceError, MdtensorError, NoMethodError, OptionError
 from mdtensor.support import STATES, Support
 
 LEAVES = [leaf for leaf in md.leaves() if leaf.device is md.cpu]
@@ -194,7 +194,7 @@ def reached(operation: Any, leaf: Any, place: Any) -> str:
     try:
         with md.promotion_rules("strict"):
             call(operation, given, chosen)
-    except DeviceError:
+    except (DeviceError, NoMethodError):
         return "missing" if works(operation, leaf) else "refused"
     except MdtensorError:
         return "refused"

@@ -156,8 +156,8 @@ def test_from_numpy_shares() -> None:
 
 def test_leaves_are_found_by_name_too() -> None:
     assert md.leaf("int8", "cpu") is md.leaf(np.int8) is md.Int8Tensor
-    assert text(PromotionError, lambda: md.leaf(md.quant.qint8, "cuda")) == (
-        "qint8 has no tensor type on cuda:0."
+    assert text(PromotionError, lambda: md.leaf(md.quant.qint4, "cuda")) == (
+        "qint4 has no tensor type on cuda:0."
     )
     with pytest.raises(OptionError, match="no element type like a object"):
         md.leaf(object())

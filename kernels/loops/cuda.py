@@ -3,7 +3,8 @@
 An elementwise kernel has one thread for each element, and each thread steps over the
 grid. A fold has one block for each element of the result: a thread combines every 64th
 element, and the block combines its 64 partial results as a tree in shared memory. So
-the order of sums depends on the count only, and on no launch.
+the order of sums depends on the count only, and on no launch. A serial fold has one
+thread for each element of the result, which combines the elements in ascending order.
 """
 
 from __future__ import annotations
@@ -11,17 +12,13 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from mdtensor.kernels.loops.ir import Loop, Value
+from mdtensor.kernels.loops.ir import Loop
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
+from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = Path(__file__).with_name("scalar.cuh").read_text()
-STORAGE = {"bool": "unsigned char", "float16": "mdt::half", "bfloat16": "mdt::bfloat"}
-STORAGE |= {"complex64": "mdt::complex<float>", "complex128": "mdt::complex<double>"}
-STORAGE |= {"float32": "float", "float64": "double"}
-
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < w.count;
@@ -58,34 +55,50 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   }}
 }}
 """
-
-
-def value_type(type: str) -> str:
-    """Return the C++ type that values of an element type have."""
-    return STORAGE.get(type, f"mdt::{type}") if type != "bool" else "bool"
-
-
-def storage_type(type: str) -> str:
-    """Return the C++ type of an element in memory."""
-    return STORAGE.get(type, f"mdt::{type}")
+SERIAL = """\
+extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
+                                  mdt::walk<{last}> f) {{
+  const long long n = f.size[f.rank - 1];
+  for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
+       r += (long long)gridDim.x * blockDim.x) {{
+{before}
+    {type} sum = {start};
+    for (long long o = 0; o < f.count; o += n) {{
+{rows}
+      for (long long j = 0; j < n; ++j) {{
+{body}
+        sum = {combined};
+      }}
+    }}
+    const {folded} total = {total};
+{finish}
+    out[w.at({last}, r)] = {result};
+  }}
+}}
+"""
 
 
 # Shapes are arguments, so a text is compiled once for its types (decision 0063).
 @cache
 def render(loop: Loop) -> Kernel:
-    """Return the kernel of a loop; its name is a hash of its text."""
+    """Return the kernel of a loop; its name ends with a hash of its text."""
     last = len(loop.inputs)
     fields = {"parameters": _parameters(loop), "count": last + 1, "last": last}
     if loop.fold is None:
-        lines = _Lines("    ", "w.at({0}, i)")
+        lines = Statements("    ", "w.at({0}, i)")
         result = lines.add(loop.value)
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields
         )
+    elif loop.is_serial:
+        text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:
         text = FOLD.format(name="{name}", **fields, **_fold(loop))
-    name = f"mdt_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return Kernel(name, text.replace("{name}", name), loop.inputs, loop.type, loop.fold)
+    # One symbol for each text, since many texts can be in one library.
+    name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = text.replace("{name}", name)
+    fold = loop.fold, loop.is_serial
+    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
 
 
 def _parameters(loop: Loop) -> str:
@@ -101,7 +114,8 @@ def _parameters(loop: Loop) -> str:
 def _fold(loop: Loop) -> dict[str, object]:
     """Return the fields of `FOLD`."""
     type, folded = value_type(loop.value.type), value_type(loop.folded)
-    body, finish = _Lines("      ", "w.at({0}, r) + f.at({0}, i)"), _Lines("      ", "")
+    body = Statements("      ", "w.at({0}, r) + f.at({0}, i)")
+    finish = Statements("      ", "w.at({0}, r)")
     element, start = body.add(loop.value), f"mdt::start_{loop.fold}<{type}>()"
     is_place = loop.fold in ("argmax", "argmin")
     total = "partial[0].at" if is_place else "partial[0]"
@@ -125,63 +139,38 @@ def _fold(loop: Loop) -> dict[str, object]:
     }
 
 
-class _Lines:
-    """Statements that compute values, one for each distinct node."""
-
-    def __init__(self, indent: str, place: str) -> None:
-        self._lines: dict[str, str] = {}
-        self._indent, self._place = indent, place
-
-    @property
-    def text(self) -> str:
-        return "\n".join(f"{self._indent}const {line}" for line in self._lines.values())
-
-    def add(self, value: Value) -> str:
-        """Add what computes a value, and return the name of its variable."""
-        expression = self._expression(value)
-        key = f"{value.type} {expression}"
-        if key not in self._lines:
-            head = f"{value_type(value.type)} v{len(self._lines)}"
-            self._lines[key] = f"{head} = {expression};"
-        return self._lines[key].split(" = ")[0].split()[-1]
-
-    def _expression(self, value: Value) -> str:
-        names, type = [self.add(x) for x in value.arguments], value_type(value.type)
-        if value.name == "load":
-            truth = " != 0" if value.type == "bool" else ""
-            place = self._place.format(value.detail)
-            return f"x{value.detail}[{place}]{truth}"
-        if value.name == "scalar":
-            return f"x{value.detail}" + (" != 0" if value.type == "bool" else "")
-        if value.name == "number":
-            return _number(value.detail, type)
-        if value.name in ("total", "count"):
-            return "total" if value.name == "total" else "f.count"
-        if value.name == "select":
-            return "{} ? {} : {}".format(*names)
-        if value.name == "cast":
-            return _cast(value, names[0])
-        takes = value_type(value.arguments[0].type)
-        is_plain = value.name.startswith("exact_") or "complex" in takes
-        return (
-            f"mdt::{value.name}{'' if is_plain else f'<{takes}>'}({', '.join(names)})"
-        )
-
-
-def _number(number: Any, type: str) -> str:
-    value = float(number) if type in ("float", "double") else int(number)
-    if value != value or value in (float("inf"), float("-inf")):
-        shown = "0.0 / 0.0" if value != value else f"{'-' * (value < 0)}1.0 / 0.0"
-        return f"({type})({shown})"
-    return f"({type}){value.hex() if isinstance(value, float) else value}"
-
-
-def _cast(value: Value, name: str) -> str:
-    rule, target = value.detail
-    is_parts = target.startswith("complex")
-    if is_parts:
-        part = "float" if target == "complex64" else "double"
-        return f"mdt::{rule}_parts<{part}>({name})"
-    if value.arguments[0].type.startswith("complex") and target == "bool":
-        return f"mdt::is_true({name})"
-    return f"mdt::{rule}<{value_type(target)}>({name})"
+def _serial(loop: Loop) -> dict[str, object]:
+    """Return the fields of `SERIAL`."""
+    type, rows = value_type(loop.value.type), []
+    body, after = (
+        Statements("        ", "q{0} + j * s{0}"),
+        Statements("    ", "w.at({0}, r)"),
+    )
+    before = Statements("    ", "w.at({0}, r)", "b")
+    fold, parts = loop.fold, (loop.value,)
+    if fold == "dot":
+        parts = loop.value.arguments
+    elements = ", ".join(body.add(part) for part in parts)
+    for at in body.loaded:
+        place = f"w.at({at}, r) + f.at({at}, o)"
+        step = f"f.jump[{at}][f.rank - 1]"
+        rows.append(f"      const long long q{at} = {place}, s{at} = {step};")
+    start = f"mdt::start_{'add' if fold == 'dot' else fold}<{type}>()"
+    if loop.start is not None:
+        start = before.add(loop.start)
+    elif fold in ("add", "dot"):
+        start = f"({type})0"
+    return {
+        "type": type,
+        "folded": type,
+        "before": before.text,
+        "start": start,
+        "rows": "\n".join(rows),
+        "body": body.text,
+        "combined": f"mdt::{fold}<{type}>({elements}, sum)"
+        if fold == "dot"
+        else f"mdt::{fold}<{type}>(sum, {elements})",
+        "total": "sum",
+        "result": "total" if loop.finish is None else after.add(loop.finish),
+        "finish": after.text,
+    }

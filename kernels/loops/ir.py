@@ -30,14 +30,19 @@ isfinite signbit"""
 _BINARY = """
 add sub mul div floor_divide remainder maximum minimum pow atan2 hypot copysign
 logaddexp bit_and bit_or bit_xor shift_left shift_right equal not_equal less
-less_equal"""
+less_equal mul_odd"""
 UNARY, BINARY = frozenset(_UNARY.split()), frozenset(_BINARY.split())
+#: Functions of three float64 values, for codes: the exact quotients (a · b) / c and
+#: (a + b) / c, rounded to a whole number once, half to even.
+TERNARY = frozenset(("rescale", "rescale_sum"))
 #: Functions that give bools, and those that give a part of a complex number.
 _TESTS = "isnan isinf isfinite signbit equal not_equal less less_equal"
 TESTS = frozenset(_TESTS.split())
 PARTS = frozenset(("real", "imag"))
-#: Folds, each with an order of its operands that no thread changes.
+#: Folds, each with an order of its operands that no thread changes. The value of `dot`
+#: is a product, and a float product is added with one rounding.
 FOLDS = ("add", "mul", "maximum", "minimum", "bit_and", "bit_or", "argmax", "argmin")
+FOLDS += ("dot",)
 #: Rules of casts from numbers to a type: `wrap` is modulo the number of values of an
 #: integer type (NaN and infinities become 0), `saturate` takes the nearest bound.
 #: `outside` and `inexact` are bools: the value does not fit, or is not held exactly.
@@ -49,8 +54,8 @@ class Value:
     """A node of a tree: a function of other nodes, with the type of its result.
 
     Args:
-        name: a function, `load`, `scalar`, `number`, `cast`, `select`, `total` or
-            `count`.
+        name: a function, `load`, `gather`, `scalar`, `number`, `cast`, `select`,
+            `total` or `count`.
         type: of the result.
         arguments: the nodes that it reads.
         detail: number of the input, the number itself, or rule and type of the cast.
@@ -64,10 +69,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand of a kernel: an array, or one number that a launch passes by value."""
+    """An operand of a kernel: an array, a number by value, or a table.
+
+    A table is an array with one axis, of which elements are chosen by `gather`.
+    """
 
     type: str
     is_number: bool = False
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +87,36 @@ class Loop:
         inputs: the operands, by number.
         value: computed for each element.
         fold: how the values along the folded axes are combined; None has no such axes.
-        finish: a value of `total()` and `count()`, computed after the fold.
+        finish: a value of `total()`, `count()` and elements that all folded ones share,
+            computed after the fold.
+        is_serial: one thread combines the elements of a result, in ascending order;
+            otherwise the threads of a block do.
+        start: of a serial fold; by default the neutral element.
+        name: what the loop computes, for the name of its kernel.
     """
 
     inputs: tuple[Input, ...]
     value: Value
     fold: str | None = None
     finish: Value | None = None
+    is_serial: bool = False
+    start: Value | None = None
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return what the loop computes and its types: `add_f32`, `sum_s8s64`."""
+        types = dict.fromkeys((*(x.type for x in self.inputs), self.type))
+        return f"{self.name or self._word}_{''.join(map(_short, types))}"
+
+    @property
+    def _word(self) -> str:
+        """Return the name of the function that is computed last, under casts."""
+        value = self.value
+        while self.fold is None and value.name == "cast" and value.arguments:
+            value = value.arguments[0]
+        word = {"load": "copy", "scalar": "fill", "number": "fill"}.get(value.name)
+        return self.fold or word or value.name
 
     @property
     def type(self) -> str:
@@ -101,6 +133,11 @@ class Loop:
 def load(number: int, type: str) -> Value:
     """Return the element of an input that belongs to the element of the result."""
     return Value("load", _known(type), (), number)
+
+
+def gather(number: int, type: str, index: Value) -> Value:
+    """Return the element of a table at an index, which must be inside of it."""
+    return Value("gather", _known(type), (index,), number)
 
 
 def scalar(number: int, type: str) -> Value:
@@ -141,7 +178,8 @@ def widen(value: Value) -> Value:
 
 def apply(name: str, *arguments: Value) -> Value:
     """Apply a function; narrow floats are computed in float32 and rounded once."""
-    arity = 1 if name in UNARY else 2 if name in BINARY else None
+    arities = ((UNARY, 1), (BINARY, 2), (TERNARY, 3))
+    arity = next((n for names, n in arities if name in names), None)
     types = {x.type for x in arguments}
     if len(arguments) != arity or len(types) != 1:
         shown = ", ".join(x.type for x in arguments)
@@ -172,6 +210,16 @@ def compare(name: str, x: Value, y: Value) -> Value:
     if x.type == y.type:
         return apply(name, x, y)
     return Value(f"exact_{name}", "bool", (x, y))
+
+
+def _short(type: str) -> str:
+    """Return the type as names of kernels have it: `s8` for int8, `bf16`, `b1`."""
+    if type == "bool":
+        return "b1"
+    for word, letter in (("uint", "u"), ("int", "s"), ("bfloat", "bf"), ("float", "f")):
+        if type.startswith(word):
+            return type.replace(word, letter)
+    return type.replace("complex", "c")
 
 
 def _known(type: str) -> str:

@@ -50,6 +50,8 @@ class Kernel:
         inputs: the operands before the result.
         type: element type of the result.
         fold: how elements along the folded axes are combined; None has no such axes.
+        is_serial: one thread combines the elements of a result, not a block.
+        title: the name for users, without what makes the symbol unique.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold takes the axes behind `out`.
     """
@@ -59,10 +61,12 @@ class Kernel:
     inputs: tuple[Input, ...]
     type: str
     fold: str | None = None
+    is_serial: bool = False
+    title: str = ""
 
     @property
     def __name__(self) -> str:
-        return self.name
+        return self.title or self.name
 
     def __call__(self, *arguments: Any) -> None:
         """Raise: only a device can run the text."""
@@ -96,14 +100,15 @@ class Kernel:
 
     def _elementwise(self, operands: tuple[Any, ...]) -> Launch:
         shape = tuple(operands[-1].shape)
-        found = walk(shape, [jumps_of(x, shape) for x in operands])
+        found = walk(shape, self._jumps(operands, shape))
         blocks = min(-(-int(found[0]) // THREADS), BLOCKS)
         return Launch(operands, (found,), blocks, THREADS)
 
     def _fold(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
         *inputs, out = operands
-        shape = np.broadcast_shapes(*(x.shape for x in inputs))
-        jumps = [jumps_of(x, shape) for x in inputs]
+        pairs = zip(self.inputs, inputs, strict=True)
+        shape = np.broadcast_shapes(*(x.shape for d, x in pairs if not d.is_table))
+        jumps = self._jumps(inputs, shape)
         kept = [axis for axis in range(len(shape)) if axis not in axes]
         rest = tuple(shape[axis] for axis in kept)
         if tuple(n for n in out.shape if n != 1) != tuple(n for n in rest if n != 1):
@@ -118,7 +123,17 @@ class Kernel:
         outer = walk(rest, [*(tuple(j[a] for a in kept) for j in jumps), onto])
         folded = tuple(shape[axis] for axis in axes)
         inner = walk(folded, [tuple(j[a] for a in axes) for j in jumps])
-        return Launch(operands, (outer, inner), min(int(outer[0]), BLOCKS), FOLDING)
+        count, threads = int(outer[0]), THREADS if self.is_serial else FOLDING
+        blocks = -(-count // THREADS) if self.is_serial else count
+        return Launch(operands, (outer, inner), min(blocks, BLOCKS), threads)
+
+    def _jumps(self, operands: Sequence[Any], shape: Ints) -> list[Ints]:
+        """Return the jumps of operands; tables have places of their own."""
+        declared = (*self.inputs, Input(self.type))[: len(operands)]
+        return [
+            (0,) * len(shape) if one.is_table else jumps_of(x, shape)
+            for one, x in zip(declared, operands, strict=True)
+        ]
 
 
 def _check(name: str, at: int, declared: Input, given: Any) -> None:
@@ -132,3 +147,6 @@ def _check(name: str, at: int, declared: Input, given: Any) -> None:
         shown = f"{given.__class__.__name__}{f' of {type}' if type else ''}"
         problem = f"argument {at} is {shown}, not {kind} of {declared.type}"
         raise TypeError(f"{name}: {problem}.")
+    if declared.is_table and given.strides != (given.dtype.itemsize,):
+        problem = f"argument {at} is not a table: its shape is {tuple(given.shape)}"
+        raise ValueError(f"{name}: {problem}, and it must be contiguous with 1 axis.")

@@ -383,6 +383,36 @@ MDT_FN T logaddexp(T x, T y) {
   return most + log1p<T>(exp<T>(gap > 0 ? -gap : gap));
 }
 
+// --- exact rounding of codes -------------------------------------------------------
+
+// The product, with 1 as its last bit if it is not exact: it can be rounded again.
+MDT_FN T mul_odd(T a, T b) {
+  const T product = a * b, rest = ::fma(a, b, -product);
+  const uint64 bits = bits_as<uint64>(product);
+  if (rest == 0 || rest != rest || (bits & 1)) return product;
+  return bits_as<T>(bits + ((rest > 0) == (product > 0) ? 1 : -1));
+}
+
+// (high + low) / unit as a whole number, rounded half to even, for a |low| of at most the
+// last place of high. Far from a tie the quotient decides. Near one its exact distance
+// does: multiples of a half and a unit of 24 bits have an exact product.
+MDT_FN T nearest(T high, T low, T unit) {
+  const T quotient = high / unit, near = ::rint(quotient);
+  if (fabs(fabs(quotient - near) - 0.5) > fabs(quotient) * 0x1p-49) return near;
+  const T middle = near + (quotient > near ? 0.5 : -0.5);
+  const T gap = (high - middle * unit) + low, down = middle - 0.5;
+  if (gap != 0) return gap < 0 ? down : down + 1;
+  return fmod(down, 2.0) == 0 ? down : down + 1;
+}
+MDT_FN T rescale(T steps, T scale, T unit) {
+  const T product = steps * scale;
+  return nearest<T>(product, ::fma(steps, scale, -product), unit);
+}
+MDT_FN T rescale_sum(T a, T b, T unit) {
+  const T sum = a + b, part = sum - a;
+  return nearest<T>(sum, (a - (sum - part)) + (b - part), unit);
+}
+
 // --- folds ---------------------------------------------------------------------------
 
 // An element and its place; the first of several equal ones wins, and NaN before all.
@@ -396,6 +426,13 @@ template <typename T, bool largest> __device__ static inline place<T> first(plac
 }
 MDT_FN place<T> argmax(place<T> x, place<T> y) { return first<T, true>(x, y); }
 MDT_FN place<T> argmin(place<T> x, place<T> y) { return first<T, false>(x, y); }
+
+// The sum and a product, of floats rounded once.
+MDT_FN T dot(T a, T b, T sum) {
+  if constexpr (type<T>::is_integer) return add<T>(mul<T>(a, b), sum);
+  else return sizeof(T) == 4 ? (T)::fmaf((float)a, (float)b, (float)sum)
+                             : (T)::fma((double)a, (double)b, (double)sum);
+}
 
 // The value that a fold starts from; -0 leaves every float as it is.
 MDT_FN T start_add() { return type<T>::is_integer ? (T)0 : (T)-0.0; }

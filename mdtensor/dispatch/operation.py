@@ -92,6 +92,10 @@ class Operation(Described):
     #: Writes the result of a call into a tensor; set by `operators`, which imports us.
     write: ClassVar[Callable[[Any, Any, str, tuple[Any, ...]], Any]]
 
+    #: Returns the function that raises in the place of a method that does not run on
+    #: the devices of these types, or None if it does; set by `registry`.
+    refusal: ClassVar[Callable[[Selection], Implementation | None]]
+
     def __init__(
         self,
         declaration: Implementation,
@@ -337,8 +341,7 @@ class Operation(Described):
         # Classes that may end come here at each call, so they come first.
         known = self._fleeting.get(types)
         if known is not None and Operation.observe is None:
-            fleeting: Implementation = known.function_for(types)
-            return fleeting
+            return _function(Selection(self, types, known))
         with self._lock:
             if need_tensors(self, types):
                 found = converter(self, Operation.from_numpy)
@@ -346,7 +349,7 @@ class Operation(Described):
                 found = device.implementation(self, types)
             else:
                 selection = self._select(types)
-                found = selection.function
+                found = _function(selection)
                 if Operation.observe is not None:
                     return Operation.observe(selection, found)
             if self._is_settled(types):
@@ -382,9 +385,9 @@ class Operation(Described):
                 return implementation
             selection = self._select(types)
             if selection.method.rounds:
-                found = selection.method.implementation
+                found = _function(selection, selection.method.implementation)
             else:
-                found = self._writing(selection.function)
+                found = self._writing(_function(selection))
             if Operation.observe is not None:
                 return Operation.observe(selection, found)
             if self._is_settled(types):
@@ -402,6 +405,16 @@ class Operation(Described):
             )
 
         return call
+
+
+# Here and not in each method, so that a method for kinds cannot forget the check
+# (decision 0070).
+def _function(
+    selection: Selection, function: Implementation | None = None
+) -> Implementation:
+    """Return the function that a call runs, or the one that refuses its devices."""
+    refusal = Operation.refusal(selection)
+    return refusal or function or selection.function
 
 
 def _device_that_implements(types: tuple[type, ...]) -> Any:

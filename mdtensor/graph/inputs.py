@@ -113,6 +113,32 @@ def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:
     return checked_feeds(inputs, given)
 
 
+def by_name(
+    specs: Mapping[str, TensorSpec], inputs: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of a call by the names of the inputs.
+
+    Raises:
+        DataError: there are too many, or one is given twice, or dicts in the wrong way.
+    """
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        # Input names in files often are not Python identifiers (`input.1`), so a
+        # dict must work as well as keywords.
+        named = {**inputs[0], **named}
+        inputs = ()
+    if len(inputs) > len(specs):
+        raise DataError(
+            f"{len(inputs)} inputs given, but the model has {len(specs)}",
+            f"It has {', '.join(map(repr, specs)) or 'none'}",
+        )
+    if any(isinstance(one, Mapping) for one in inputs):
+        raise DataError("inputs are given as a dict", "Use model(**inputs)")
+    placed = dict(zip(specs, inputs, strict=False))
+    for name in placed.keys() & named.keys():
+        raise DataError(f"input {name!r} is given twice", "Give it once")
+    return {**placed, **named}
+
+
 def checked_feeds(
     inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any]
 ) -> dict[str, Any]:

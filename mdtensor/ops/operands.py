@@ -14,7 +14,6 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
-    DeviceError,
     OptionError,
     PromotionError,
     ShapeError,
@@ -36,6 +35,7 @@ from mdtensor.promotion import (
     round_to_odd,
     with_scalar,
 )
+from mdtensor.registry import refuse_devices
 from mdtensor.spec.elementwise import (
     check_bits,
     check_fractions,
@@ -87,28 +87,13 @@ def on_host(name: str, *arguments: Any) -> None:
     """Raise unless all tensors among the arguments are on the host.
 
     Raises:
-        DeviceError: a tensor is on another device.
+        DeviceError: the tensors are on different devices.
+        NoMethodError: they are on another device.
     """
     # The usual case returns here without building an error.
     for x in arguments:
         if isinstance(x, Tensor) and x.device is not cpu:
-            return _raise_device_error(name, arguments)
-
-
-def _raise_device_error(name: str, arguments: tuple[Any, ...]) -> None:
-    homes = {x.device.name: x for x in arguments if isinstance(x, Tensor)}
-    if len(homes) > 1:
-        first, second = list(homes)[:2]
-        raise DeviceError(
-            f"operands are on {first} and {second}",
-            "Move one with to(device)",
-            describe(name, *arguments),
-        )
-    raise DeviceError(
-        f"no method for {next(iter(homes))} yet",
-        "Move the operands with to(cpu)",
-        describe(name, *arguments),
-    )
+            refuse_devices(name, *arguments)
 
 
 def spec(x: object) -> Any:

@@ -5,6 +5,8 @@ allocates its result with `alloc`, and launches with `launch`. The device must h
 types for every element type, and buffers with `view` and `is_writable`.
 """
 
+from collections.abc import Callable
+
 from mdtensor.device import Device
 from mdtensor.rendered import (
     activation,
@@ -12,15 +14,33 @@ from mdtensor.rendered import (
     casts,
     comparison,
     movement,
+    pool,
+    products,
     reduction,
     writing,
 )
 
-__all__ = ["register"]
+__all__ = ["on_rendered_device", "register"]
+#: The devices that run rendered loops, and what packages add for each of them.
+_DEVICES: list[Device] = []
+_ADDITIONS: list[Callable[[Device], None]] = []
 
 
 def register(device: Device) -> None:
     """Add the methods of rendered loops for the tensor types of a device."""
-    families = (arithmetic, comparison, activation, casts, movement, reduction, writing)
-    for family in families:
+    elements = (arithmetic, comparison, activation, casts, movement, writing)
+    for family in (*elements, reduction, products, pool):
         family.register(device)
+    _DEVICES.append(device)
+    for add in _ADDITIONS:
+        add(device)
+
+
+def on_rendered_device(add: Callable[[Device], None]) -> None:
+    """Call `add` with each device that runs rendered loops, also with later ones.
+
+    A package declares its tensor types of the device there, and adds methods.
+    """
+    _ADDITIONS.append(add)
+    for device in _DEVICES:
+        add(device)

@@ -9,9 +9,10 @@ from typing import Any, Union
 from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.dispatch.operation import method
-from mdtensor.errors import DeviceError, checked, describe
+from mdtensor.errors import NoMethodError, checked, describe, no_method_on
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, Value, cast, load, scalar
+from mdtensor.ledger import because
 from mdtensor.ops.operands import number
 from mdtensor.tensor import Tensor, leaves
 
@@ -60,7 +61,7 @@ class Operands:
 
     def loop(self, value: Value) -> Loop:
         """Return the elementwise loop of a value."""
-        return Loop(tuple(self.inputs), value)
+        return Loop(tuple(self.inputs), value, name=self.name)
 
 
 def launch(
@@ -87,7 +88,9 @@ def count_true(operands: Operands, value: Value, device: Device) -> int:
     shape = joint_shape(operands)
     loop = Loop(tuple(operands.inputs), cast(value, "int64"), "add")
     out = launch(device, loop, (), operands.buffers, tuple(range(len(shape))))
-    return int(device.to_host(out))
+    name = getattr(operands, "name", "") or "a call"
+    with because(f"{name} counts elements that it refuses"):
+        return int(device.to_host(out))
 
 
 def joint_shape(operands: Operands) -> tuple[int, ...]:
@@ -104,11 +107,10 @@ def device_of(*arguments: Any) -> Device:
     return next(x.device for x in arguments if isinstance(x, Tensor))
 
 
-def no_method(name: str, *arguments: Any) -> DeviceError:
+def no_method(name: str, *arguments: Any) -> NoMethodError:
     """Return the error for types that a device's method does not take."""
-    problem = f"no method for {device_of(*arguments)} yet"
-    fix = "Move the operands with to(cpu)"
-    return DeviceError(problem, fix, describe(name, *arguments))
+    call, types = describe(name, *arguments), tuple(map(type, arguments))
+    return no_method_on(device_of(*arguments), call, types)
 
 
 def types_of(device: Device, kinds: tuple[str, ...]) -> tuple[Any, ...]:

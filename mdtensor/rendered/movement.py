@@ -71,6 +71,12 @@ def write(target: Any, x: Any, type: str) -> None:
     x.device.launch(kernel, x.buffer, target)
 
 
+def put(device: Device, target: Any, x: Any) -> None:
+    """Launch a copy of a buffer into another one of the same type."""
+    type = x.dtype.name
+    device.launch(render(Loop((Input(type),), load(0, type))), x, target)
+
+
 def fill(device: Device, target: Any, value: Any) -> None:
     """Launch writes of one number, a host array without axes, into a buffer."""
     type = value.dtype.name

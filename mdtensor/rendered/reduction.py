@@ -33,7 +33,7 @@ def register(device: Device) -> None:
     for name, fold in (("any", "bit_or"), ("all", "bit_and")):
         operation = getattr(reduction, name)
         unary(device, operation, ALL, partial(_extreme, operation, fold))
-    unary(device, reduction.mean, NUMBERS, _mean)
+    unary(device, reduction.mean, NUMBERS, mean)
     for name in ("argmax", "argmin"):
         operation = getattr(sorting, name)
         unary(device, operation, NUMBERS, partial(_place, operation, name))
@@ -41,10 +41,16 @@ def register(device: Device) -> None:
 
 
 def fold(
-    spec: Any, x: Tensor, value: Value, name: str, finish: Value | None, axis: Any
+    operation: str,
+    spec: Any,
+    x: Tensor,
+    value: Value,
+    name: str,
+    finish: Value | None,
+    axis: Any,
 ) -> Any:
     """Return the tensor of a spec: a fold of a value of x over axes."""
-    loop = Loop((Input(x.dtype.name),), value, name, finish)
+    loop = Loop((Input(x.dtype.name),), value, name, finish, name=operation)
     axes = normalize_axes(axis, x.ndim)
     return spec.type.wrap(launch(x.device, loop, spec.shape, [x.buffer], axes))
 
@@ -65,7 +71,8 @@ def _accumulate(
         # Each element is checked and cut off as in `astype`, as on the host.
         x = astype(x, spec.dtype)
     value = _element(x, type)
-    return fold(spec, x, value, name, cast(ir.total(value.type), type), axis)
+    finish = cast(ir.total(value.type), type)
+    return fold(operation.__name__, spec, x, value, name, finish, axis)
 
 
 def _extreme(
@@ -73,27 +80,31 @@ def _extreme(
 ) -> Any:
     spec = infer(operation, x, axis=axis, keepdims=keepdims)
     value = _element(x, spec.dtype.name)
-    return fold(spec, x, value, name, cast(ir.total(value.type), spec.dtype.name), axis)
+    finish = cast(ir.total(value.type), spec.dtype.name)
+    return fold(operation.__name__, spec, x, value, name, finish, axis)
 
 
-def _mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
+def mean(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
+    """Return the mean over axes: the sum, divided once."""
     spec = infer(reduction.mean, x, axis=axis, keepdims=keepdims)
     # float64 holds the sums of narrow integers, whatever the type of the mean.
     type = "float64" if x.dtype.is_integer else spec.dtype.name
     value = _element(x, type)
     share = apply("div", ir.total(value.type), cast(ir.count(), value.type))
-    return fold(spec, x, value, "add", cast(share, spec.dtype.name), axis)
+    finish = cast(share, spec.dtype.name)
+    return fold("mean", spec, x, value, "add", finish, axis)
 
 
 def _place(
     operation: Any, name: str, x: Tensor, /, *, axis: Any, keepdims: bool
 ) -> Any:
     spec = infer(operation, x, axis=axis, keepdims=keepdims)
-    return fold(spec, x, ir.widen(load(0, x.dtype.name)), name, None, axis)
+    value = ir.widen(load(0, x.dtype.name))
+    return fold(name, spec, x, value, name, None, axis)
 
 
 def _count(x: Tensor, /, *, axis: Any, keepdims: bool) -> Any:
     spec = infer(sorting.count_nonzero, x, axis=axis, keepdims=keepdims)
     value = cast(cast(load(0, x.dtype.name), "bool"), "int64")
     finish = cast(ir.total("int64"), spec.dtype.name)
-    return fold(spec, x, value, "add", finish, axis)
+    return fold("count_nonzero", spec, x, value, "add", finish, axis)

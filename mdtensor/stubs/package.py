@@ -28,6 +28,8 @@ from mdtensor.tensor import leaf, leaves
 
 #: The stub of the types of operations; the module does not exist at run time.
 CALLS = "mdtensor._calls"
+#: The module whose types a loop declares, which type checkers cannot follow.
+CUDA = "mdtensor.cuda"
 HEADER = '''"""Types for type checkers, written by `mdtensor stubs`: do not edit.
 
 They come from the operations and methods that are registered, under the default
@@ -86,6 +88,9 @@ from mdtensor.device import Device
 from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 """
+SIBLINGS = """
+from mdtensor.device import Device
+"""
 DTYPES = """
 from typing import Generic, overload
 from typing_extensions import TypeVar
@@ -120,6 +125,7 @@ class Package:
         made = self._creation_functions()
         found = {CALLS: self._calls(made), "mdtensor.operators": self._operators()}
         found["mdtensor.dtypes"] = self._dtypes()
+        found[CUDA] = self._siblings()
         for grid in {type(grid) for grid in self.calls.grids}:
             found[grid.__module__] = self._grids(grid)
         # These names exist only in the stub of the calls, so the others import them.
@@ -130,6 +136,17 @@ class Package:
         for module in self.others:
             found[module.__name__] = self._other(module)
         return found
+
+    def _siblings(self) -> str:
+        """Return the stub of the tensor types of a GPU, which a loop declares."""
+        kinds = [kind for kind in leaves() if kind.__module__ == CUDA]
+        above = sorted({kind.__base__.__name__ for kind in kinds if kind.__base__})
+        lines = [f"class {k.__name__}({k.__base__.__name__}): ..." for k in kinds]  # type: ignore[union-attr]
+        imports = f"from mdtensor.types import {', '.join(above)}"
+        names = ["cuda", *(kind.__name__ for kind in kinds)]
+        return _join_lines(
+            HEADER, SIBLINGS, imports, f"__all__ = {names!r}", "cuda: Device", *lines
+        )
 
     def _space(self, space: ModuleType, lines: list[str]) -> str:
         typed = "\n".join(line for line in lines if ": Final" in line)

@@ -17,13 +17,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdtensor import DType, TensorSpec
+from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError
-from mdtensor.extend import LOGS
+from mdtensor.extend import LOGS, find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import BoundPlan, key_of
 from mdtensor.graph.inputs import (
     Shapes,
+    by_name,
     checked_feeds,
     chosen,
     each,
@@ -41,6 +42,7 @@ from mdtensor.quant.model.passes.rounding import (
     reapply_rule,
     unsupported_nodes,
 )
+from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.quantize import (
     algorithms,
     calibrate,
@@ -176,27 +178,7 @@ class Model:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        return checked_feeds(self.inputs, self._by_name(inputs, named))
-
-    def _by_name(
-        self, inputs: tuple[Any, ...], named: dict[str, Any]
-    ) -> dict[str, Any]:
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            # Input names in files often are not Python identifiers (`input.1`), so a
-            # dict must work as well as keywords.
-            named = {**inputs[0], **named}
-            inputs = ()
-        if len(inputs) > len(self.inputs):
-            raise DataError(
-                f"{len(inputs)} inputs given, but the model has {len(self.inputs)}",
-                f"It has {', '.join(map(repr, self.inputs)) or 'none'}",
-            )
-        if any(isinstance(one, Mapping) for one in inputs):
-            raise DataError("inputs are given as a dict", "Use model(**inputs)")
-        placed = dict(zip(self.inputs, inputs, strict=False))
-        for name in placed.keys() & named.keys():
-            raise DataError(f"input {name!r} is given twice", "Give it once")
-        return {**placed, **named}
+        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
 
     def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
         return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
@@ -543,6 +525,23 @@ class Model:
         names = chosen_isas(isas, self._on.name)
         plan = self.plan(input_shapes)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
+
+    def to(self, device: Device | str) -> Model | PlacedModel:
+        """Return the model on a device: weights are copied, nothing moves later.
+
+        Args:
+            device: a device or its name; this model for the CPU.
+
+        Raises:
+            DeviceError: there is no such device, or it lacks a type of the weights.
+
+        Example:
+            >>> from mdtensor import quant
+            >>> quant.load("model.onnx").to("emucuda")  # doctest: +SKIP
+            PlacedModel(emucuda, ...)
+        """
+        place = find_device(device)
+        return self if place is cpu else PlacedModel(self, place)
 
     def __reduce__(self) -> Any:
         """Pickle the graph only; plans are made again."""

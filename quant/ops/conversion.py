@@ -42,7 +42,6 @@ from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step, result_on
-from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
     find_step,
@@ -83,7 +82,6 @@ def quantize_step(
 @method(quantize, prepare=quantize_step)
 @bind_once
 def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) -> Run:
-    require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     grid, is_wide = _with_rule(qparams, rounding), x.dtype is dtypes.float64
     has_rule = rounding_rule("quantize", grid) is not None
@@ -487,18 +485,23 @@ def _fractions(x: QuantizedTensor) -> list[Fraction]:
 
 
 def _infer_to(x: TensorSpec, device: Union[Device, str]) -> TensorSpec:
-    target = find_device(device)
-    found = x.type if target is cpu else target.tensor_type(x.type.dtype)
-    if found is None:
-        raise DeviceError(
-            f"quantized tensors are not on {device} yet",
-            "Use dequantize(x), and move that",
-        )
+    try:
+        found = x.type.with_device(find_device(device))
+    except DeviceError as error:
+        fix = "Use dequantize(x), and move that"
+        raise DeviceError(error.problem, fix) from None
     return TensorSpec(found, x.shape, x.qparams)
 
 
-@method(to, deduce=_infer_to)
+@method(to, deduce=_infer_to, anywhere=True)
 def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
-    checked("to", (x, device), lambda: _infer_to(spec_of(x), device))
-    moved: QuantizedTensor | None = find_device(device).adopt(x)
-    return x if moved is None else moved
+    target: Any = checked("to", (x, device), lambda: _infer_to(spec_of(x), device).type)
+    if target is type(x):
+        return x
+    moved: QuantizedTensor | None = target.device.adopt(x)
+    if moved is not None:
+        return moved
+    host = x.device.to_host(x.buffer)
+    there = checked("to", (x, device), lambda: target.device.from_host(host))
+    grid = x.qparams.rounded(x.rounding)
+    return target.wrap(there, grid)  # type: ignore[no-any-return]

@@ -9,7 +9,6 @@ import mdtensor as md
 from mdtensor import (
     BoolTensor,
     CastError,
-    DeviceError,
     DispatchError,
     Float32Tensor,
     GridError,
@@ -20,7 +19,6 @@ from mdtensor import (
     Tensor,
     TensorSpec,
     UInt8Tensor,
-    cpu,
     dtype,
     leaf,
 )
@@ -230,16 +228,6 @@ def _codes_error(name: str, kinds: Sequence[Kind]) -> PromotionError:
         problem = "the bias must be an accumulator"
         fix = "Use a QInt32Tensor with the scale of x times the scale of w"
     return PromotionError(problem, fix)
-
-
-def require_host(name: str, x: Tensor) -> None:
-    """Raise DeviceError unless `x` is on the host, the only device with grids."""
-    if x.device is not cpu:
-        raise DeviceError(
-            f"no method for {x.device} yet",
-            "Move the operands with to(cpu)",
-            describe(name, x),
-        )
 
 
 def check_out(name: str, out: object, *arguments: object) -> None:

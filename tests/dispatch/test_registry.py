@@ -11,7 +11,13 @@ from support.shelf import Shelf, shelved
 
 import mdtensor as md
 from mdtensor import registry
-from mdtensor.errors import DeviceError, DispatchError, OptionError, RegistrationError
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    NoMethodError,
+    OptionError,
+    RegistrationError,
+)
 
 PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
 
@@ -78,8 +84,8 @@ def test_looking_makes_nothing(shelf: Shelf) -> None:
 
 def test_some_methods_run_everywhere(shelf: Shelf) -> None:
     for name in ("to", "zeros_like", "full_like"):
-        (found,) = registry.get(name, shelf)
-        assert found in registry.get(name, "cpu")
+        found = registry.get(name, shelf)
+        assert found and {*found} <= {*registry.get(name, "cpu")}
     there = [name for name, place in registry.entries() if place == "shelf"]
     everywhere = {name.rpartition(".")[2] for name in there}
     assert everywhere == {"to", "empty_like", "full_like", "ones_like", "zeros_like"}
@@ -146,7 +152,7 @@ def test_removed(shelf: Shelf) -> None:
     assert text(DispatchError, lambda: registry.get("relu", shelf)).startswith("relu:")
     with pytest.raises(DispatchError):
         registry.remove("relu", shelf)
-    with pytest.raises(DeviceError, match="no method for shelf yet"):
+    with pytest.raises(NoMethodError, match="no method for shelf yet"):
         md.relu(there([1.0], shelf))
     with registry.restored():
         registry.remove("erf", "cpu", override=True)
@@ -226,7 +232,7 @@ def test_types_may_be_given(shelf: Shelf) -> None:
     narrow = md.leaf(md.float32, shelf)
     registry.add("exp", shelf, on_shelf(np.exp), types=(narrow,))
     assert md.exp(there([0.0], shelf)).tolist() == [1.0]
-    with pytest.raises(DeviceError, match="no method for shelf"):
+    with pytest.raises(NoMethodError, match="no method for shelf"):
         md.exp(md.to(md.asarray([0.0], dtype=md.float64), shelf))
 
 

@@ -50,6 +50,8 @@ def value_of(kind: Any, shape: tuple[int, ...]) -> Any:
     if kind in NUMBERS:
         return kind(1)
     spec = kind.spec(shape)
+    if spec.qparams is not None and kind.device is not md.cpu:
+        return kind.wrap(np.ones(shape, kind.dtype.storage), spec.qparams)
     if spec.qparams is not None:
         return kind(np.ones(shape, np.int8).tolist(), spec.qparams)
     return kind.wrap(np.ones(shape, kind.dtype.storage))

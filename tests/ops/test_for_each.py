@@ -233,11 +233,10 @@ REFUSED = {
     ),
     "device": (
         lambda y: md.flat_in(md.CudaFloat32Tensor.wrap(np.zeros(2, np.float32))),
-        md.DeviceError,
+        md.NoMethodError,
         (
             "flat_in(CudaFloat32Tensor[2]): no method for cuda:0 yet. Move the "
-            "operands "
-            "with to(cpu)."
+            'operands with to("cpu").'
         ),
     ),
 }

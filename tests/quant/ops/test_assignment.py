@@ -162,8 +162,8 @@ def test_codes_stay_on_the_host() -> None:
     with pytest.raises(md.DeviceError) as raised:
         Q.to("cuda")
     assert str(raised.value) == (
-        "to(QInt8Tensor[2,2], str): quantized tensors are not on cuda yet. "
-        "Use dequantize(x), and move that."
+        "to(QInt8Tensor[2,2], str): cuda:0 cannot be used: mdtensor does not have CUDA "
+        "kernels. Use cpu."
     )
 
 

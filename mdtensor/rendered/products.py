@@ -1,0 +1,203 @@
+"""Products as rendered serial folds over views: matmul, linear, convolutions.
+
+Each result is one sum with a fixed order, k ascending, from the bias on; in a
+convolution k counts rows of the window, then columns, then channels. A float product
+is added with one rounding, as the compiled steps of the host do (decision 0029). Narrow
+floats are summed in float32 and rounded once; integers wrap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+
+from mdtensor.device import Device
+from mdtensor.dispatch.operation import method
+from mdtensor.generics import conv, matmul as products
+from mdtensor.infer import infer
+from mdtensor.kernels.loops import ir
+from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
+from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
+from mdtensor.rendered.windows import Pair, bordered, taps
+from mdtensor.spec.windows import Window, conv1d_window, conv_window
+from mdtensor.tensor import Tensor
+
+View = Any
+
+
+def register(device: Device) -> None:
+    """Add the methods of this file for a device."""
+    here: Any = Union[types_of(device, NUMBERS)]
+    bias = Union[(*types_of(device, NUMBERS), type(None))]
+    method(products.matmul, types=(here, here))(_matmul)
+    method(products.vecdot, types=(here, here))(_vecdot)
+    method(products.outer, types=(here, here))(_outer)
+    method(products.linear, types=(here, here, bias))(_linear)
+    method(conv.conv2d, types=(here, here, bias))(_conv2d)
+    method(conv.conv1d, types=(here, here, bias))(_conv1d)
+
+
+# Every product is a fold of views, so convolutions need no text (decision 0071).
+def contract(
+    device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
+) -> Any:
+    """Return the buffer of a fold of the views that broadcast, without these axes."""
+    shape = np.broadcast_shapes(*(x.shape for x in buffers))
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    return launch(device, loop, kept, buffers, axes)
+
+
+def dot(a: Value, b: Value, type: str) -> Value:
+    """Return the product of two elements, in the type of the sum."""
+    return apply("mul", cast(a, type), cast(b, type))
+
+
+def _product(
+    name: str, spec: Any, a: View, b: View, bias: View | None, axes: tuple[int, ...]
+) -> Any:
+    """Return the tensor of a spec: the sum of products of two views, from a bias on."""
+    type = ir.widen(load(0, spec.dtype.name)).type
+    buffers = [a, b] if bias is None else [a, b, bias]
+    inputs = [Input(x.dtype.name) for x in buffers]
+    elements = [cast(load(i, x.type), type) for i, x in enumerate(inputs)]
+    loop = Loop(
+        tuple(inputs),
+        dot(*elements[:2], type),
+        "dot",
+        cast(ir.total(type), spec.dtype.name),
+        is_serial=True,
+        start=None if bias is None else elements[2],
+        name=name,
+    )
+    found = contract(spec.type.device, loop, buffers, axes)
+    return spec.type.wrap(reshaped(found, spec.shape))
+
+
+def reshaped(x: View, shape: tuple[int, ...]) -> View:
+    """Return a contiguous buffer in another shape."""
+    return x.view(lambda array: array.reshape(shape))
+
+
+def rows(x: View, before: int, after: int) -> View:
+    """Return [..., k] as [..., 1 (before), 1 (after) , k], for a product of rows."""
+    place = (..., *[None] * before, slice(None), *[None] * after, slice(None))
+    return x.view(lambda array: array[place])
+
+
+def matrices(x1: View, x2: View) -> tuple[View, View]:
+    """Return views [..., m, 1, k] and [..., 1, n, k] of the operands of a matmul."""
+    left = x1 if len(x1.shape) > 1 else x1.view(lambda array: array[None])
+    right = x2 if len(x2.shape) > 1 else x2.view(lambda array: array[:, None])
+    right = right.view(lambda array: array.swapaxes(-1, -2))
+    return (
+        left.view(lambda array: array[..., :, None, :]),
+        right.view(lambda array: array[..., None, :, :]),
+    )
+
+
+def _matmul(x1: Tensor, x2: Tensor, /) -> Any:
+    spec = infer(products.matmul, x1, x2)
+    a, b = matrices(x1.buffer, x2.buffer)
+    return _product("matmul", spec, a, b, None, (max(len(a.shape), len(b.shape)) - 1,))
+
+
+def _linear(x: Tensor, w: Tensor, b: Tensor | None, /) -> Any:
+    spec = infer(products.linear, x, w, b)
+    left = x.buffer.view(lambda array: array[..., None, :])
+    bias = None if b is None else b.buffer.view(lambda array: array[:, None])
+    return _product("linear", spec, left, w.buffer, bias, (x.ndim,))
+
+
+def _vecdot(x1: Tensor, x2: Tensor, /, *, axis: int) -> Any:
+    spec = infer(products.vecdot, x1, x2, axis=axis)
+    rank = max(x1.ndim, x2.ndim)
+    at = axis if axis < 0 else axis - min(x1.ndim, x2.ndim)
+    a, b = (x.buffer.view(lambda array: np.moveaxis(array, at, -1)) for x in (x1, x2))
+    return _product("vecdot", spec, a, b, None, (rank - 1,))
+
+
+def _outer(x1: Tensor, x2: Tensor, /) -> Any:
+    spec = infer(products.outer, x1, x2)
+    operands = Operands("outer", (x1, x2))
+    a, b = (operands.value(x, spec.dtype) for x in (x1, x2))
+    operands.buffers[0] = x1.buffer.view(lambda array: array[:, None])
+    loop = operands.loop(cast(apply("mul", a, b), spec.dtype.name))
+    buffers = operands.buffers
+    return spec.type.wrap(launch(spec.type.device, loop, spec.shape, buffers))
+
+
+def filters(
+    x: View, w: View, b: View | None, window: Window, groups: int, size: Pair
+) -> tuple[View, View, View | None]:
+    """Return the views of a convolution, whose sums go over the last three axes.
+
+        x [n, g, 1, oh, ow, kh, kw, c]   w [1, g, o, 1, 1, kh, kw, c]   b [g, o, 1...]
+
+    Args:
+        x: the image with its border, [n, g · c, h, w].
+        w: [g · o, c, kh, kw].
+        b: [g · o], or None.
+        size: (oh, ow).
+    """
+    seen = taps(x, window.kernel, window.stride, window.dilation, size)
+    many = (groups, w.shape[0] // groups)
+
+    def image(array: Any) -> Any:
+        n, c = array.shape[:2]
+        first, channel, *rest = array.strides
+        per = c // groups
+        shape, steps = (n, groups, per, *array.shape[2:]), (first, channel * per)
+        apart = np.lib.stride_tricks.as_strided(array, shape, (*steps, channel, *rest))
+        return apart.transpose(0, 1, 5, 6, 3, 4, 2)[:, :, None]
+
+    def weight(array: Any) -> Any:
+        outer, *rest = array.strides
+        shape, steps = (*many, *array.shape[1:]), (outer * many[1], outer, *rest)
+        apart = np.lib.stride_tricks.as_strided(array, shape, steps)
+        return apart.transpose(0, 1, 3, 4, 2)[:, :, None, None]
+
+    bias = None if b is None else b.view(lambda array: column(array, many))
+    return seen.view(image), w.view(weight), bias
+
+
+def column(array: Any, many: Pair) -> Any:
+    """Return [g · o] as [g, o, 1, 1, 1, 1, 1]: one element for each output channel."""
+    (step,) = array.strides
+    steps = (step * many[1], step)
+    return np.lib.stride_tricks.as_strided(array, many, steps)[(..., *[None] * 5)]
+
+
+def _convolve(
+    name: str,
+    spec: Any,
+    given: tuple[Any, ...],
+    window: Window,
+    groups: int,
+    size: Pair,
+) -> Any:
+    x, w, b = given
+    zero = np.zeros((), x.dtype)
+    image = bordered(spec.type.device, x, window.padding, zero)
+    views = filters(image, w, b, window, groups, size)
+    return _product(name, spec, *views, (5, 6, 7))
+
+
+def _conv2d(
+    x: Tensor, w: Tensor, b: Tensor | None, /, *, groups: int, **options: Any
+) -> Any:
+    spec = infer(conv.conv2d, x, w, b, groups=groups, **options)
+    given = x.buffer, w.buffer, b if b is None else b.buffer
+    window = conv_window(w.shape, **options)
+    return _convolve("conv2d", spec, given, window, groups, spec.shape[2:])
+
+
+def _conv1d(
+    x: Tensor, w: Tensor, b: Tensor | None, /, *, groups: int, **options: Any
+) -> Any:
+    """Compute a 2-d convolution of images of height 1."""
+    spec = infer(conv.conv1d, x, w, b, groups=groups, **options)
+    images = (t.buffer.view(lambda array: array[:, :, None]) for t in (x, w))
+    given = *images, b if b is None else b.buffer
+    window = conv1d_window(w.shape, **options)
+    return _convolve("conv1d", spec, given, window, groups, (1, spec.shape[2]))

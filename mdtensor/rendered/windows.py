@@ -1,0 +1,60 @@
+"""Windows over images as views, and images with a border.
+
+A view of taps has the shape [n, c, kh, kw, oh, ow]: the elements under each place of
+the window. So a convolution is a product of two views, and a pool is a fold of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdtensor.device import Device
+from mdtensor.rendered.movement import fill, put
+
+Pair = tuple[int, int]
+Padding = tuple[int, int, int, int]
+
+
+def bordered(device: Device, x: Any, padding: Padding, value: Any) -> Any:
+    """Return a buffer [n, c, h, w] with a border of `value`; x itself without one.
+
+    Args:
+        x: a buffer.
+        padding: (top, left, bottom, right).
+        value: a host array without axes, of the type of x.
+    """
+    if not any(padding):
+        return x
+    top, left, bottom, right = padding
+    n, c, height, width = x.shape
+    shape = (n, c, top + height + bottom, left + width + right)
+    out = device.alloc(shape, x.dtype)
+    fill(device, out, value)
+    inner = slice(top, top + height), slice(left, left + width)
+    put(device, out.view(lambda array: array[:, :, *inner]), x)
+    return out
+
+
+def reach(size: Pair, stride: Pair, kernel: Pair, padding: Padding, x: Any) -> Padding:
+    """Return the padding up to the ends of the windows, which ceil_mode moves."""
+    height, width = (
+        (n - 1) * s + k for n, s, k in zip(size, stride, kernel, strict=True)
+    )
+    top, left = padding[:2]
+    bottom = max(0, height - top - x.shape[2])
+    return top, left, bottom, max(0, width - left - x.shape[3])
+
+
+def taps(x: Any, kernel: Pair, stride: Pair, dilation: Pair, size: Pair) -> Any:
+    """Return the view [n, c, kh, kw, oh, ow] of a buffer that the windows fit."""
+
+    def view(array: Any) -> Any:
+        n, c, height, width = array.strides
+        steps = (height * dilation[0], width * dilation[1])
+        steps += (height * stride[0], width * stride[1])
+        shape = (*array.shape[:2], *kernel, *size)
+        return np.lib.stride_tricks.as_strided(array, shape, (n, c, *steps))
+
+    return x.view(view)

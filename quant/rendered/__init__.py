@@ -1,0 +1,25 @@
+"""Quantized tensors on devices that run rendered loops.
+
+    types         a sibling of each integer type of codes, for every such device
+    constants     scales and tables of a grid, copied to a device once
+    tables        elementwise functions of 8-bit codes: look up what the host computes
+    conversion    quantize, dequantize, requantize
+    products      matmul, linear, conv2d: exact sums, rounded once in the same kernel
+    pool          pools and reductions
+    movement      views and copies of codes
+
+Results have the bytes of the host. `mdtensor.extend.on_rendered_device` calls
+`register` for each device, also for those that come later.
+"""
+
+from mdtensor import Device
+from mdtensor.quant.rendered import conversion, movement, pool, products, tables, types
+
+__all__ = ["register"]
+
+
+def register(device: Device) -> None:
+    """Declare the quantized types of a device, and add the methods of this package."""
+    types.declare(device)
+    for family in (conversion, products, pool, movement, tables):
+        family.register(device)
