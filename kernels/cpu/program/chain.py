@@ -10,6 +10,7 @@ import numpy as np
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.float_calls import F32, LARGE, in_a_row
 from mdtensor.kernels.cpu.generic.opcodes import INPUTS, PLACE
 from mdtensor.kernels.cpu.program.elementwise import tables_of
 from mdtensor.kernels.numpy import empty
@@ -18,10 +19,6 @@ from mdtensor.kernels.numpy.threads import POOL
 elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
 
-F32 = np.dtype(np.float32)
-#: Bytes of a result from which a chain takes the memory of an earlier one. Elsewhere
-#: fresh pages are a small part of the time (decision 0062).
-LARGE = 1 << 20
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
 
@@ -50,7 +47,8 @@ class Chain:
         self.numbers = np.concatenate(parts)
         head = (len(tables.operands), len(tables.program), tables.blocks)
         rows = tables.operands.reshape(-1), tables.program.reshape(-1)
-        self.table = np.concatenate([(*head, tables.segment, tables.size), *rows])
+        sizes = tables.segment, tables.size, tables.length
+        self.table = np.concatenate([(*head, *sizes), *rows])
         self.rest = (NONE,) * (INPUTS - len(formula.inputs))
 
     def __call__(self, *arrays):
@@ -58,7 +56,7 @@ class Chain:
         out, count = empty(self.shape, F32, LARGE), self.elements
         # A call of few elements takes as long as its Python code.
         flat = out if out.ndim == 1 else out.reshape(-1)
-        rows = [x if x.ndim == 1 and x.flags.carray else _in_a_row(x) for x in arrays]
+        rows = [x if x.ndim == 1 and x.flags.carray else in_a_row(x) for x in arrays]
         rows += self.rest
         if POOL.is_alone(count):
             run_chain(self.table, self.numbers, *rows, 0, flat)
@@ -67,7 +65,7 @@ class Chain:
             def work(start, stop):
                 run_chain(self.table, self.numbers, *rows, start, flat[start:stop])
 
-            POOL.spread(work, count)
+            POOL.spread(work, count, self.formula.length or 1)
         if observe.ACTIVE:
             observe.ran(self.kernel, self.isa)
         return out
@@ -81,14 +79,3 @@ class Chain:
     def isa(self):
         """Return the ISA of the kernel."""
         return kernel_set.isa_of(elementwise_f32)
-
-
-def _in_a_row(array):
-    """Return the elements as a writable 1-D array, copied only if they must be.
-
-    Kernels have one signature: another one for arrays that are only read would be
-    compiled anew.
-    """
-    if not array.flags.carray:
-        array = np.array(array, order="C")
-    return array.reshape(-1)
