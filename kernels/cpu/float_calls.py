@@ -12,7 +12,7 @@ import numpy as np
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu.entry import Entry
 from mdtensor.kernels.numpy import empty
-from mdtensor.kernels.numpy.matmul import round_to
+from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.threads import POOL
 
 F32 = np.dtype(np.float32)
@@ -98,7 +98,7 @@ def _normalize(x, count, is_centered, eps, weight, bias):
 
 def _weights(a):
     """Return weights as a row of float32, rounded once."""
-    return in_a_row(a if a.dtype == F32 else round_to(a, F32))
+    return in_a_row(promote(a, F32))
 
 
 def _run(entry, *arguments):

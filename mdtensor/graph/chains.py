@@ -14,11 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from mdtensor.graph.calls import Call, Output
 from mdtensor.graph.links import Link, link_of, shape_of
+from mdtensor.graph.replay import Source
+from mdtensor.kernels import observe
+from mdtensor.kernels.cpu.float_calls import F32, in_a_row
 from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.program.chain import Chain
 from mdtensor.kernels.cpu.program.elementwise import (
@@ -29,6 +35,7 @@ from mdtensor.kernels.cpu.program.elementwise import (
 )
 from mdtensor.types import Float32Tensor
 
+_new = object.__new__
 #: The most instructions of a chain, and values of it at a time: a block of each stays
 #: in the first cache.
 MOST_INSTRUCTIONS, MOST_REGISTERS = 64, 5
@@ -58,9 +65,41 @@ class Chained:
         """Return the kernel and its ISA."""
         return (f"{self.chain.kernel} on {self.chain.isa}",)
 
+    # The call of another function takes as long as a few elements (decision 0068).
+    def line(self, source: Source, given: Sequence[str]) -> str:
+        """Return statements that set the result; no text for a large one.
+
+        Args: given: the expressions of the tensors that the loop reads.
+        """
+        chain, name, result = self.chain, source.name, f"v{self.calls[-1].number}"
+        if not chain.is_small:
+            return ""
+        copy, see = name("f", in_a_row), name("f", observe)
+        rows = []
+        for x, tensor in zip(given, self.reads, strict=True):
+            flat = "b" if len(shape_of(tensor)) == 1 else "b.reshape(-1)"
+            rows.append(f"{flat} if (b := {x}.buffer).flags.carray else {copy}(b)")
+        table, numbers, *rest = map(
+            partial(name, "c"), (chain.table, chain.numbers, *chain.rest)
+        )
+        out = "out" if len(chain.shape) == 1 else "out.reshape(-1)"
+        operands = ", ".join([table, numbers, *rows, *rest, "0", out])
+        made = f"{name('f', np.empty)}({name('c', chain.shape)}, {name('c', F32)})"
+        return "; ".join(
+            (
+                f"out = {made}",
+                f"{name('f', chain.call)}({operands})",
+                f"{see}.ACTIVE and {name('f', chain.report)}()",
+                f"{result} = {name('f', _new)}({name('t', Float32Tensor)})",
+                f"{result}.buffer = out",
+            )
+        )
+
     def __call__(self, *tensors: Any) -> tuple[Any]:
         """Return the result."""
-        return (Float32Tensor.wrap(self.chain(*[x.buffer for x in tensors])),)
+        result = _new(Float32Tensor)
+        result.buffer = self.chain(*[x.buffer for x in tensors])
+        return (result,)
 
 
 class Group:

@@ -22,6 +22,7 @@ from mdtensor.graph.chains import Chained, chained
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.lower import lower
+from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
 from mdtensor.kernels.cpu.program.steps import U8
 from mdtensor.spec.spec import TensorSpec
@@ -54,6 +55,10 @@ class Joined:
     def kernels(self) -> list[str]:
         """Return the kernel and ISA of each call that does its own work."""
         return self.part.kernels
+
+    def line(self, source: Source, given: Sequence[str]) -> str:
+        """Return no text: a call is one of this object."""
+        return ""
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Return the results, in the order of `writes`."""

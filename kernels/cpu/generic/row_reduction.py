@@ -99,6 +99,8 @@ def extreme_of_row(x, first, count, is_max):
     return NAN if found_nan != 0 else found
 
 
+# All values of a loop have one size, so other instructions know no rows (decision
+# 0068).
 @kernel
 def run_reduction(operation, x, length, out):
     """Set each row of `length` elements of out to the reduction of the row of x."""

@@ -19,6 +19,8 @@ from mdtensor.kernels.numpy.threads import POOL
 elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
 
+#: Elements from which a result may take the memory of an earlier one.
+SMALL = LARGE // F32.itemsize
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
 
@@ -53,22 +55,39 @@ class Chain:
 
     def __call__(self, *arrays):
         """Return the result as a fresh array; the inputs are float32."""
-        out, count = empty(self.shape, F32, LARGE), self.elements
-        # A call of few elements takes as long as its Python code.
+        out = empty(self.shape, F32, LARGE)
         flat = out if out.ndim == 1 else out.reshape(-1)
         rows = [x if x.ndim == 1 and x.flags.carray else in_a_row(x) for x in arrays]
         rows += self.rest
-        if POOL.is_alone(count):
-            run_chain(self.table, self.numbers, *rows, 0, flat)
+        if self.is_small:
+            self.call(self.table, self.numbers, *rows, 0, flat)
         else:
-
-            def work(start, stop):
-                run_chain(self.table, self.numbers, *rows, start, flat[start:stop])
-
-            POOL.spread(work, count, self.formula.length or 1)
+            self._spread(rows, flat)
         if observe.ACTIVE:
-            observe.ran(self.kernel, self.isa)
+            self.report()
         return out
+
+    @property
+    def is_small(self):
+        """Return whether the result is fresh memory, and one thread computes it."""
+        return self.elements < SMALL
+
+    @property
+    def call(self):
+        """Return the compiled function, which runs on rows from Python."""
+        return run_chain.call
+
+    def report(self):
+        """Tell observers that the kernel ran."""
+        observe.ran(self.kernel, self.isa)
+
+    def _spread(self, rows, out):
+        """Write the result, rows of it shared among threads."""
+
+        def work(start, stop):
+            self.call(self.table, self.numbers, *rows, start, out[start:stop])
+
+        POOL.spread(work, self.elements, self.formula.length or 1)
 
     @property
     def kernel(self):
