@@ -65,6 +65,15 @@ class Chained:
         """Return the kernel and its ISA."""
         return (f"{self.chain.kernel} on {self.chain.isa}",)
 
+    @property
+    def text(self) -> str:
+        """Return the text of the generated loop; no text for an interpreted one."""
+        return self.chain.text
+
+    def generate(self) -> None:
+        """Compile a loop of its own, see `Chain.generate`."""
+        self.chain.generate()
+
     # The call of another function takes as long as a few elements (decision 0068).
     def line(self, source: Source, given: Sequence[str]) -> str:
         """Return statements that set the result; no text for a large one.

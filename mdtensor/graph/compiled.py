@@ -20,6 +20,7 @@ from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard, is_dead
 from mdtensor.graph.lazy import LazyTensor
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
+from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
@@ -27,10 +28,10 @@ from mdtensor.tensor import Tensor
 class Compiled:
     """A function that `compile` made; it calls its traces."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], generate: bool = False) -> None:
         functools.update_wrapper(self, function)
         self._name: str = getattr(function, "__name__", "compiled")
-        self._function = function
+        self._function, self._generates = function, generate
         self._traces: dict[Any, Trace] = {}
 
     @property
@@ -76,9 +77,30 @@ class Compiled:
 
         given, named = replace((arguments, options), kinds, hold)
         try:
-            return traced(calls, lambda: self._function(*given, **named))
+            made = traced(calls, lambda: self._function(*given, **named))
         except TraceError as error:
             raise error.within(describe(self._name, *arguments)) from None
+        made.generates = self._generates
+        return made
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the texts of the loops that were generated, one for each loop.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2), generate=True)
+            >>> act(md.asarray([-1.0, 2.0])).tolist()
+            [0.0, 4.0]
+            >>> print(act.kernels()[0].partition("for ")[2])
+            i in range(np.uintp(len(out))):
+                    j = first + i
+                    v4 = np.float32(x0[j] * low0)
+                    out[i] = activate(v4, RELU, low1, high1)
+            <BLANKLINE>
+        """
+        items = [item for trace in self.traces for item in trace.items()]
+        texts = [item.text for item in items if not isinstance(item, Call)]
+        return tuple(text for text in texts if text)
 
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:
         """Return the function for tensors of fixed types and shapes.
@@ -117,7 +139,7 @@ class Compiled:
         return f"<compiled {self._name}, {len(self._traces)} traces>"
 
 
-def compile(function: Callable[..., Any], /) -> Compiled:
+def compile(function: Callable[..., Any], /, *, generate: bool = False) -> Compiled:
     """Return a function that runs the calls of `function` without its Python code.
 
     The first call with new types, shapes or grids of tensors, other values of other
@@ -130,9 +152,15 @@ def compile(function: Callable[..., Any], /) -> Compiled:
             host tensors that it reads from outside are constants of the trace; if you
             write into one, the function is traced again.
 
+        generate: compile a loop of its own for each chain of elementwise float32 calls,
+            at the second call of a trace, or take it from the cache on disk. It
+            replaces the interpreter of chains if both give the same bytes for special
+            and for random numbers, and takes half of its time.
+
     Raises:
         TraceError: the function reads the value of a tensor, as in `if x > 0`. The
             error names the line.
+        OptionError: `function` is not a function, or `generate` is not a bool.
 
     Example:
         >>> import mdtensor as md
@@ -149,4 +177,4 @@ def compile(function: Callable[..., Any], /) -> Compiled:
     if not callable(function) or inspect.isclass(function):
         problem = f"{shown(function)} is not a function"
         raise OptionError(problem, "Give a function of tensors", "compile")
-    return Compiled(function)
+    return Compiled(function, flag(generate, "generate"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from mdtensor.errors import OptionError
 from mdtensor.graph.bound import Compiled
@@ -55,6 +55,12 @@ class Joined:
     def kernels(self) -> list[str]:
         """Return the kernel and ISA of each call that does its own work."""
         return self.part.kernels
+
+    #: Steps are not generated.
+    text: ClassVar[str] = ""
+
+    def generate(self) -> None:
+        """Do nothing: steps are compiled already."""
 
     def line(self, source: Source, given: Sequence[str]) -> str:
         """Return no text: a call is one of this object."""

@@ -70,6 +70,8 @@ class Trace:
     _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
     _replayed: Callable[..., Any] | None = field(default=None, repr=False)
     _is_joined: bool = field(default=False, repr=False)
+    #: Whether its loops are compiled each for itself.
+    generates: bool = field(default=False, repr=False)
     _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
     _reads: Reads = field(default_factory=dict, repr=False)
 
@@ -117,7 +119,12 @@ class Trace:
 
         outputs: list[Output] = []
         visit(self.result, Output, outputs.append)
-        return [*join(calls, outputs, self._settings)]
+        found = [*join(calls, outputs, self._settings)]
+        if self.generates:
+            for item in found:
+                if not isinstance(item, Call):
+                    item.generate()
+        return found
 
     def replay(self, items: list[Any], held: Any, guard: Guard | None = None) -> Replay:
         """Return the generated function of calls and joined calls, see `Replay`."""

@@ -5,6 +5,8 @@ NumPy's arrays where they are and writes a fresh result, so its call allocates t
 result and nothing else of that size.
 """
 
+import logging
+
 import numpy as np
 
 from mdtensor.kernels import observe
@@ -23,6 +25,7 @@ run_chain = Entry("program.run_chain", "run_chain")
 SMALL = LARGE // F32.itemsize
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
+_log = logging.getLogger(__name__)
 
 
 # A chain is called as a NumPy function is: on arrays where they lie (decision 0062).
@@ -34,7 +37,10 @@ class Chain:
         shape: of the result.
     """
 
-    __slots__ = ("elements", "formula", "numbers", "rest", "shape", "table")
+    __slots__ = (
+        *("call", "elements", "formula", "numbers", "rest", "shape", "table"),
+        "text",
+    )
 
     def __init__(self, formula, shape):
         self.formula, self.shape, self.elements = formula, shape, formula.elements
@@ -52,6 +58,8 @@ class Chain:
         sizes = tables.segment, tables.size, tables.length
         self.table = np.concatenate([(*head, *sizes), *rows])
         self.rest = (NONE,) * (INPUTS - len(formula.inputs))
+        #: The compiled function, and its own text if it was generated.
+        self.call, self.text = run_chain.call, ""
 
     def __call__(self, *arrays):
         """Return the result as a fresh array; the inputs are float32."""
@@ -72,10 +80,22 @@ class Chain:
         """Return whether the result is fresh memory, and one thread computes it."""
         return self.elements < SMALL
 
-    @property
-    def call(self):
-        """Return the compiled function, which runs on rows from Python."""
-        return run_chain.call
+    # A wrong loop that is fast must not run (decision 0068).
+    def generate(self):
+        """Compile a loop for this formula; it takes over if it has the same bytes."""
+        from mdtensor.kernels.cpu.program import agreement, generated
+
+        text = generated.render(self.formula)
+        if text is None:
+            return
+        found = generated.compiled(text)
+        same = agreement.sampled(self.formula)
+        of_samples = Chain(same, (same.elements,))
+        given = of_samples.table, of_samples.numbers, agreement.samples(same)
+        if agreement.agree(found, run_chain.call, *given):
+            self.call, self.text = found, text.replace("{name}", found.__name__)
+        else:
+            _log.warning("a generated loop has other bytes and is not used:\n%s", text)
 
     def report(self):
         """Tell observers that the kernel ran."""
@@ -92,7 +112,7 @@ class Chain:
     @property
     def kernel(self):
         """Return the name of the kernel that does the work."""
-        return elementwise_f32.__name__
+        return self.call.__name__ if self.text else elementwise_f32.__name__
 
     @property
     def isa(self):
