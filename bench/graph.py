@@ -21,6 +21,7 @@ with suppress(ImportError):
     import torch
 
 OURS, EAGER = "mdtensor", "one by one"
+GENERATED, FROZEN = "generated", "frozen"
 NUMPY, TORCH = "NumPy", "torch.compile"
 SIZES = (16, 1_000, 100_000, 1_000_000, 10_000_000)
 GRID = quant.QParams(0.05, dtype=quant.qint8)
@@ -50,10 +51,29 @@ def torch_hardswish(x: Any, w: Any, b: Any) -> Any:
     return torch.nn.functional.hardswish(x * w + b)
 
 
+def our_softmax(x: Any, w: Any, b: Any) -> Any:
+    """Return the softmax of rows, written out."""
+    powers = md.exp(x - md.max(x, axis=-1, keepdims=True))
+    return powers / md.sum(powers, axis=-1, keepdims=True)
+
+
+def numpy_softmax(x: Any, w: Any, b: Any) -> Any:
+    """Return the softmax of rows of NumPy."""
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def torch_softmax(x: Any, w: Any, b: Any) -> Any:
+    """Return the softmax of rows of torch."""
+    return torch.softmax(x, -1)
+
+
+SOFTMAX = "softmax of rows of 250"
 HARDSWISH = "hardswish(x * w + b)"
 CHAINS: dict[str, tuple[Callable[..., Any], ...]] = {
     HARDSWISH: (our_hardswish, numpy_hardswish, torch_hardswish),
     "11 operations": (long_chain, long_chain, long_chain),
+    SOFTMAX: (our_softmax, numpy_softmax, torch_softmax),
 }
 
 
@@ -61,13 +81,19 @@ def contenders(name: str, count: int) -> list[Contender]:
     """Return each library's way to compute a chain on `count` elements."""
     ours, theirs, peers = CHAINS[name]
     rng = np.random.default_rng(count)
-    arrays = [rng.standard_normal(count, np.float32) for _ in range(3)]
+    shape = (count // 250, 250) if name == SOFTMAX else (count,)
+    arrays = [rng.standard_normal(shape, np.float32) for _ in range(3)]
     tensors = [*map(md.from_numpy, arrays)]
     compiled = md.compile(ours)
     # The second call of a trace compiles its parts.
     compiled(*tensors), compiled(*tensors)
+    frozen = compiled.freeze(*tensors)
+    generated = md.compile(ours, generate=True)
+    generated(*tensors), generated(*tensors)
     ways = [
         Contender(OURS, lambda: compiled(*tensors)),
+        Contender(FROZEN, lambda: frozen(*tensors)),
+        Contender(GENERATED, lambda: generated(*tensors)),
         Contender(EAGER, lambda: ours(*tensors)),
         Contender(NUMPY, lambda: theirs(*arrays)),
     ]
@@ -106,7 +132,8 @@ def quantized() -> list[Contender]:
 def check(results: dict[str, Any]) -> None:
     """Compare the results with the eager ones; ours must have their bytes."""
     wanted = np.asarray(results[EAGER])
-    assert np.asarray(results[OURS]).tobytes() == wanted.tobytes()
+    for name in {OURS, FROZEN, GENERATED} & results.keys():
+        assert np.asarray(results[name]).tobytes() == wanted.tobytes()
     near(wanted.astype(np.float64), 1e-4)(results)
 
 
@@ -114,6 +141,8 @@ def rows(quick: bool) -> Iterator[Row]:
     """Yield a race for each chain and size, and one of quantized calls."""
     for name in CHAINS:
         for count in SIZES[:2] if quick else SIZES:
+            if name == SOFTMAX and count < 250:
+                continue
             yield Race(
                 f"{name}, {count:,}",
                 lambda name=name, count=count: contenders(name, count),
@@ -138,10 +167,25 @@ BENCH = Bench(
             )
             for count, limit in {1_000_000: 0.6, 10_000_000: 0.35}.items()
         ),
+        Promise(
+            f"generated {HARDSWISH} of 100,000 floats, relative to NumPy",
+            0.4,
+            lambda f: (
+                f.ratio(f"{HARDSWISH}, 100,000", NUMPY)
+                / f.ratio(f"{HARDSWISH}, 100,000", GENERATED)
+            ),
+        ),
+        Promise(
+            f"{SOFTMAX}, 100,000 floats, relative to the calls",
+            0.8,
+            lambda f: f.ratio(f"{SOFTMAX}, 100,000", EAGER),
+        ),
     ],
     reasons=[
         Reason("each call looks up its trace by types and shapes", "*", NUMPY),
-        Reason("torch.compile compiles each chain, ours is interpreted", "*", TORCH),
+        Reason(
+            "torch.compile compiles each chain, `mdtensor` interprets it", "*", TORCH
+        ),
     ],
     notes="A chain is one loop over the elements, which allocates its result alone.",
 )

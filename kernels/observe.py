@@ -40,7 +40,8 @@ _FORWARDING = frozenset(
     f"mdtensor.kernels.{name}"
     for name in (
         *("observe", "rescale", "refusal", "cpu.compilation", "numpy"),
-        *("numpy.ufunc", "numpy.float16", "numpy.layout", "numpy.threads"),
+        *("numpy.ufunc", "numpy.float16", "numpy.float32", "numpy.layout"),
+        "numpy.threads",
         "numpy.overflow",
     )
 )

@@ -514,7 +514,7 @@ negative: _calls.Neg
 __version__: str
 __array_api_version__: str
 from mdtensor.graph.trace import Trace as Trace
-from mdtensor.graph.trace import compile as compile
+from mdtensor.graph.compiled import compile as compile
 from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
 from mdtensor import graph as graph

@@ -6,6 +6,7 @@ two. `step` is the record of a step, `window` the tuple of its window.
 """
 
 from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.float_calls import NAMES
 from mdtensor.kernels.cpu.program import kinds
 
 #: What every function that runs one step takes.
@@ -28,6 +29,12 @@ SHARED = {
     "program.run.run": "int64 int64[] step[] int64[,] int64[] uint8[] uint8[]",
     "program.run_chain.run_chain": (
         "int64[] float32[] float32[] float32[] float32[] float32[] int64 float32[]"
+    ),
+    **{f"generic.float_maps.{name}_f32": "float32[] float32[]" for name in NAMES},
+    "generic.float_rows.softmax_f32": "float32[] int64 float32[]",
+    "generic.float_rows.softmax_columns_f32": "float32[] int64 int64 float32[]",
+    "generic.float_rows.normalize_f32": (
+        "float32[] int64 int64 float32 float32[] float32[] float32[]"
     ),
     "threads.work_queue.finish": "int64[]",
     "threads.work_queue.withdraw": "int64[]",

@@ -1,4 +1,4 @@
-"""Activation functions on host arrays.
+"""Activation functions on host arrays; those of float32 that plans run are compiled.
 
 Narrow floats are computed in float32 and rounded once. NaN stays NaN. At an infinity
 the result is the limit of the function, also where the formula would give NaN.
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mdtensor.kernels.numpy import elementwise
 from mdtensor.kernels.numpy.arithmetic import clip
 from mdtensor.kernels.numpy.float16 import LARGE, is_narrow
+from mdtensor.kernels.numpy.float32 import compiled
 from mdtensor.kernels.numpy.math import FLOAT64, erf64
 from mdtensor.kernels.numpy.ufunc import BLOCK, in_blocks, in_float32, in_short_blocks
 
@@ -135,6 +136,7 @@ def _elu(x: Array, out: Array, alpha: float, beta: float) -> None:
     out += x.clip(0, np.inf)
 
 
+@compiled
 @in_blocks
 def sigmoid(x: Array, out: Array) -> None:
     """Compute 1 / (1 + exp(-x)), and exp(x) where exp(-x) overflows."""
@@ -203,6 +205,7 @@ def softsign(x: Array, out: Array) -> None:
         np.copysign(1, x, out=out, where=np.isinf(x))
 
 
+@compiled
 @in_blocks
 def silu(x: Array, out: Array) -> None:
     """Compute x · sigmoid(x) = x / (1 + exp(-x))."""
@@ -231,6 +234,7 @@ def mish(x: Array, out: Array) -> None:
     _apply_vanishing(np.multiply, x, out)
 
 
+@compiled
 @in_short_blocks
 def gelu(x: Array, out: Array) -> None:
     """Compute x · Φ(x) = x · (1 + erf(x / √2)) / 2 in float64.
@@ -245,6 +249,7 @@ def gelu(x: Array, out: Array) -> None:
     np.copyto(out, y, casting="same_kind")
 
 
+@compiled
 @in_blocks
 def gelu_tanh(x: Array, out: Array) -> None:
     """Compute x · (1 + tanh(u)) / 2 with u = √(2/π) · (x + 0.044715 x³).
@@ -291,6 +296,7 @@ def glu(x: Array, axis: int) -> Array:
     return np.divide(x[(*before, slice(half))], gate, out=gate)
 
 
+@compiled
 @in_float32
 def softmax(x: Array, axis: int) -> Array:
     """Compute exp(x - max) / Σ exp(x - max) along `axis`."""

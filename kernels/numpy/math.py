@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.numpy import quiet
 from mdtensor.kernels.numpy.float16 import is_narrow
+from mdtensor.kernels.numpy.float32 import compiled
 from mdtensor.kernels.numpy.ufunc import in_short_blocks
 
 Array = npt.NDArray[Any]
@@ -34,11 +35,12 @@ STEPS = 256
 END = 6.0
 
 
+@compiled
 @in_short_blocks
 def erf(x: Array, out: Array) -> None:
-    """Compute 2/√π · ∫ exp(-t²) dt from 0 to x, within 1 ulp.
+    """Compute 2/√π · ∫ exp(-t²) dt from 0 to x, within 1 ulp; float32 1.1 ulp.
 
-    float32 and narrower are computed in float64 and rounded once: within 0.5001 ulp.
+    Narrower floats are computed in float64 and rounded once: within 0.5001 ulp.
     """
     wide = x.astype(FLOAT64, copy=False)
     np.copyto(out, erf64(wide, x.dtype == FLOAT64), casting="same_kind")

@@ -1,4 +1,7 @@
-"""Normalization of host arrays; narrow floats are computed in float32, rounded once."""
+"""Normalization of host arrays; narrow floats are computed in float32, rounded once.
+
+Layer norm and RMS norm of float32 are compiled.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy.float32 import compiled
 from mdtensor.kernels.numpy.matmul import round_to
 from mdtensor.kernels.numpy.ufunc import compute_dtype, in_float32
 
@@ -56,6 +60,7 @@ def fold_batch_norm(
     return round_to(filters, w.dtype), round_to(shift, w.dtype)
 
 
+@compiled
 @in_float32
 def layer_norm(
     x: Array, count: int, weight: Array | None, bias: Array | None, eps: float
@@ -106,6 +111,7 @@ def _affine(
     return y
 
 
+@compiled
 @in_float32
 def rms_norm(x: Array, count: int, weight: Array | None, eps: float | None) -> Array:
     """Compute x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""

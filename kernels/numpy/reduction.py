@@ -8,6 +8,7 @@ integers wrap. Kernels never write to their arguments and never warn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod as product
 from typing import Any
 
@@ -40,8 +41,22 @@ def _total(
     ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
 ) -> Array:
     """Reduce x by `ufunc` in `dtype`, narrow floats in float32."""
-    y, wide = widen(addends(x, dtype)), compute_dtype(dtype)
+    y, wide = _in_order(widen(addends(x, dtype))), compute_dtype(dtype)
     return run_and_round(ufunc.reduce, dtype, y, axes, wide, None, keepdims)
+
+
+# A sum must not depend on where its elements lie (decision 0067).
+def _in_order(x: Array) -> Array:
+    """Return inexact x with its axes in memory as their order is, or a copy.
+
+    NumPy adds elements in the order in which they lie, and so rounds otherwise for a
+    transposed array than for its copy.
+    """
+    if x.flags.c_contiguous or x.dtype.kind not in "fc":
+        return x
+    steps = [s for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
+    is_ordered = all(a >= b > 0 for a, b in pairwise([*steps, *steps[-1:]]))
+    return x if is_ordered else x.copy(order="C")
 
 
 def addends(x: Array, dtype: DType) -> Array:
@@ -57,7 +72,8 @@ def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """Compute the mean without rounding it to a narrow float."""
     wide = compute_dtype(x.dtype)
-    total = np.asarray(ADD.reduce(widen(x), axes, wide, keepdims=keepdims))
+    y = _in_order(widen(x))
+    total = np.asarray(ADD.reduce(y, axes, wide, keepdims=keepdims))
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -90,7 +106,8 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """Compute the variance without rounding it to a narrow float."""
     wide = compute_dtype(x.dtype)
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
-    deviation = np.asarray(np.subtract(widen(x), _mean(x, axes, True), dtype=wide))
+    y = _in_order(widen(x))
+    deviation = np.asarray(np.subtract(y, _mean(y, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
     total = ADD.reduce(deviation, axes, keepdims=keepdims)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
@@ -107,9 +124,19 @@ def min_(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 
 def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
-    """Reduce x by `ufunc`, np.minimum or np.maximum; narrow floats in float32."""
+    """Reduce x by `ufunc`, np.minimum or np.maximum; narrow floats in float32.
+
+    0 is above -0, as IEEE 754-2019 says; NumPy returns either, by the CPU.
+    """
     y = widen(x)
-    return run_and_round(ufunc.reduce, x.dtype, y, axes, y.dtype, None, keepdims)
+    found = run_and_round(ufunc.reduce, x.dtype, y, axes, y.dtype, None, keepdims)
+    if y.dtype.kind != "f" or np.count_nonzero(found) == found.size:
+        return found
+    is_min = ufunc is np.minimum
+    decides = (y == 0) & (np.signbit(y) == is_min)
+    is_negative = decides.any(axis=axes, keepdims=keepdims) == is_min
+    zeros = np.where(is_negative, -0.0, 0.0).astype(found.dtype)
+    return np.asarray(np.where(found == 0, zeros, found))
 
 
 def all_(x: Array, axes: Axes, keepdims: bool) -> Array:

@@ -87,11 +87,15 @@ class ThreadPool:
         """Return whether `count` elements are one piece, for the caller's thread."""
         return self.size == 1 or count < LARGE
 
-    def spread(self, work: Work, count: int) -> None:
-        """Call work(start, stop) on pieces of range(count), each element once."""
+    def spread(self, work: Work, count: int, unit: int = 1) -> None:
+        """Call work(start, stop) on pieces of range(count), each element once.
+
+        Args: unit: elements that stay together, as those of a row.
+        """
         if self.is_alone(count):
             return work(0, count)
         step = -(-count // (2 * self.size * PIECE)) * PIECE
+        step = -(-step // unit) * unit
         pieces = ((at, min(at + step, count)) for at in range(0, count, step))
         return self.share(work, deque(pieces))
 

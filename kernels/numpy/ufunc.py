@@ -23,6 +23,7 @@ from mdtensor.kernels.numpy.float16 import (
     round_to,
     widen,
 )
+from mdtensor.kernels.numpy.float32 import COMPILED, call
 from mdtensor.kernels.numpy.threads import LARGE, POOL
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,8 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """Compute ufunc(x) in the type of x."""
+    if x.dtype == FLOAT32 and ufunc in COMPILED:
+        return call(COMPILED[ufunc], x)
     if not is_narrow(x.dtype):
         return elementwise(ufunc, x) if x.size < LARGE else spread(ufunc, x)
     if isinstance(ufunc, np.ufunc):

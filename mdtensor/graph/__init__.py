@@ -2,7 +2,9 @@
 
 calls       calls that have not run, and their results
 lazy        lazy tensors, and the `lazy` block
-trace       `trace` and `compile`
+trace       `trace`: the calls of a function
+compiled    `compile`: functions that run their traces
+freeze      compiled functions for fixed types and shapes
 guards      which trace a call of a compiled function runs
 graph       graphs with named values, such as models
 storage     how compiled parts store the tensors of a type
@@ -14,6 +16,7 @@ profile     the time and work of each node of a plan
 """
 
 from mdtensor.graph.calls import spec_of as spec_of
+from mdtensor.graph.compiled import compile as compile
 from mdtensor.graph.graph import (
     Graph as Graph,
     Node as Node,
@@ -24,7 +27,7 @@ from mdtensor.graph.graph import (
     prune as prune,
 )
 from mdtensor.graph.lazy import lazy as lazy, realize as realize
-from mdtensor.graph.trace import Trace as Trace, compile as compile, trace as trace
+from mdtensor.graph.trace import Trace as Trace, trace as trace
 
 __all__ = ["Trace", "compile", "lazy", "realize", "trace"]
 #: Graphs of models.

@@ -3,21 +3,28 @@
     calls     mul(%0, %1), add(%3, %2), hardswish(%4)
     joined    one loop, which reads %0, %1 and %2 and writes the result of hardswish
 
-Only operations are joined whose instruction has the bytes of NumPy's function: they
-round once, as IEEE 754 says. Polynomials such as exp do not, so a chain ends there.
+    calls     max(%0), sub(%0, %1), exp(%2), sum(%3), div(%3, %4)
+    joined    one loop over rows, which stay in the caches: a softmax
+
+Reductions of the last axis that keep it take part if what follows has the shape of what
+they reduce. A block then is whole rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
-from mdtensor.dtypes import float32
-from mdtensor.errors import MdtensorError, OptionError
-from mdtensor.generics.arithmetic import pow
-from mdtensor.graph.calls import Call, Output, spec_of
+import numpy as np
+
+from mdtensor.graph.calls import Call, Output
+from mdtensor.graph.links import Link, link_of, shape_of
+from mdtensor.graph.replay import Source
+from mdtensor.kernels import observe
+from mdtensor.kernels.cpu.float_calls import F32, in_a_row
 from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.program.chain import Chain
 from mdtensor.kernels.cpu.program.elementwise import (
@@ -26,23 +33,9 @@ from mdtensor.kernels.cpu.program.elementwise import (
     Instruction,
     walk,
 )
-from mdtensor.spec.spec import TensorSpec
-from mdtensor.tensor import Tensor
 from mdtensor.types import Float32Tensor
 
-#: Instructions with the bytes of NumPy's functions.
-EXACT = frozenset(
-    (
-        *(ops.RELU, ops.CLAMP, ops.LEAKY_RELU),
-        *(ops.HARDSIGMOID, ops.HARDSWISH),
-        *(ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.MAXIMUM, ops.MINIMUM),
-        *(ops.NEGATIVE, ops.ABS, ops.SQRT, ops.SQUARE, ops.RECIPROCAL),
-        *(ops.ADD_NUMBER, ops.MUL_NUMBER, ops.DIV_NUMBER),
-        *(ops.SUB_FROM, ops.DIV_INTO),
-    )
-)
-#: Operations whose instructions are exact, but whose NumPy function is not.
-INEXACT = (pow,)
+_new = object.__new__
 #: The most instructions of a chain, and values of it at a time: a block of each stays
 #: in the first cache.
 MOST_INSTRUCTIONS, MOST_REGISTERS = 64, 5
@@ -72,82 +65,50 @@ class Chained:
         """Return the kernel and its ISA."""
         return (f"{self.chain.kernel} on {self.chain.isa}",)
 
+    @property
+    def text(self) -> str:
+        """Return the text of the generated loop; no text for an interpreted one."""
+        return self.chain.text
+
+    def generate(self) -> None:
+        """Compile a loop of its own, see `Chain.generate`."""
+        self.chain.generate()
+
+    # The call of another function takes as long as a few elements (decision 0068).
+    def line(self, source: Source, given: Sequence[str]) -> str:
+        """Return statements that set the result; no text for a large one.
+
+        Args: given: the expressions of the tensors that the loop reads.
+        """
+        chain, name, result = self.chain, source.name, f"v{self.calls[-1].number}"
+        if not chain.is_small:
+            return ""
+        copy, see = name("f", in_a_row), name("f", observe)
+        rows = []
+        for x, tensor in zip(given, self.reads, strict=True):
+            flat = "b" if len(shape_of(tensor)) == 1 else "b.reshape(-1)"
+            rows.append(f"{flat} if (b := {x}.buffer).flags.carray else {copy}(b)")
+        table, numbers, *rest = map(
+            partial(name, "c"), (chain.table, chain.numbers, *chain.rest)
+        )
+        out = "out" if len(chain.shape) == 1 else "out.reshape(-1)"
+        operands = ", ".join([table, numbers, *rows, *rest, "0", out])
+        made = f"{name('f', np.empty)}({name('c', chain.shape)}, {name('c', F32)})"
+        return "; ".join(
+            (
+                f"out = {made}",
+                f"{name('f', chain.call)}({operands})",
+                f"{see}.ACTIVE and {name('f', chain.report)}()",
+                f"{result} = {name('f', _new)}({name('t', Float32Tensor)})",
+                f"{result}.buffer = out",
+            )
+        )
+
     def __call__(self, *tensors: Any) -> tuple[Any]:
         """Return the result."""
-        return (Float32Tensor.wrap(self.chain(*[x.buffer for x in tensors])),)
-
-
-@dataclass(frozen=True)
-class Link:
-    """A call as instructions on its tensors.
-
-    Args:
-        call: the call.
-        step: its instructions; value i is tensor i.
-        tensors: its arguments that are tensors.
-    """
-
-    call: Call
-    step: Elementwise
-    tensors: tuple[Any, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of the result."""
-        return self.call.specs[0].shape
-
-
-# Only IEEE 754 may decide a result, or bytes would not be NumPy's (decision 0062).
-def link_of(call: Call) -> Link | None:
-    """Return a call as a Link; None if it has other bytes than its instructions.
-
-    Its tensors must be broadcast along at most four separate axes.
-    """
-    spec = call.specs[0]
-    is_whole = len(call.specs) == 1 and 0 not in spec.shape
-    if not is_whole or spec.type.dtype is not float32 or call.operation in INEXACT:
-        return None
-    tensors = tuple(x for x in call.arguments if isinstance(x, (Output, Tensor)))
-    try:
-        step = _step(call)
-        for x in tensors:
-            walk(_shape(x), spec.shape)
-    except (MdtensorError, ValueError):
-        return None
-    is_exact = isinstance(step, Elementwise) and all(
-        one.operation in EXACT for one in step.instructions
-    )
-    return Link(call, step, tensors) if is_exact else None
-
-
-def _step(call: Call) -> Any:
-    """Return the step of a call.
-
-    Raises:
-        OptionError: the selected method does not have one for these arguments.
-    """
-    selection = call.select()
-    prepare = selection.method.prepare
-    if prepare is None:
-        raise OptionError(f"{selection.method} does not have a compiled step")
-    declared = selection.operation
-    parameters = declared.signature.parameters
-    omitted = declared.dispatched[len(call.arguments) :]
-    given = [_row(x) for x in call.arguments]
-    given += [parameters[name].default for name in omitted]
-    return prepare(*given, **declared.fill(dict(call.options)))
-
-
-def _row(x: Any) -> Any:
-    """Return a tensor as the spec of a row: walks broadcast it, not the step."""
-    if isinstance(x, (Output, Tensor)):
-        spec = x.spec if isinstance(x, Output) else spec_of(x)
-        return TensorSpec(spec.type, (2,), spec.qparams)
-    return x
-
-
-def _shape(x: Any) -> tuple[int, ...]:
-    return x.spec.shape if isinstance(x, Output) else x.shape
+        result = _new(Float32Tensor)
+        result.buffer = self.chain(*[x.buffer for x in tensors])
+        return (result,)
 
 
 class Group:
@@ -155,15 +116,16 @@ class Group:
 
     Args:
         last: the link with the result.
+        rows: the numbers of links with one value for each row, see `_rows`.
     """
 
-    def __init__(self, last: Link) -> None:
-        self.shape = last.shape
+    def __init__(self, last: Link, rows: set[int]) -> None:
+        self.shape, self._rows = last.shape, rows
         self.links: tuple[Link, ...] = (last,)
 
     def take(self, link: Link) -> bool:
         """Add a link that only links of the group read; return whether it fits."""
-        if link.shape != self.shape:
+        if not self._has_domain(link):
             return False
         links = (link, *self.links)
         found = _formula(links)
@@ -173,6 +135,15 @@ class Group:
             return False
         self.links = links
         return True
+
+    def _has_domain(self, link: Link) -> bool:
+        """Return whether the instructions of a link run over the shape of the group."""
+        # A loop writes as many elements as it computes.
+        if self.links[-1].reduces:
+            return False
+        if link.call.number in self._rows and not link.reduces:
+            return link.shape == (*self.shape[:-1], 1)
+        return link.domain == self.shape
 
     def joined(self) -> Chained:
         """Return the loop of all links."""
@@ -212,9 +183,10 @@ def _formula(links: Sequence[Link]) -> tuple[Formula, tuple[Any, ...]] | None:
     shape = links[-1].shape
     formula = Formula(
         tuple(instructions),
-        tuple(walk(_shape(x), shape) for x in reads.values()),
+        tuple(walk(shape_of(x), shape) for x in reads.values()),
         tuple((array, walk((), shape)) for array in constants),
         prod(shape),
+        shape[-1] if any(link.reduces for link in links) else 0,
     )
     return formula, tuple(reads.values())
 
@@ -262,7 +234,7 @@ def chained(items: Sequence[Any], needed: Iterable[int]) -> list[Any]:
         for item in items
         if isinstance(item, Call) and (link := link_of(item)) is not None
     }
-    readers = _readers(items, links)
+    readers, rows = _readers(items, links), _rows(links)
     outside, groups = set(needed), dict[int, Group]()
     for number in reversed(links):
         owners = {
@@ -274,8 +246,22 @@ def chained(items: Sequence[Any], needed: Iterable[int]) -> list[Any]:
             if group.take(links[number]):
                 groups[number] = group
                 continue
-        groups[number] = Group(links[number])
+        groups[number] = Group(links[number], rows)
     return [x for item in items for x in _replaced(item, groups)]
+
+
+def _rows(links: dict[int, Link]) -> set[int]:
+    """Return the numbers of reductions, and of links that compute with them alone.
+
+    Their results have one element for each row, which a loop repeats along its row.
+    """
+    found: set[int] = set()
+    for number, link in links.items():
+        is_narrow = link.shape[-1:] == (1,)
+        reads = {_number(x) for x in link.tensors}
+        if link.reduces or (is_narrow and reads & found):
+            found.add(number)
+    return found
 
 
 def _readers(

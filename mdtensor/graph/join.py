@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from mdtensor.errors import OptionError
 from mdtensor.graph.bound import Compiled
@@ -22,6 +22,7 @@ from mdtensor.graph.chains import Chained, chained
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.lower import lower
+from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
 from mdtensor.kernels.cpu.program.steps import U8
 from mdtensor.spec.spec import TensorSpec
@@ -54,6 +55,16 @@ class Joined:
     def kernels(self) -> list[str]:
         """Return the kernel and ISA of each call that does its own work."""
         return self.part.kernels
+
+    #: Steps are not generated.
+    text: ClassVar[str] = ""
+
+    def generate(self) -> None:
+        """Do nothing: steps are compiled already."""
+
+    def line(self, source: Source, given: Sequence[str]) -> str:
+        """Return no text: a call is one of this object."""
+        return ""
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Return the results, in the order of `writes`."""

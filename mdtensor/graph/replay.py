@@ -30,6 +30,8 @@ class Several(Protocol):
     @property
     def writes(self) -> tuple[int, ...]: ...
 
+    def line(self, source: Source, given: Sequence[str]) -> str: ...
+
     def __call__(self, *tensors: Any) -> tuple[Any, ...]: ...
 
 
@@ -73,13 +75,8 @@ class Source:
 
 
 # Looking up each node and its arguments takes longer than most calls (decision 0051).
-def replay(
-    inputs: Sequence[Call],
-    steps: Sequence[tuple[Call | Several, Sequence[int]]],
-    result: Any,
-    held: tuple[Any, ...],
-) -> Callable[..., Any]:
-    """Return a function of one tensor for each input that runs the calls.
+class Replay:
+    """The generated function that runs the calls of a trace.
 
     Args:
         inputs: the calls that stand for the inputs.
@@ -87,35 +84,61 @@ def replay(
             whose results no later one reads.
         result: what the function returns, with an `Output` for each tensor.
         held: the settings under which the function will be called.
+        guard: returns a line of text that runs first; it may name `rest`, a tuple of
+            further arguments, and tensors that are `None` where the caller gave none.
     """
-    source = Source()
-    for call, dead in steps:
-        line = (
-            _line(source, call, held)
-            if isinstance(call, Call)
-            else _several(source, call)
-        )
-        freed = f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
-        source.lines.append(line + freed)
-    source.lines.append(f"return {source.expression(result)}")
-    head = f"def run({', '.join(f'v{call.number}' for call in inputs)}):"
-    text = "\n    ".join([head, *source.lines])
-    exec(compile(text, "<trace>", "exec"), source.names)
-    run: Callable[..., Any] = source.names["run"]
 
-    def replayed(tensors: Sequence[Any]) -> Any:
+    def __init__(
+        self,
+        inputs: Sequence[Call],
+        steps: Sequence[tuple[Call | Several, Sequence[int]]],
+        result: Any,
+        held: tuple[Any, ...],
+        guard: Callable[[Source], str] | None = None,
+    ) -> None:
+        source, given = Source(), [f"v{call.number}" for call in inputs]
+        head = f"def run({', '.join(given)}):"
+        if guard is not None:
+            head = f"def run({''.join(f'{name}=None, ' for name in given)}*rest):"
+            source.lines.append(guard(source))
+        self._steps, self._first = steps, 2 + len(source.lines)
+        for call, dead in steps:
+            line = (
+                _line(source, call, held)
+                if isinstance(call, Call)
+                else _several(source, call)
+            )
+            freed = (
+                f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
+            )
+            source.lines.append(line + freed)
+        source.lines.append(f"return {source.expression(result)}")
+        text = "\n    ".join([head, *source.lines])
+        exec(compile(text, "<trace>", "exec"), source.names)
+        #: The function of one tensor for each input.
+        self.run: Callable[..., Any] = source.names["run"]
+
+    def __call__(self, tensors: Sequence[Any]) -> Any:
+        """Return the result of the calls.
+
+        Raises:
+            MdtensorError: a call raises it; a note names the line of the call.
+        """
         try:
-            return run(*tensors)
+            return self.run(*tensors)
         except MdtensorError as error:
-            # The frame below this one is the generated function: a line is a call.
-            frame = error.__traceback__ and error.__traceback__.tb_next
-            call = steps[frame.tb_lineno - 2][0] if frame else None
-            # The error of several calls names the one that raised it.
-            if isinstance(call, Call):
-                error.add_note(f"recorded at {call.place}")
+            self.note(error)
             raise
 
-    return replayed
+    def note(self, error: MdtensorError) -> None:
+        """Add the line that recorded the call to an error that `run` raised."""
+        # The frame below the caller's is the generated function: a line is a call.
+        frame = error.__traceback__ and error.__traceback__.tb_next
+        step = frame.tb_lineno - self._first if frame else -1
+        call = self._steps[step][0] if 0 <= step < len(self._steps) else None
+        # The error of several calls names the one that raised it.
+        if isinstance(call, Call):
+            error.add_note(f"recorded at {call.place}")
 
 
 def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
@@ -139,6 +162,9 @@ def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
 
 def _several(source: Source, item: Several) -> str:
     """Return the source line that calls `item`, which makes several calls at once."""
-    given = ", ".join(map(source.expression, item.reads))
+    names = [*map(source.expression, item.reads)]
+    if line := item.line(source, names):
+        return line
+    given = ", ".join(names)
     results = "".join(f"v{number}, " for number in item.writes)
     return f"{results}= {source.name('p', item)}({given})"

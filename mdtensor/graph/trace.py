@@ -1,33 +1,30 @@
 """Traces: a function as the list of calls that it makes, to run again without Python.
 
-`trace` runs a function once, on lazy tensors without values. `compile` does so at the
-first call with new types, shapes, grids, other arguments or settings, and then runs the
-calls alone.
+`trace` runs a function once, on lazy tensors without values.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any
 
 from mdtensor.checking.checked import LOGS
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
-from mdtensor.errors import OptionError, TraceError, describe, shown
+from mdtensor.errors import OptionError, shown
 from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
-from mdtensor.graph.guards import ARRAYS, guard, is_dead, is_object, parts_of
+from mdtensor.graph.guards import ARRAYS, is_object, parts_of
 from mdtensor.graph.lazy import LAZY, LazyTensor, host_spec, lazy_type, record_options
 from mdtensor.graph.reads import Reads, note, note_all, reads
-from mdtensor.graph.replay import replay
+from mdtensor.graph.replay import Replay, Source
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
+
+Guard = Callable[[Source], str]
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,8 @@ class Trace:
     _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
     _replayed: Callable[..., Any] | None = field(default=None, repr=False)
     _is_joined: bool = field(default=False, repr=False)
+    #: Whether its loops are compiled each for itself.
+    generates: bool = field(default=False, repr=False)
     _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
     _reads: Reads = field(default_factory=dict, repr=False)
 
@@ -101,14 +100,15 @@ class Trace:
             if x.device is LAZY:
                 return self._run_calls(tensors)
         if self._replayed is None:
-            self._replayed = self._replay([step.call for step in self.steps])
+            calls = [step.call for step in self.steps]
+            self._replayed = self.replay(calls, self._settings)
         elif not self._is_joined:
             # A trace that runs only once does not pay for compiled calls.
             self._is_joined = True
-            self._replayed = self._replay(self._items())
+            self._replayed = self.replay(self.items(), self._settings)
         return self._replayed(tensors)
 
-    def _items(self) -> list[Any]:
+    def items(self) -> list[Any]:
         """Return the calls, with neighbours joined into compiled calls."""
         calls = [step.call for step in self.steps]
         # Steps round as the default settings say, and an audit counts single calls.
@@ -119,10 +119,15 @@ class Trace:
 
         outputs: list[Output] = []
         visit(self.result, Output, outputs.append)
-        return [*join(calls, outputs, self._settings)]
+        found = [*join(calls, outputs, self._settings)]
+        if self.generates:
+            for item in found:
+                if not isinstance(item, Call):
+                    item.generate()
+        return found
 
-    def _replay(self, items: list[Any]) -> Callable[..., Any]:
-        """Return the generated function of calls and joined calls."""
+    def replay(self, items: list[Any], held: Any, guard: Guard | None = None) -> Replay:
+        """Return the generated function of calls and joined calls, see `Replay`."""
         outputs: list[Output] = []
         visit(self.result, Output, outputs.append)
         needed = {output.call.number for output in outputs}
@@ -136,7 +141,7 @@ class Trace:
             read = {x.call.number for x in given} & written
             pairs.append((item, sorted(read - needed)))
             needed |= read
-        return replay(self._inputs, pairs[::-1], self.result, self._settings)
+        return Replay(self._inputs, pairs[::-1], self.result, held, guard)
 
     def explain(self) -> str:
         """Return what a repeated call runs: a line for each call of a function.
@@ -155,7 +160,17 @@ class Trace:
         """
         from mdtensor.graph.join import explain
 
-        return explain(self._items())
+        return explain(self.items())
+
+    @property
+    def placeholders(self) -> tuple[Call, ...]:
+        """Return the calls that stand for the inputs."""
+        return self._inputs
+
+    @property
+    def changes(self) -> int:
+        """Return how often methods had changed when the function was traced."""
+        return self._changes
 
     @property
     def is_current(self) -> bool:
@@ -261,23 +276,33 @@ def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
     if not callable(function):
         problem = f"trace takes a function, got {shown(function)}"
         raise OptionError(problem, "Use linalg.trace(x) for the sum of a diagonal")
-    found = [host_spec(x) if isinstance(x, Tensor) else x for x in specs]
-    for x in found:
-        if not isinstance(x, TensorSpec):
+    for x in specs:
+        if not isinstance(x, (Tensor, TensorSpec)):
             problem = f"an argument of trace is {shown(x)}"
             raise OptionError(problem, "Use TensorSpec(Float32Tensor, shape)")
-        if DYNAMIC in map(int, x.shape):
-            raise OptionError(f"{x} has an unknown size", "Trace one shape, or compile")
-    calls = [Call(None, (), {}, (spec,)) for spec in found]
-    return _traced(calls, lambda: function(*map(_placeholder, calls)))
+    calls = [Call(None, (), {}, (input_spec(x),)) for x in specs]
+    return traced(calls, lambda: function(*map(placeholder, calls)))
 
 
-def _placeholder(call: Call) -> LazyTensor:
+def input_spec(x: Any) -> TensorSpec:
+    """Return the spec of an input: of a tensor, an array, or a spec itself.
+
+    Raises:
+        OptionError: a size is unknown.
+    """
+    if not isinstance(x, TensorSpec):
+        return host_spec(x if isinstance(x, Tensor) else from_numpy(x))
+    if DYNAMIC in map(int, x.shape):
+        raise OptionError(f"{x} has an unknown size", "Trace one shape, or compile")
+    return x
+
+
+def placeholder(call: Call) -> LazyTensor:
     spec = call.specs[0]
     return lazy_type(spec.type).of_spec(Output(call), spec)
 
 
-def _traced(calls: list[Call], function: Callable[[], Any]) -> Trace:
+def traced(calls: list[Call], function: Callable[[], Any]) -> Trace:
     """Return the trace of a function of placeholders for the inputs `calls`."""
     changes = Operation.changes
     # Calls with a lazy tensor in an option alone are dispatched to the host.
@@ -377,103 +402,3 @@ def _steps(calls: list[Call], outputs: list[Output]) -> tuple[Step, ...]:
         steps.append(Step(call, tuple(sorted(read - needed))))
         needed |= read
     return tuple(steps[::-1])
-
-
-class Compiled:
-    """A function that `compile` made; it calls its traces."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
-        self._name: str = getattr(function, "__name__", "compiled")
-        self._function = function
-        self._traces: dict[Any, Trace] = {}
-
-    @property
-    def traces(self) -> tuple[Trace, ...]:
-        """Return the traces so far, one for each kind of call."""
-        return tuple(self._traces.values())
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        tensors: list[Tensor] = []
-        key: list[Any] = [settings()]
-        # A function has no state, but the object of a bound method has.
-        if type(self._function) is not FunctionType:
-            guard(self._function, tensors, key)
-        for value in arguments:
-            guard(value, tensors, key)
-        if options:
-            guard(options, tensors, key)
-        found = self._known(tuple(key))
-        if found is None or not found.is_current:
-            self._drop_dead()
-            found = self._traces[tuple(key)] = self._trace(arguments, options)
-        return found.run(tensors)
-
-    def _drop_dead(self) -> None:
-        """Drop the traces of objects that are gone."""
-        for key in [key for key in list(self._traces) if is_dead(key)]:
-            self._traces.pop(key, None)
-
-    def _known(self, key: tuple[Any, ...]) -> Trace | None:
-        try:
-            return self._traces.get(key)
-        except TypeError as error:
-            problem = "an argument of a compiled function cannot be hashed"
-            fix = "Use tensors, numbers, texts, tuples, lists and dicts"
-            raise OptionError(problem, fix, self._name) from error
-
-    def _trace(self, arguments: Any, options: Any) -> Trace:
-        calls: list[Call] = []
-
-        def placeholder(x: Any) -> LazyTensor:
-            tensor = x if isinstance(x, Tensor) else from_numpy(x)
-            calls.append(Call(None, (), {}, (host_spec(tensor),)))
-            return _placeholder(calls[-1])
-
-        given, named = replace((arguments, options), ARRAYS, placeholder)
-        try:
-            return _traced(calls, lambda: self._function(*given, **named))
-        except TraceError as error:
-            raise error.within(describe(self._name, *arguments)) from None
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind `self`, so that methods can be compiled."""
-        return self if instance is None else functools.partial(self, instance)
-
-    def __repr__(self) -> str:
-        return f"<compiled {self._name}, {len(self._traces)} traces>"
-
-
-def compile(function: Callable[..., Any], /) -> Compiled:
-    """Return a function that runs the calls of `function` without its Python code.
-
-    The first call with new types, shapes or grids of tensors, other values of other
-    arguments, or other settings such as promotion rules, traces the function. Later
-    calls only run the operations of the trace.
-
-    Args:
-        function: takes tensors, NumPy arrays and hashable values, also in tuples, lists
-            and dicts, and returns tensors likewise. It must not have side effects. The
-            host tensors that it reads from outside are constants of the trace; if you
-            write into one, the function is traced again.
-
-    Raises:
-        TraceError: the function reads the value of a tensor, as in `if x > 0`. The
-            error names the line.
-
-    Example:
-        >>> import mdtensor as md
-        >>> @md.compile
-        ... def normalize(x, scale=2.0):
-        ...     return (x - md.mean(x)) * scale
-        >>> normalize(md.asarray([1.0, 3.0])).tolist()
-        [-2.0, 2.0]
-        >>> normalize(md.asarray([1.0, 5.0])).tolist(), len(normalize.traces)
-        ([-4.0, 4.0], 1)
-
-    Source: JAX, "jit"; PyTorch, "torch.compile"; zyx.
-    """
-    if not callable(function) or inspect.isclass(function):
-        problem = f"{shown(function)} is not a function"
-        raise OptionError(problem, "Give a function of tensors", "compile")
-    return Compiled(function)

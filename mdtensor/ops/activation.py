@@ -128,7 +128,7 @@ def softsign(x: FloatingTensor, /) -> Tensor:
     return x.wrap(kernel.softsign(x.buffer))
 
 
-@method(silu, prepare=steps.silu_step)
+@method(silu, prepare=steps.unary_step("SILU"))
 def silu(x: FloatingTensor, /) -> Tensor:
     on_host("silu", x)
     return x.wrap(kernel.silu(x.buffer))

@@ -21,7 +21,7 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.kernels.numpy import arithmetic, float16, runner, ufunc as kernel
+from mdtensor.kernels.numpy import arithmetic, float16, float32, runner, ufunc as kernel
 from mdtensor.kernels.numpy.conversion import element
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
@@ -483,6 +483,8 @@ def fast_path(
         if any(other is not kind for other in others):
             return None
         compute = partial(general, operation, ufunc)
+        if ufunc in float32.COMPILED and kind.dtype is dtypes.float32:
+            return _compiled(float32.COMPILED[ufunc], kind) if kind in PLAIN else None
         if kind in PLAIN:
             return (_pair if others else _single)(compute, ufunc, result or kind)
         on_host = issubclass(kind, Tensor) and kind.device is cpu
@@ -505,6 +507,15 @@ def _single(
             return general(x)
         result = new(kind)
         result.buffer = found if type(found) is np.ndarray else np.asarray(found)
+        return result
+
+    return run
+
+
+def _compiled(name: str, kind: type[Tensor]) -> Callable[..., Any]:
+    def run(x: Tensor, /) -> Any:
+        result = new(kind)
+        result.buffer = float32.call(name, x.buffer)
         return result
 
     return run

@@ -283,16 +283,6 @@ def prelu_step(x: TensorSpec, weight: Any, /) -> Any:
     return _fitting(floats.Elementwise(*made, constants=(slopes,)), x)
 
 
-def silu_step(x: TensorSpec, /) -> Any:
-    """Return the step of x · sigmoid(x); the limit at -inf is 0."""
-    require_float32(x)
-    floats = program()
-    # Below -104 the sigmoid is 0, and -inf · 0 would be NaN.
-    low = floats.Instruction(operation("CLAMP"), 0, low=-104.0, high=inf)
-    gate = floats.Instruction(operation("SIGMOID"), 0)
-    return floats.Elementwise(low, gate, floats.Instruction(operation("MUL"), 4, 5))
-
-
 def gelu_step(x: TensorSpec, /, *, approximate: str) -> Any:
     """Return the step of x · Φ(x), or of its approximation by tanh."""
     require_float32(x)

@@ -54,7 +54,7 @@ def repeat(function: Callable[..., Any], *given: Any) -> md.graph.Trace:
 
 
 def loops(trace: md.graph.Trace) -> list[list[str]]:
-    items = [x for x in trace._items() if isinstance(x, Chained)]
+    items = [x for x in trace.items() if isinstance(x, Chained)]
     return [[call.name for call in item.calls] for item in items]
 
 
@@ -85,6 +85,14 @@ EXACT: dict[str, Callable[..., Any]] = {
     "hardsigmoid": lambda x, y: md.hardsigmoid(x),
     "hardswish": lambda x, y: md.hardswish(x),
     "leaky_relu": lambda x, y: md.leaky_relu(x, negative_slope=0.01),
+    "exp": lambda x, y: md.exp(x),
+    "log": lambda x, y: md.log(x),
+    "tanh": lambda x, y: md.tanh(x),
+    "erf": lambda x, y: md.erf(x),
+    "sigmoid": lambda x, y: md.sigmoid(x),
+    "silu": lambda x, y: md.silu(x),
+    "gelu": lambda x, y: md.gelu(x),
+    "gelu by tanh": lambda x, y: md.gelu(x, approximate="tanh"),
 }
 
 
@@ -118,6 +126,99 @@ def test_a_long_chain_is_one_loop() -> None:
     assert len(names) == 11
 
 
+# The rows of zyx: how many kernels a function is.
+
+
+def layer_norm(x: Any, w: Any, b: Any) -> Any:
+    centered = x - md.mean(x, **ROWS)
+    spread = md.sqrt(md.mean(centered * centered, **ROWS) + 1e-5)
+    return centered / spread * w + b
+
+
+def softmax(x: Any) -> Any:
+    powers = md.exp(x - md.max(x, **ROWS))
+    return powers / md.sum(powers, **ROWS)
+
+
+def log_softmax(x: Any) -> Any:
+    below = x - md.max(x, **ROWS)
+    return below - md.log(md.sum(md.exp(below), **ROWS))
+
+
+ROWS: Any = {"axis": -1, "keepdims": True}
+#: Functions of x, w and b, of which each is one kernel.
+ONE_KERNEL: dict[str, tuple[Callable[..., Any], int]] = {
+    "chain of 10": (lambda x, w, b: long_chain(x, w, b), 11),
+    "softmax": (lambda x, w, b: softmax(x), 5),
+    "log softmax": (lambda x, w, b: log_softmax(x), 6),
+    "layer norm": (layer_norm, 9),
+    "RMS norm": (
+        lambda x, w, b: x / md.sqrt(md.mean(md.square(x), **ROWS) + 1e-6) * w,
+        6,
+    ),
+    "hardswish of a product": (lambda x, w, b: md.hardswish(x * w + b), 3),
+    "softmax of scores": (lambda x, w, b: softmax(x * 0.125 + b), 7),
+    "shared subexpression": (lambda x, w, b: md.exp(x * w) + md.exp(x * w), 3),
+    "limits of rows": (
+        lambda x, w, b: (x - md.min(x, **ROWS)) / (md.max(x, axis=1, keepdims=True)),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", [(7, 250), (5, 3), (2, 1), (1, 1300)])
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_functions_that_are_one_kernel(name: str, shape: tuple[int, int]) -> None:
+    function, calls = ONE_KERNEL[name]
+    given = [normal(shape), normal(shape[1:], 1), normal(shape[1:], 2)]
+    (names,) = loops(trace := repeat(function, *given))
+    assert len(names) == calls and len(trace.items()) == 1
+
+
+@pytest.mark.parametrize(
+    "function", [md.softmax, lambda x, axis: md.layer_norm(x, normalized_shape=(9,))]
+)
+def test_operations_that_are_one_kernel(function: Any) -> None:
+    trace = repeat(lambda x: function(x, axis=-1), normal((4, 9)))
+    assert len(trace.items()) == 1
+
+
+@pytest.mark.parametrize("function", [softmax, lambda x: md.max(x, **ROWS) - x])
+def test_rows_of_special_numbers(function: Callable[..., Any]) -> None:
+    zeros = np.float32([0.0, -0.0])[np.random.default_rng(2).integers(0, 2, (40, 5))]
+    repeat(function, md.from_numpy(zeros))
+    repeat(function, md.from_numpy(SPECIAL.reshape(20, -1)))
+    repeat(function, md.from_numpy(SPECIAL.reshape(-1, 2)))
+
+
+def test_sums_of_rows_of_every_length() -> None:
+    for length in (*range(1, 40), 127, 128, 129, 300, 1000, 5001):
+        x = md.from_numpy(np.random.default_rng(length).normal(size=(3, length)) * 9)
+        x = md.astype(x, md.float32)
+        trace = repeat(lambda x: x + md.sum(x, **ROWS), x)
+        assert len(trace.items()) == 1
+
+
+def test_reductions_that_stay_calls() -> None:
+    x = normal((6, 4))
+    for function in (
+        lambda x: x - md.sum(x, axis=0, keepdims=True),
+        lambda x: x - md.sum(x, axis=-1, dtype=md.float64, keepdims=True),
+        lambda x: md.mean(md.square(x), **ROWS),
+        lambda x: md.sum(x) + x,
+        lambda x: x - md.max(x, axis=(0, 1), keepdims=True),
+    ):
+        assert not loops(repeat(function, x))
+    wide = normal((1, 20_000))
+    assert not loops(repeat(lambda x: x - md.sum(x, **ROWS), wide))
+
+
+def test_rows_of_transposed_arrays() -> None:
+    x = md.from_numpy(np.asarray(normal((300, 6))).T)
+    assert len(repeat(softmax, x).items()) == 1
+    assert len(repeat(lambda x: softmax(x * 2 + 1), x).items()) == 1
+
+
 def test_operands_are_broadcast() -> None:
     shapes = [(2, 3, 700), (700,), (3, 1), ()]
     given = [normal(shape, seed) for seed, shape in enumerate(shapes)]
@@ -139,9 +240,9 @@ def test_five_inputs_are_two_loops() -> None:
     assert loops(trace) == [["add", "add"], ["add", "add", "add"]]
 
 
-def test_a_chain_ends_at_polynomials_and_at_results() -> None:
+def test_a_chain_ends_at_functions_of_numpy_and_at_results() -> None:
     def function(x: Any) -> Any:
-        y = md.exp(x * 2 + 1)
+        y = md.sin(x * 2 + 1)
         z = md.relu(y - 1)
         return z, z * z + y
 
@@ -151,9 +252,9 @@ def test_a_chain_ends_at_polynomials_and_at_results() -> None:
 
 def test_a_loop_reads_what_a_call_before_it_reads() -> None:
     def function(x: Any) -> Any:
-        y = md.exp(x)
+        y = md.sin(x)
         z = y * 2
-        other = md.exp(y)
+        other = md.sin(y)
         return z + other
 
     # The product runs after the last call that read y.
@@ -199,10 +300,10 @@ def test_other_settings_and_audits_run_the_calls() -> None:
 
 
 def test_explain_shows_the_loop() -> None:
-    trace = md.trace(lambda x: md.exp(x * 2 + 1), normal((8,)))
+    trace = md.trace(lambda x: md.sin(x * 2 + 1), normal((8,)))
     first, second = trace.explain().splitlines()
     assert first.startswith("mul, add  one compiled call  elementwise_f32 on ")
-    assert second.startswith("exp ")
+    assert second.startswith("sin ")
 
 
 @pytest.mark.compiled
@@ -236,10 +337,15 @@ def test_a_chain_allocates_its_result_only() -> None:
 
 # Random programs: eager, lazy, traced and compiled bytes are equal.
 
+NEED_ROWS: list[Callable[..., Any]] = [
+    *(softmax, lambda x: x - md.mean(x, **ROWS), lambda x: md.sum(x, **ROWS)),
+    *(lambda x: md.softmax(x, axis=-1), lambda x: md.max(x, **ROWS)),
+]
 UNARY: list[Callable[..., Any]] = [
     *(md.relu, md.relu6, md.abs, md.neg, md.square, md.hardswish, md.hardsigmoid),
-    *(md.exp, md.tanh, lambda x: md.clip(x, -1, 2), lambda x: 1 - x, lambda x: x / 3),
-    *(lambda x: md.reshape(x, (-1,)), lambda x: md.sum(x, axis=-1, keepdims=True)),
+    *(md.exp, md.tanh, md.sigmoid, md.silu, md.gelu, md.erf, md.log, md.sin),
+    *(lambda x: md.clip(x, -1, 2), lambda x: 1 - x, lambda x: x / 3),
+    *(lambda x: md.reshape(x, (-1,)), *NEED_ROWS),
 ]
 BINARY: list[Callable[..., Any]] = [md.add, md.sub, md.mul, md.div, md.maximum]
 
@@ -263,7 +369,7 @@ def test_random_programs_have_one_result(shape: list[int], steps: Any) -> None:
         values, results = [*given], []
         for unary, binary, place, other, leaves in steps:
             x, y = values[place % len(values)], values[other % len(values)]
-            x = x if x.ndim == 0 and unary in UNARY[-1:] else unary(x)
+            x = x if x.ndim == 0 and unary in NEED_ROWS else unary(x)
             if x.shape == y.shape or y.shape == ():
                 x = binary(x, y)
             values.append(x)

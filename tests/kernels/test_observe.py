@@ -28,10 +28,16 @@ def names(seen: observe.Observation) -> list[str]:
 def test_ufuncs_are_named_with_the_casts_of_their_loops() -> None:
     with observe.observe_kernels() as seen:
         ufunc.binary(np.add, FLOATS, np.ones((2, 4), np.int8), FLOAT32)
-        ufunc.unary(np.exp, FLOATS)
-    assert names(seen) == ["numpy.add", "numpy.exp"]
+        ufunc.unary(np.sin, FLOATS)
+    assert names(seen) == ["numpy.add", "numpy.sin"]
     assert all(kernel.isa.startswith("NumPy") for kernel in seen.kernels)
     assert seen.casts == [("int8", "float32")]
+
+
+def test_compiled_functions_are_named() -> None:
+    with observe.observe_kernels() as seen:
+        ufunc.unary(np.exp, FLOATS)
+    assert seen.kernels == [observe.Kernel("exp_f32", "generic")]
 
 
 def test_promotion_of_an_operand_is_a_cast() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from support.elements import COMPLEX, FLOATS, as_numpy, edges, same
+from support.elements import COMPLEX, FLOATS, as_numpy, edges, near, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError
@@ -40,7 +40,11 @@ def test_every_float(operation: Any, dtype: md.DType) -> None:
     x = edges(dtype)
     found = operation(md.from_numpy(x))
     assert found.dtype is dtype
-    assert same(found.buffer, as_numpy(FUNCTIONS[operation][1], dtype, x))
+    if dtype is md.float32 and operation in (md.exp, md.log):  # compiled, not NumPy's
+        with np.errstate(all="ignore"):
+            assert near(found.buffer, FUNCTIONS[operation][1](x.astype(float)), 1.1)
+    else:
+        assert same(found.buffer, as_numpy(FUNCTIONS[operation][1], dtype, x))
 
 
 @pytest.mark.parametrize("operation", FUNCTIONS, **named)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.each import each
-from support.elements import COMPLEX, FLOATS, as_numpy, edges, same
+from support.elements import COMPLEX, FLOATS, as_numpy, edges, near, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError
@@ -51,7 +51,10 @@ def test_every_float(operation: Any, dtype: md.DType) -> None:
     x = edges(dtype)
     found = operation(md.from_numpy(x))
     assert found.dtype is dtype
-    assert same(found.buffer, as_numpy(UFUNCS[operation], dtype, x))
+    if dtype is md.float32 and operation is md.tanh:  # compiled, not NumPy's
+        assert near(found.buffer, np.tanh(x.astype(float)), 2.0)
+    else:
+        assert same(found.buffer, as_numpy(UFUNCS[operation], dtype, x))
 
 
 @pytest.mark.parametrize("operation", UFUNCS, **named)

@@ -51,6 +51,20 @@ def as_numpy(ufunc: Callable[..., Any], dtype: md.DType, *operands: Any) -> Any:
         return found.astype(dtype.storage) if is_rounded else found
 
 
+def near(found: Any, want: Any, ulps: float) -> bool:
+    """Whether float32 is near float64 numbers; zeros have their signs.
+
+    Args: ulps: the largest error, in last places of the nearest float32.
+    """
+    wanted = want.astype(np.float32)
+    places = np.spacing(np.maximum(np.abs(wanted), np.float32(2.0**-126)))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(found.astype(np.float64) - want) <= ulps * places
+    signs = (np.signbit(found) == np.signbit(want)) | (want != 0)
+    equal = (found == wanted) | (np.isnan(found) & np.isnan(want))
+    return found.dtype == np.float32 and bool(((off & signs) | (equal & signs)).all())
+
+
 def same(found: Any, want: Any) -> bool:
     """Whether two arrays have one type and shape, and the same bits except in NaN."""
     if (found.dtype, found.shape) != (want.dtype, want.shape):

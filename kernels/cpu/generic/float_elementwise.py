@@ -20,16 +20,16 @@ import numpy as np
 from mdtensor.kernels.cpu.borrowing import borrowed
 from mdtensor.kernels.cpu.generic import activation
 from mdtensor.kernels.cpu.generic.activation import ONE, activate, clamp
-from mdtensor.kernels.cpu.generic.float_functions import (
-    erf,
-    exp,
-    gelu,
-    gelu_tanh,
-    hardswish,
-    log,
-    root,
-    sigmoid,
-    tanh,
+from mdtensor.kernels.cpu.generic.float_functions import hardswish, root
+from mdtensor.kernels.cpu.generic.float_maps import (
+    erf_f32,
+    exp_f32,
+    gelu_f32,
+    gelu_tanh_f32,
+    log_f32,
+    sigmoid_f32,
+    silu_f32,
+    tanh_f32,
 )
 from mdtensor.kernels.cpu.generic.opcodes import (
     ABS,
@@ -57,7 +57,9 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     NOTHING,
     PLACE,
     RECIPROCAL,
+    ROW_SUM,
     SIGMOID,
+    SILU,
     SIZES,
     SOURCE,
     SQRT,
@@ -66,36 +68,31 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     SUB_FROM,
     TANH,
 )
+from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
 from mdtensor.kernels.cpu.jit import kernel
 
 
 @kernel
 def run_function(operation, x, out):
-    """Set out = operation(x) for functions of `float_functions.py`."""
-    n = np.uintp(len(out))
+    """Set out = operation(x) for functions of `float_maps.py`, and roots."""
     if operation == EXP:
-        for i in range(n):
-            out[i] = exp(x[i])
+        exp_f32(x, out)
     elif operation == SIGMOID:
-        for i in range(n):
-            out[i] = sigmoid(x[i])
+        sigmoid_f32(x, out)
     elif operation == ERF:
-        for i in range(n):
-            out[i] = erf(x[i])
+        erf_f32(x, out)
     elif operation == TANH:
-        for i in range(n):
-            out[i] = tanh(x[i])
+        tanh_f32(x, out)
     elif operation == LOG:
-        for i in range(n):
-            out[i] = log(x[i])
+        log_f32(x, out)
     elif operation == GELU:
-        for i in range(n):
-            out[i] = gelu(x[i])
+        gelu_f32(x, out)
     elif operation == GELU_TANH:
-        for i in range(n):
-            out[i] = gelu_tanh(x[i])
+        gelu_tanh_f32(x, out)
+    elif operation == SILU:
+        silu_f32(x, out)
     else:
-        for i in range(n):
+        for i in range(np.uintp(len(out))):
             out[i] = root(x[i])
 
 
@@ -267,7 +264,17 @@ def value_at(row, arrays, found, count):
 # Slices of counted arrays took as long as the elements of a block (decision 0061).
 @kernel
 def elementwise_f32(
-    inputs, constants, operands, program, numbers, start, segment, size, blocks, out
+    inputs,
+    constants,
+    operands,
+    program,
+    numbers,
+    start,
+    segment,
+    size,
+    length,
+    blocks,
+    out,
 ):
     """Run a program of instructions over all elements.
 
@@ -281,7 +288,9 @@ def elementwise_f32(
         numbers: float32 [n, 2], low and high of each instruction.
         start: the element of the result that out[0] is.
         segment: elements of the result after which periodic operands change.
-        size: elements of a block.
+        size: elements of a block; a multiple of `length`.
+        length: of the rows that reductions reduce. `start` is the start of a row, and
+            `segment` a multiple of rows. It is not read without reductions.
         blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
@@ -317,6 +326,8 @@ def elementwise_f32(
             if ADD <= operation <= MINIMUM:
                 other = value_at(program[i, 3], arrays, found, count)
                 run_binary(operation, given, other, result)
+            elif operation >= ROW_SUM:
+                run_reduction(operation, given, length, result)
             else:
                 run_unary(operation, given, numbers[i, 0], numbers[i, 1], result)
         first = last

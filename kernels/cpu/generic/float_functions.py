@@ -44,8 +44,16 @@ def power_of_two(n):
 
 @kernel(inline="always")
 def exp_parts(x):
-    """Return (p, n) with e ** x = p · 2 ** n, where p is from 0.7 to 1.5."""
-    z = clamp(x, LEAST, MOST)
+    """Return (p, n) with e ** x = p · 2 ** n, where p is from 0.7 to 1.5.
+
+    Outside of the range of exp, it is e ** x of the nearest x in it.
+    """
+    return power_parts(clamp(x, LEAST, MOST))
+
+
+@kernel(inline="always")
+def power_parts(z):
+    """Return (p, n) with e ** z = p · 2 ** n, for z from -128 to 128."""
     n = np.float32(multiply_add(z, LOG2E, MAGIC) - MAGIC)
     r = multiply_add(n, -LN2_LOW, multiply_add(n, -LN2_HIGH, z))
     # Pairs of terms do not wait for each other.
@@ -81,6 +89,25 @@ def sigmoid(x):
     power = exp(-abs(x))
     share = np.float32(ONE / np.float32(ONE + power))
     return np.float32(power * share) if x < ZERO else share
+
+
+#: From here on, x · e ** x is less than half of the smallest float32.
+SILU_END = np.float32(-110)
+
+
+@kernel(inline="always")
+def silu(x):
+    """Return x · sigmoid(x), within 4 ulp, also where it is subnormal; -0 at -inf."""
+    least = SILU_END if x < SILU_END else x
+    below = -abs(least)
+    p, n = power_parts(SILU_END if below < SILU_END else below)
+    half = np.float32(multiply_add(n, HALF, MAGIC) - MAGIC)
+    first, second = power_of_two(half), power_of_two(np.float32(n - half))
+    power = np.float32(np.float32(p * first) * second)
+    share = np.float32(least / np.float32(ONE + power))
+    # Powers of 2 come last: the power itself may be subnormal, with few digits.
+    far = np.float32(np.float32(np.float32(share * p) * first) * second)
+    return far if x < ZERO else share
 
 
 #: The float32 next to 1/6.

@@ -82,7 +82,7 @@ def normalize_f32(x, length, is_centered, eps, weight, bias, out):
 
     Args:
         x, out: float32 1-D [rows, length]; `out` is written.
-        is_centered: y is x minus its mean, as in layer norm; or else x, as in RMS norm.
+        is_centered: 1: y is x minus its mean, as in layer norm; 0: x, as in RMS norm.
         eps: float32.
         weight, bias: float32 [length], or empty for none.
 
@@ -92,7 +92,7 @@ def normalize_f32(x, length, is_centered, eps, weight, bias, out):
     count, size, zero = np.float32(length), np.uintp(length), np.uintp(0)
     for row in range(np.uintp(len(out) // length)):
         first, mean = row * size, ZERO
-        if is_centered:
+        if is_centered != 0:
             mean = np.float32(add_up(x, first, size, partial) / count)
         for j in range(size):
             difference = np.float32(x[first + j] - mean)

@@ -10,8 +10,11 @@ KEEP, RELU, CLAMP, LEAKY_RELU, HARDSIGMOID, HARDSWISH = range(6)
 ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
 EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
 ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
-ERF, TANH, LOG, GELU, GELU_TANH, ROOT = range(24, 30)
+ERF, TANH, LOG, GELU, GELU_TANH, ROOT, SILU = range(24, 31)
+# Last come reductions of each row of a block; the result is repeated along the row.
+ROW_SUM, ROW_MAX, ROW_MIN = range(31, 34)
 BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
+REDUCTIONS = (ROW_SUM, ROW_MAX, ROW_MIN)
 
 #: Elements of a block.
 BLOCK = 1024

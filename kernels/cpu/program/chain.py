@@ -5,11 +5,14 @@ NumPy's arrays where they are and writes a fresh result, so its call allocates t
 result and nothing else of that size.
 """
 
+import logging
+
 import numpy as np
 
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.float_calls import F32, LARGE, in_a_row
 from mdtensor.kernels.cpu.generic.opcodes import INPUTS, PLACE
 from mdtensor.kernels.cpu.program.elementwise import tables_of
 from mdtensor.kernels.numpy import empty
@@ -18,12 +21,11 @@ from mdtensor.kernels.numpy.threads import POOL
 elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
 
-F32 = np.dtype(np.float32)
-#: Bytes of a result from which a chain takes the memory of an earlier one. Elsewhere
-#: fresh pages are a small part of the time (decision 0062).
-LARGE = 1 << 20
+#: Elements from which a result may take the memory of an earlier one.
+SMALL = LARGE // F32.itemsize
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
+_log = logging.getLogger(__name__)
 
 
 # A chain is called as a NumPy function is: on arrays where they lie (decision 0062).
@@ -35,7 +37,10 @@ class Chain:
         shape: of the result.
     """
 
-    __slots__ = ("elements", "formula", "numbers", "rest", "shape", "table")
+    __slots__ = (
+        *("call", "elements", "formula", "numbers", "rest", "shape", "table"),
+        "text",
+    )
 
     def __init__(self, formula, shape):
         self.formula, self.shape, self.elements = formula, shape, formula.elements
@@ -50,45 +55,66 @@ class Chain:
         self.numbers = np.concatenate(parts)
         head = (len(tables.operands), len(tables.program), tables.blocks)
         rows = tables.operands.reshape(-1), tables.program.reshape(-1)
-        self.table = np.concatenate([(*head, tables.segment, tables.size), *rows])
+        sizes = tables.segment, tables.size, tables.length
+        self.table = np.concatenate([(*head, *sizes), *rows])
         self.rest = (NONE,) * (INPUTS - len(formula.inputs))
+        #: The compiled function, and its own text if it was generated.
+        self.call, self.text = run_chain.call, ""
 
     def __call__(self, *arrays):
         """Return the result as a fresh array; the inputs are float32."""
-        out, count = empty(self.shape, F32, LARGE), self.elements
-        # A call of few elements takes as long as its Python code.
+        out = empty(self.shape, F32, LARGE)
         flat = out if out.ndim == 1 else out.reshape(-1)
-        rows = [x if x.ndim == 1 and x.flags.carray else _in_a_row(x) for x in arrays]
+        rows = [x if x.ndim == 1 and x.flags.carray else in_a_row(x) for x in arrays]
         rows += self.rest
-        if POOL.is_alone(count):
-            run_chain(self.table, self.numbers, *rows, 0, flat)
+        if self.is_small:
+            self.call(self.table, self.numbers, *rows, 0, flat)
         else:
-
-            def work(start, stop):
-                run_chain(self.table, self.numbers, *rows, start, flat[start:stop])
-
-            POOL.spread(work, count)
+            self._spread(rows, flat)
         if observe.ACTIVE:
-            observe.ran(self.kernel, self.isa)
+            self.report()
         return out
+
+    @property
+    def is_small(self):
+        """Return whether the result is fresh memory, and one thread computes it."""
+        return self.elements < SMALL
+
+    # A wrong loop that is fast must not run (decision 0068).
+    def generate(self):
+        """Compile a loop for this formula; it takes over if it has the same bytes."""
+        from mdtensor.kernels.cpu.program import agreement, generated
+
+        text = generated.render(self.formula)
+        if text is None:
+            return
+        found = generated.compiled(text)
+        same = agreement.sampled(self.formula)
+        of_samples = Chain(same, (same.elements,))
+        given = of_samples.table, of_samples.numbers, agreement.samples(same)
+        if agreement.agree(found, run_chain.call, *given):
+            self.call, self.text = found, text.replace("{name}", found.__name__)
+        else:
+            _log.warning("a generated loop has other bytes and is not used:\n%s", text)
+
+    def report(self):
+        """Tell observers that the kernel ran."""
+        observe.ran(self.kernel, self.isa)
+
+    def _spread(self, rows, out):
+        """Write the result, rows of it shared among threads."""
+
+        def work(start, stop):
+            self.call(self.table, self.numbers, *rows, start, out[start:stop])
+
+        POOL.spread(work, self.elements, self.formula.length or 1)
 
     @property
     def kernel(self):
         """Return the name of the kernel that does the work."""
-        return elementwise_f32.__name__
+        return self.call.__name__ if self.text else elementwise_f32.__name__
 
     @property
     def isa(self):
         """Return the ISA of the kernel."""
         return kernel_set.isa_of(elementwise_f32)
-
-
-def _in_a_row(array):
-    """Return the elements as a writable 1-D array, copied only if they must be.
-
-    Kernels have one signature: another one for arrays that are only read would be
-    compiled anew.
-    """
-    if not array.flags.carray:
-        array = np.array(array, order="C")
-    return array.reshape(-1)

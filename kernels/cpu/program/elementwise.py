@@ -96,12 +96,14 @@ class Formula(NamedTuple):
         inputs: the Walk of each input.
         constants: (float32 array, Walk) of each constant.
         elements: of the result.
+        length: of the rows that reductions reduce, 0 without any.
     """
 
     instructions: tuple
     inputs: tuple
     constants: tuple
     elements: int
+    length: int = 0
 
     @property
     def walks(self):
@@ -149,8 +151,17 @@ def _period(sizes, jumps, length):
     return 0, 0
 
 
-def _blocks(walks, elements):
-    """Return (block size, segment, whether each operand is periodic)."""
+def _blocks(walks, elements, length):
+    """Return (block size, segment, whether each operand is periodic).
+
+    Args: length: of rows that no block may split, or 0.
+    """
+    if length:
+        size = max(1, BLOCK // length) * length
+        found = [_period(*one, size) for one in walks]
+        # A segment is all rows, so that no block has to end within one.
+        is_part = [p > 0 and size % p == 0 and s == elements for p, s in found]
+        return size, elements, is_part
     found = [_period(*one, BLOCK) for one in walks]
     periods = [period for period, _ in found if period]
     size = BLOCK // max(periods, default=1) * max(periods, default=1)
@@ -166,7 +177,7 @@ class Tables(NamedTuple):
 
     Args:
         program, numbers, operands: its arrays; constants begin at place 0.
-        segment, size: its numbers.
+        segment, size, length: its numbers.
         registers: how many.
     """
 
@@ -175,6 +186,7 @@ class Tables(NamedTuple):
     operands: np.ndarray
     segment: int
     size: int
+    length: int
     registers: int
 
     @property
@@ -203,7 +215,7 @@ def tables_of(formula):
     """
     _require_values(formula)
     walks = formula.walks
-    size, segment, is_periodic = _blocks(walks, formula.elements)
+    size, segment, is_periodic = _blocks(walks, formula.elements, formula.length)
     operands = np.zeros((len(walks), FIELDS), np.int64)
     operands[:, opcodes.SOURCE] = CONSTANTS
     operands[:INPUTS, opcodes.SOURCE] = NOTHING
@@ -221,7 +233,7 @@ def tables_of(formula):
     numbers = [(one.low, one.high) for one in formula.instructions]
     return Tables(
         *(program, np.array(numbers, np.float32), operands),
-        *(segment, size, formula.registers),
+        *(segment, size, formula.length, formula.registers),
     )
 
 

@@ -232,6 +232,7 @@ def run_elementwise(steps, i, x, y, out, scratch, constants):
         floats_at(constants, 0, len(constants) // ITEM),
         *(table.view(np.int64).reshape((-1, FIELDS)), program),
         *(numbers.reshape((-1, 2)), step.start, step.segment, step.strip),
+        step.length,
         *(floats_at(scratch, 0, blocks), floats_at(out, 0, step.out_bytes // ITEM)),
     )
 
@@ -268,7 +269,7 @@ def normalize_floats(steps, i, x, y, out, scratch, constants):
     has_bias = step.bias != 0
     bias = floats_at(constants[np.uintp(step.bias) :], 0, length if has_bias else 0)
     normalize_f32(
-        *(floats_at(x, 0, count), length, step.is_centered != 0),
+        *(floats_at(x, 0, count), length, step.is_centered),
         *(np.float32(step.low), weight, bias, floats_at(out, 0, count)),
     )
 

@@ -7,7 +7,7 @@ from mdtensor.kernels.cpu.generic.opcodes import FIELDS
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Numbers of a chain that come before its tables.
-OPERANDS, INSTRUCTIONS, BLOCKS, SEGMENT, SIZE, HEAD = range(6)
+OPERANDS, INSTRUCTIONS, BLOCKS, SEGMENT, SIZE, LENGTH, HEAD = range(7)
 
 
 @kernel
@@ -30,5 +30,5 @@ def run_chain(table, numbers, x, y, z, w, start, out):
     elementwise_f32(
         (x, y, z, w),
         *(numbers, operands, program, pairs, start),
-        *(table[SEGMENT], table[SIZE], blocks, out),
+        *(table[SEGMENT], table[SIZE], table[LENGTH], blocks, out),
     )

@@ -33,6 +33,10 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def silu(x: Any) -> Any:
+    return np.where(x < 0, x * np.exp(x), x) / (1 + np.exp(-abs(x)))
+
+
 def gelu_tanh(x: Any) -> Any:
     return x * sigmoid(np.sqrt(8 / np.pi) * (x + 0.044715 * x**3))
 
@@ -45,6 +49,7 @@ FUNCTIONS: dict[int, tuple[Any, float]] = {
     ops.TANH: (np.tanh, 2.0),
     ops.LOG: (np.log, 1.0),
     ops.GELU: (lambda x: x * wide(normal_share)(x), 7.0),
+    ops.SILU: (silu, 4.0),
     ops.ROOT: (np.sqrt, 0.5),
 }
 
@@ -117,6 +122,7 @@ ENDS: dict[int, list[tuple[float, float]]] = {
     ops.LOG: [(INF, INF), (0.0, -INF), (-0.0, -INF), (-1, NAN), (-INF, NAN), (1, 0.0)],
     ops.GELU: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
     ops.GELU_TANH: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
+    ops.SILU: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
     ops.ROOT: [(INF, INF), (-INF, INF), (-0.0, 0.0), (-4, NAN), (9, 3)],
 }
 

@@ -1,0 +1,112 @@
+"""Functions and norms of float32 arrays of NumPy, by the kernels that plans run.
+
+A kernel has one signature, for contiguous arrays that may be written: another signature
+would be compiled anew. Other arrays are copied first.
+"""
+
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from mdtensor.kernels import observe
+from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.numpy import empty
+from mdtensor.kernels.numpy.conversion import promote
+from mdtensor.kernels.numpy.threads import POOL
+
+F32 = np.dtype(np.float32)
+#: Bytes of a result from which it takes the memory of an earlier one. Elsewhere fresh
+#: pages are a small part of the time (decision 0062).
+LARGE = 1 << 20
+NAMES = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh")
+MAPS = {name: Entry("generic.float_maps", f"{name}_f32") for name in NAMES}
+softmax_f32 = Entry("generic.float_rows", "softmax_f32")
+softmax_columns_f32 = Entry("generic.float_rows", "softmax_columns_f32")
+normalize_f32 = Entry("generic.float_rows", "normalize_f32")
+#: The default of RMS norm.
+EPS = np.finfo(np.float32).eps
+#: Stands for weights or biases that a norm does not have.
+NOTHING = np.zeros(0, F32)
+
+
+def in_a_row(array):
+    """Return the elements as a writable 1-D array, copied only if they must be."""
+    if not array.flags.carray:
+        array = np.array(array, order="C")
+    return array if array.ndim == 1 else array.reshape(-1)
+
+
+# Eager calls, traces and plans run one definition (decision 0067).
+def map_f32(name, x):
+    """Return a function of `NAMES` of each element, as a fresh array of float32.
+
+    A transposed array is read, and its result lies, as it does.
+    """
+    entry, flags = MAPS[name], x.flags
+    # A call of few elements takes as long as its Python code.
+    if x.ndim == 1 and flags.carray and x.nbytes < LARGE:
+        entry.call(x, out := np.empty_like(x))
+        if observe.ACTIVE:
+            observe.ran(entry.__name__, "generic")
+        return out
+    if flags.f_contiguous and not flags.c_contiguous:
+        return map_f32(name, x.T).T
+    out = empty(x.shape, F32, LARGE)
+    given, flat = in_a_row(x), out if out.ndim == 1 else out.reshape(-1)
+    if POOL.is_alone(out.size):
+        entry.call(given, flat)
+    else:
+        POOL.spread(lambda a, b: entry.call(given[a:b], flat[a:b]), out.size)
+    if observe.ACTIVE:
+        observe.ran(entry.__name__, "generic")
+    return out
+
+
+def softmax(x, axis):
+    """Return e ** (x - most) / sum of e ** (x - most) along an axis from the front."""
+    out = empty(x.shape, F32, LARGE)
+    if out.size:
+        inner = prod(x.shape[axis + 1 :])
+        rows, result = in_a_row(x), out.reshape(-1)
+        if inner == 1:
+            _run(softmax_f32, rows, x.shape[axis], result)
+        else:
+            _run(softmax_columns_f32, rows, x.shape[axis], inner, result)
+    return out
+
+
+def layer_norm(x, count, weight, bias, eps):
+    """Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes."""
+    return _normalize(x, count, 1, eps, weight, bias)
+
+
+def rms_norm(x, count, weight, eps):
+    """Return x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""
+    return _normalize(x, count, 0, EPS if eps is None else eps, weight, None)
+
+
+def _normalize(x, count, is_centered, eps, weight, bias):
+    out = empty(x.shape, F32, LARGE)
+    if out.size:
+        size = prod(x.shape[x.ndim - count :])
+        affine = [NOTHING if a is None else _weights(a) for a in (weight, bias)]
+        numbers = size, is_centered, F32.type(eps)
+        _run(normalize_f32, in_a_row(x), *numbers, *affine, out.reshape(-1))
+    return out
+
+
+def _weights(a):
+    """Return weights as a row of float32, rounded once."""
+    return in_a_row(promote(a, F32))
+
+
+def _run(entry, *arguments):
+    entry.call(*arguments)
+    if observe.ACTIVE:
+        observe.ran(entry.__name__, "generic")
+
+
+#: What `kernels/numpy/float32.py` calls, by the names of its functions.
+CALLS = {name: partial(map_f32, name) for name in NAMES}
+CALLS |= {"softmax": softmax, "layer_norm": layer_norm, "rms_norm": rms_norm}

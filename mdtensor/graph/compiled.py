@@ -1,0 +1,180 @@
+"""Compiled functions, which trace at the first call and then run the trace.
+
+A call with new types, shapes, grids, other arguments or settings traces the function;
+later calls run the calls of the trace alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from mdtensor.dispatch.settings import settings
+from mdtensor.errors import OptionError, TraceError, describe, shown
+from mdtensor.graph.calls import Call, replace
+from mdtensor.graph.freeze import Frozen
+from mdtensor.graph.guards import ARRAYS, guard, is_dead
+from mdtensor.graph.lazy import LazyTensor
+from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
+from mdtensor.spec.options import flag
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
+
+
+class Compiled:
+    """A function that `compile` made; it calls its traces."""
+
+    def __init__(self, function: Callable[..., Any], generate: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self._name: str = getattr(function, "__name__", "compiled")
+        self._function, self._generates = function, generate
+        self._traces: dict[Any, Trace] = {}
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """Return the traces so far, one for each kind of call."""
+        return tuple(self._traces.values())
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        tensors: list[Tensor] = []
+        key: list[Any] = [settings()]
+        # A function has no state, but the object of a bound method has.
+        if type(self._function) is not FunctionType:
+            guard(self._function, tensors, key)
+        for value in arguments:
+            guard(value, tensors, key)
+        if options:
+            guard(options, tensors, key)
+        found = self._known(tuple(key))
+        if found is None or not found.is_current:
+            self._drop_dead()
+            found = self._traces[tuple(key)] = self._trace(arguments, options)
+        return found.run(tensors)
+
+    def _drop_dead(self) -> None:
+        """Drop the traces of objects that are gone."""
+        for key in [key for key in list(self._traces) if is_dead(key)]:
+            self._traces.pop(key, None)
+
+    def _known(self, key: tuple[Any, ...]) -> Trace | None:
+        try:
+            return self._traces.get(key)
+        except TypeError as error:
+            problem = "an argument of a compiled function cannot be hashed"
+            fix = "Use tensors, numbers, texts, tuples, lists and dicts"
+            raise OptionError(problem, fix, self._name) from error
+
+    def _trace(self, arguments: Any, options: Any, kinds: Any = ARRAYS) -> Trace:
+        calls: list[Call] = []
+
+        def hold(x: Any) -> LazyTensor:
+            calls.append(Call(None, (), {}, (input_spec(x),)))
+            return placeholder(calls[-1])
+
+        given, named = replace((arguments, options), kinds, hold)
+        try:
+            made = traced(calls, lambda: self._function(*given, **named))
+        except TraceError as error:
+            raise error.within(describe(self._name, *arguments)) from None
+        made.generates = self._generates
+        return made
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the texts of the loops that were generated, one for each loop.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2), generate=True)
+            >>> act(md.asarray([-1.0, 2.0])).tolist()
+            [0.0, 4.0]
+            >>> print(act.kernels()[0].partition("for ")[2])
+            i in range(np.uintp(len(out))):
+                    j = first + i
+                    v4 = np.float32(x0[j] * low0)
+                    out[i] = activate(v4, RELU, low1, high1)
+            <BLANKLINE>
+        """
+        items = [item for trace in self.traces for item in trace.items()]
+        texts = [item.text for item in items if not isinstance(item, Call)]
+        return tuple(text for text in texts if text)
+
+    def freeze(self, *arguments: Any, **options: Any) -> Frozen:
+        """Return the function for tensors of fixed types and shapes.
+
+        A call of it compares types and shapes, and runs the kernels: no key is made and
+        no trace is looked up. It takes the tensors among `arguments` alone, in order;
+        other arguments keep the values given here, and settings such as promotion
+        rules those of this moment. If you write into a tensor that the function reads
+        from outside, or add a method, the next call traces the function again.
+
+        Args:
+            arguments, options: as for a call; a `TensorSpec` may stand for a tensor.
+
+        Raises:
+            TraceError: the function reads the value of a tensor.
+            OptionError: a size of a spec is unknown.
+
+        Example:
+            >>> import mdtensor as md
+            >>> double = md.compile(lambda x, by: x * by)
+            >>> frozen = double.freeze(md.TensorSpec(md.Float32Tensor, (2,)), 2.0)
+            >>> frozen
+            <frozen <lambda>(Float32Tensor[2])>
+            >>> frozen(md.asarray([1.0, 3.0])).tolist()
+            [2.0, 6.0]
+        """
+        kinds = (*ARRAYS, TensorSpec)
+        given = replace((arguments, options), kinds, input_spec)
+        return Frozen(partial(self._trace, *given, TensorSpec), self._name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind `self`, so that methods can be compiled."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}, {len(self._traces)} traces>"
+
+
+def compile(function: Callable[..., Any], /, *, generate: bool = False) -> Compiled:
+    """Return a function that runs the calls of `function` without its Python code.
+
+    The first call with new types, shapes or grids of tensors, other values of other
+    arguments, or other settings such as promotion rules, traces the function. Later
+    calls only run the operations of the trace.
+
+    Args:
+        function: takes tensors, NumPy arrays and hashable values, also in tuples, lists
+            and dicts, and returns tensors likewise. It must not have side effects. The
+            host tensors that it reads from outside are constants of the trace; if you
+            write into one, the function is traced again.
+
+        generate: compile a loop of its own for each chain of elementwise float32 calls,
+            at the second call of a trace, or take it from the cache on disk. It
+            replaces the interpreter of chains if both give the same bytes for special
+            and for random numbers, and takes half of its time.
+
+    Raises:
+        TraceError: the function reads the value of a tensor, as in `if x > 0`. The
+            error names the line.
+        OptionError: `function` is not a function, or `generate` is not a bool.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.compile
+        ... def normalize(x, scale=2.0):
+        ...     return (x - md.mean(x)) * scale
+        >>> normalize(md.asarray([1.0, 3.0])).tolist()
+        [-2.0, 2.0]
+        >>> normalize(md.asarray([1.0, 5.0])).tolist(), len(normalize.traces)
+        ([-4.0, 4.0], 1)
+
+    Source: JAX, "jit"; PyTorch, "torch.compile"; zyx.
+    """
+    if not callable(function) or inspect.isclass(function):
+        problem = f"{shown(function)} is not a function"
+        raise OptionError(problem, "Give a function of tensors", "compile")
+    return Compiled(function, flag(generate, "generate"))
