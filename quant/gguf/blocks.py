@@ -243,6 +243,8 @@ DENSE: Final[dict[str, Any]] = {
     "I64": np.int64,
 }
 _INTEGERS = ("I8", "I16", "I32", "I64")
+#: More float64 numbers than an address space holds.
+MOST_ELEMENTS = 2**60
 #: The types for quantized tensors with blocks of 32.
 _STORED = {QInt8Tensor: "Q8_0", QInt4Tensor: "Q4_0"}
 
@@ -279,6 +281,10 @@ class Blocks:
             raise StorageError(f"data is {shown(data)}", "Pass a uint8 array")
         if not isinstance(shape, tuple | list) or not all(map(_is_size, shape)):
             raise StorageError(f"shape is {shown(shape)}", "Pass sizes of 0 or more")
+        # NumPy counts the other sizes of an array that has one of 0, too.
+        if prod(size or 1 for size in shape) >= MOST_ELEMENTS:
+            problem = f"shape is {shown(shape)}, larger than an array can be"
+            raise StorageError(problem, "Pass smaller sizes")
         count = prod(shape)
         if shape[-1:] and shape[-1] % elements:
             raise StorageError(

@@ -322,6 +322,13 @@ def small(tmp_path: Path) -> bytes:
     return path.read_bytes()
 
 
+def test_a_size_of_zero_hides_no_other() -> None:
+    for shape in ((0, 2**62), (2**40, 0, 2**40)):
+        with pytest.raises(md.StorageError, match="larger than an array can be"):
+            Blocks("F32", np.empty(0, np.uint8), shape)
+    assert Blocks("F32", np.empty(0, np.uint8), (0, 2**40)).tensor().shape == (0, 2**40)
+
+
 def test_damaged_files(tmp_path) -> None:
     whole, path = small(tmp_path), tmp_path / "a.gguf"
     count = b"\x02" + b"\0" * 7  # of the row, before its elements
