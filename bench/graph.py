@@ -183,9 +183,7 @@ BENCH = Bench(
     ],
     reasons=[
         Reason("each call looks up its trace by types and shapes", "*", NUMPY),
-        Reason(
-            "torch.compile compiles each chain, `mdtensor` interprets it", "*", TORCH
-        ),
+        Reason("torch.compile compiles each chain, ours is interpreted", "*", TORCH),
     ],
     notes="A chain is one loop over the elements, which allocates its result alone.",
 )

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from mdtensor_run.packing import padded_columns
 from mdtensor_run.row import ITEM, SLACK, Row, product
 
-#: Activations of a product, and operations of an Elementwise, count from 0.
-ACTIVATIONS, OPERATIONS = 6, 30
+#: Activations of a product, and operations of an Elementwise, count from 0. Reductions
+#: of rows come behind: no stored plan has them.
+ACTIVATIONS, OPERATIONS = 6, 31
 #: The columns of an operand, see `kernels/cpu/generic/opcodes.py`.
 SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS, COLUMNS = 0, 1, 2, 3, 7, 11
 INPUTS, NOTHING, CONSTANTS, SECOND = 4, -1, 4, 1

@@ -80,6 +80,7 @@ def elementwise(rng):
         INSTRUCTION(opcodes.ADD, 0, 1),
         INSTRUCTION(opcodes.MUL, 4, -1),
         INSTRUCTION(opcodes.EXP, 5),
+        INSTRUCTION(opcodes.SILU, 6),
     )
     return floats.Elementwise(*formula, constants=(array,)), [shape, other]
 

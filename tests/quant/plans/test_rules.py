@@ -12,6 +12,7 @@ from support import guards
 from support.stored_steps import programs
 
 from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.generic import opcodes
 from mdtensor.kernels.cpu.program import STEP, Window
 from mdtensor.kernels.cpu.program.invoke import invokers
 from mdtensor.quant.plans.machine import KINDS
@@ -136,6 +137,11 @@ def run_here(*numbers):
     assert done.returncode == 0, done.stderr
     ran, refused = map(int, done.stdout.split())
     assert ran and refused
+
+
+def test_stored_plans_have_no_reductions_of_rows():
+    # Their rows have lengths that no rule checks.
+    assert rules_of_floats.OPERATIONS == min(opcodes.REDUCTIONS) == opcodes.SILU + 1
 
 
 needs_mprotect = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
