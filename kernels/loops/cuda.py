@@ -78,6 +78,24 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
 """
 
 
+SCAN = """\
+extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
+                                  mdt::walk<{count}> f) {{
+  for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
+       r += (long long)gridDim.x * blockDim.x) {{
+    {type} sum = {start};
+    for (long long i = 0; i < f.count; ++i) {{
+{body}
+      sum = mdt::{fold}<{type}>(sum, {element});
+      const {type} total = sum;
+{finish}
+      out[w.at({last}, r) + f.at({last}, i)] = {result};
+    }}
+  }}
+}}
+"""
+
+
 # Shapes are arguments, so a text is compiled once for its types (decision 0063).
 @cache
 def render(loop: Loop) -> Kernel:
@@ -90,6 +108,8 @@ def render(loop: Loop) -> Kernel:
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields
         )
+    elif loop.is_scan:
+        text = SCAN.format(name="{name}", **fields, **_scan(loop))
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:
@@ -97,7 +117,7 @@ def render(loop: Loop) -> Kernel:
     # One symbol for each text, since many texts can be in one library.
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
-    fold = loop.fold, loop.is_serial
+    fold = loop.fold, loop.is_serial, loop.is_scan
     return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
 
 
@@ -136,6 +156,23 @@ def _fold(loop: Loop) -> dict[str, object]:
         "total": total,
         "finish": finish.text,
         "result": result,
+    }
+
+
+def _scan(loop: Loop) -> dict[str, object]:
+    """Return the fields of `SCAN`."""
+    place = "w.at({0}, r) + f.at({0}, i)"
+    body, finish = Statements("      ", place), Statements("      ", place, "c")
+    type = value_type(loop.value.type)
+    element = body.add(loop.value)
+    return {
+        "type": type,
+        "start": f"mdt::start_{loop.fold}<{type}>()",
+        "fold": loop.fold,
+        "body": body.text,
+        "element": element,
+        "result": "total" if loop.finish is None else finish.add(loop.finish),
+        "finish": finish.text,
     }
 
 
