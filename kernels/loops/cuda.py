@@ -13,7 +13,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from mdtensor.kernels.loops.ir import Loop
+from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
 
@@ -65,7 +65,9 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
     {type} sum = {start};
     for (long long o = 0; o < f.count; o += n) {{
 {rows}
-      for (long long j = 0; j < n; ++j) {{
+      long long j = 0;
+{quads}
+      for (; j < n; ++j) {{
 {body}
         sum = {combined};
       }}
@@ -176,6 +178,30 @@ def _scan(loop: Loop) -> dict[str, object]:
     }
 
 
+def _quads(parts: tuple[Value, ...]) -> str:
+    """Return the loop over four bytes at a time of a product of two lines of codes.
+
+    The first factor may be minus one zero point; the second is signed, without one.
+    """
+    if len(parts) != 2:
+        return ""
+    left, right = parts
+    zero = "0"
+    if left.name == "sub" and left.arguments[1].name == "scalar":
+        left, zero = left.arguments[0], f"x{left.arguments[1].detail}"
+    kinds = [x.arguments[0].type for x in (left, right) if x.name == "cast"]
+    is_codes = kinds in (["int8", "int8"], ["uint8", "int8"]) and left.type == "int32"
+    loads = [x.arguments[0] for x in (left, right)] if is_codes else []
+    if not loads or any(x.name != "load" for x in loads):
+        return ""
+    a, b = (x.detail for x in loads)
+    places = [f"x{at} + q{at}" for at in (a, b)]
+    return f"""\
+      if (s{a} == 1 && s{b} == 1 && mdt::aligned({", ".join(places)}))
+        for (; j + 4 <= n; j += 4)
+          sum = mdt::dot4({places[0]} + j, {places[1]} + j, {zero}, sum);"""
+
+
 def _serial(loop: Loop) -> dict[str, object]:
     """Return the fields of `SERIAL`."""
     type, rows = value_type(loop.value.type), []
@@ -198,6 +224,7 @@ def _serial(loop: Loop) -> dict[str, object]:
     elif fold in ("add", "dot"):
         start = f"({type})0"
     return {
+        "quads": _quads(parts),
         "type": type,
         "folded": type,
         "before": before.text,
