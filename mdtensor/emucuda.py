@@ -14,6 +14,7 @@ It says nothing about the speed of a GPU. `md.device("emucuda")` imports it.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -84,13 +85,12 @@ class EmuMemory:
     """Bytes of one allocation between two red zones, and the launches that use them."""
 
     def __init__(self, size: int, pool: Pool) -> None:
-        self.bytes, self._pool = pool.take(size), pool
+        self.bytes = pool.take(size)
+        # Not at the end of the process, when nothing takes a block any more.
+        weakref.finalize(self, pool.give, self.bytes).atexit = False
         #: The last launch that writes, and those that read since: (stream, number).
         self.writer: tuple[EmuStream, int] | None = None
         self.readers: dict[EmuStream, int] = {}
-
-    def __del__(self) -> None:
-        self._pool.give(self.bytes)
 
     @property
     def is_damaged(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
 FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
-FILES += ["rendered/test_faults.py"]
+FILES += ["rendered/test_faults.py", "rendered/test_lines.py"]
 
 
 def run(file: str, marker: str) -> None:

@@ -149,6 +149,14 @@ template <typename... A> static void unpack(void (*kernel)(A...), void** argumen
 #define __syncthreads() mdt_emulation::wait_at(__LINE__)
 #define __trap() mdt_emulation::trap()
 
+// Four products of signed bytes, added modulo 2**32.
+static inline int __dp4a(int a, int b, int c) {
+  unsigned sum = (unsigned)c;
+  for (int i = 0; i < 32; i += 8)
+    sum += (unsigned)((signed char)(a >> i) * (signed char)(b >> i));
+  return (int)sum;
+}
+
 // The entry of a kernel for the emulated device.
 #define MDT_EMULATED(KERNEL, BARRIERS)                                                 \
   extern "C" int KERNEL##_launch(void** arguments, unsigned grid, unsigned block, int order, \

@@ -13,7 +13,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from mdtensor.kernels.loops.ir import Loop
+from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
 
@@ -65,7 +65,9 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
     {type} sum = {start};
     for (long long o = 0; o < f.count; o += n) {{
 {rows}
-      for (long long j = 0; j < n; ++j) {{
+      long long j = 0;
+{quads}
+      for (; j < n; ++j) {{
 {body}
         sum = {combined};
       }}
@@ -73,6 +75,24 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
     const {folded} total = {total};
 {finish}
     out[w.at({last}, r)] = {result};
+  }}
+}}
+"""
+
+
+SCAN = """\
+extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
+                                  mdt::walk<{count}> f) {{
+  for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
+       r += (long long)gridDim.x * blockDim.x) {{
+    {type} sum = {start};
+    for (long long i = 0; i < f.count; ++i) {{
+{body}
+      sum = mdt::{fold}<{type}>(sum, {element});
+      const {type} total = sum;
+{finish}
+      out[w.at({last}, r) + f.at({last}, i)] = {result};
+    }}
   }}
 }}
 """
@@ -90,6 +110,8 @@ def render(loop: Loop) -> Kernel:
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields
         )
+    elif loop.is_scan:
+        text = SCAN.format(name="{name}", **fields, **_scan(loop))
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:
@@ -97,7 +119,7 @@ def render(loop: Loop) -> Kernel:
     # One symbol for each text, since many texts can be in one library.
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
-    fold = loop.fold, loop.is_serial
+    fold = loop.fold, loop.is_serial, loop.is_scan
     return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
 
 
@@ -139,6 +161,47 @@ def _fold(loop: Loop) -> dict[str, object]:
     }
 
 
+def _scan(loop: Loop) -> dict[str, object]:
+    """Return the fields of `SCAN`."""
+    place = "w.at({0}, r) + f.at({0}, i)"
+    body, finish = Statements("      ", place), Statements("      ", place, "c")
+    type = value_type(loop.value.type)
+    element = body.add(loop.value)
+    return {
+        "type": type,
+        "start": f"mdt::start_{loop.fold}<{type}>()",
+        "fold": loop.fold,
+        "body": body.text,
+        "element": element,
+        "result": "total" if loop.finish is None else finish.add(loop.finish),
+        "finish": finish.text,
+    }
+
+
+def _quads(parts: tuple[Value, ...]) -> str:
+    """Return the loop over four bytes at a time of a product of two lines of codes.
+
+    The first factor may be minus one zero point; the second is signed, without one.
+    """
+    if len(parts) != 2:
+        return ""
+    left, right = parts
+    zero = "0"
+    if left.name == "sub" and left.arguments[1].name == "scalar":
+        left, zero = left.arguments[0], f"x{left.arguments[1].detail}"
+    kinds = [x.arguments[0].type for x in (left, right) if x.name == "cast"]
+    is_codes = kinds in (["int8", "int8"], ["uint8", "int8"]) and left.type == "int32"
+    loads = [x.arguments[0] for x in (left, right)] if is_codes else []
+    if not loads or any(x.name != "load" for x in loads):
+        return ""
+    a, b = (x.detail for x in loads)
+    places = [f"x{at} + q{at}" for at in (a, b)]
+    return f"""\
+      if (s{a} == 1 && s{b} == 1 && mdt::aligned({", ".join(places)}))
+        for (; j + 4 <= n; j += 4)
+          sum = mdt::dot4({places[0]} + j, {places[1]} + j, {zero}, sum);"""
+
+
 def _serial(loop: Loop) -> dict[str, object]:
     """Return the fields of `SERIAL`."""
     type, rows = value_type(loop.value.type), []
@@ -161,6 +224,7 @@ def _serial(loop: Loop) -> dict[str, object]:
     elif fold in ("add", "dot"):
         start = f"({type})0"
     return {
+        "quads": _quads(parts),
         "type": type,
         "folded": type,
         "before": before.text,

@@ -57,7 +57,7 @@ class Value:
 
     Args:
         name: a function, `load`, `gather`, `scalar`, `number`, `cast`, `select`,
-            `total` or `count`.
+            `position`, `total` or `count`.
         type: of the result.
         arguments: the nodes that it reads.
         detail: number of the input, the number itself, or rule and type of the cast.
@@ -94,6 +94,7 @@ class Loop:
         is_serial: one thread combines the elements of a result, in ascending order;
             otherwise the threads of a block do.
         start: of a serial fold; by default the neutral element.
+        is_scan: the result has each sum on the way, along one folded axis.
         name: what the loop computes, for the name of its kernel.
     """
 
@@ -103,6 +104,7 @@ class Loop:
     finish: Value | None = None
     is_serial: bool = False
     start: Value | None = None
+    is_scan: bool = False
     name: str = ""
 
     @property
@@ -150,6 +152,11 @@ def scalar(number: int, type: str) -> Value:
 def number(value: float, type: str) -> Value:
     """Return a constant that is part of the text; `type` must hold it exactly."""
     return Value("number", _known(type), (), value)
+
+
+def position() -> Value:
+    """Return the int64 place of the element in the result, of an elementwise loop."""
+    return Value("position", "int64")
 
 
 def total(type: str) -> Value:

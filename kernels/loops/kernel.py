@@ -51,6 +51,7 @@ class Kernel:
         type: element type of the result.
         fold: how elements along the folded axes are combined; None has no such axes.
         is_serial: one thread combines the elements of a result, not a block.
+        is_scan: the result has each sum on the way.
         title: the name for users, without what makes the symbol unique.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold takes the axes behind `out`.
@@ -62,6 +63,7 @@ class Kernel:
     type: str
     fold: str | None = None
     is_serial: bool = False
+    is_scan: bool = False
     title: str = ""
 
     @property
@@ -96,6 +98,8 @@ class Kernel:
             _check(self.name, at, one, x)
         if self.fold is None:
             return self._elementwise(operands)
+        if self.is_scan:
+            return self._scan(operands, tuple(arguments[-1]))
         return self._fold(operands, tuple(arguments[-1]))
 
     def _elementwise(self, operands: tuple[Any, ...]) -> Launch:
@@ -126,6 +130,19 @@ class Kernel:
         count, threads = int(outer[0]), THREADS if self.is_serial else FOLDING
         blocks = -(-count // THREADS) if self.is_serial else count
         return Launch(operands, (outer, inner), min(blocks, BLOCKS), threads)
+
+    def _scan(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
+        shape = tuple(operands[-1].shape)
+        jumps = self._jumps(operands, shape)
+        kept = [axis for axis in range(len(shape)) if axis not in axes]
+        outer = walk(
+            tuple(shape[a] for a in kept), [tuple(j[a] for a in kept) for j in jumps]
+        )
+        inner = walk(
+            tuple(shape[a] for a in axes), [tuple(j[a] for a in axes) for j in jumps]
+        )
+        blocks = min(-(-int(outer[0]) // THREADS), BLOCKS)
+        return Launch(operands, (outer, inner), blocks, THREADS)
 
     def _jumps(self, operands: Sequence[Any], shape: Ints) -> list[Ints]:
         """Return the jumps of operands; tables have places of their own."""

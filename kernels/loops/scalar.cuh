@@ -434,6 +434,21 @@ MDT_FN T dot(T a, T b, T sum) {
                              : (T)::fma((double)a, (double)b, (double)sum);
 }
 
+// Four products of bytes, of which the second are signed: sum + Σ (a - zero) · b.
+__device__ static inline bool aligned(const void* a, const void* b) {
+  return (((uint64)a | (uint64)b) & 3) == 0;
+}
+template <typename A>
+__device__ static inline int32 dot4(const A* a, const int8* b, int32 zero, int32 sum) {
+  uint32 x, y;
+  memcpy(&x, a, 4), memcpy(&y, b, 4);
+  // An unsigned byte minus 128 is a signed one.
+  const int32 lift = same<A, int8>::value ? 0 : 128;
+  sum = __dp4a((int)(lift ? x ^ 0x80808080u : x), (int)y, sum);
+  if (lift == zero) return sum;
+  return add<int32>(sum, mul<int32>(lift - zero, __dp4a(0x01010101, (int)y, 0)));
+}
+
 // The value that a fold starts from; -0 leaves every float as it is.
 MDT_FN T start_add() { return type<T>::is_integer ? (T)0 : (T)-0.0; }
 MDT_FN T start_mul() { return (T)1; }

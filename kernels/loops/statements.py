@@ -51,11 +51,16 @@ class Statements:
             place = self._place.format(value.detail)
             return f"x{value.detail}[{place}]{truth}"
         if value.name == "gather":
-            return f"x{value.detail}[{names[0]}]"
+            # Of a table the place is 0; of an array it leaves out the picked axis.
+            place = self._place.format(value.detail)
+            self.loaded[value.detail] = None
+            return f"x{value.detail}[{place} + {names[0]}]"
         if value.name == "scalar":
             return f"x{value.detail}" + (" != 0" if value.type == "bool" else "")
         if value.name == "number":
             return _number(value.detail, type)
+        if value.name == "position":
+            return "i"
         if value.name in ("total", "count"):
             return "total" if value.name == "total" else "f.count"
         if value.name == "select":

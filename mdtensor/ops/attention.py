@@ -44,12 +44,14 @@ def embedding(indices: IntegerTensor, weight: Dense, /) -> Tensor:
     rows = weight.shape[0]
     # NumPy would count a negative index from the end.
     if kernel.beyond(indices.buffer, rows):
-        raise BoundsError(
-            f"an index is outside a table of {rows} rows",
-            "Use integers of 0 or more",
-            describe("embedding", indices, weight),
-        )
+        raise beyond_table(rows).within(describe("embedding", indices, weight))
     return weight.wrap(kernel.embedding(indices.buffer, weight.buffer))
+
+
+def beyond_table(rows: int) -> BoundsError:
+    """Return the error of an index that a table of this many rows does not have."""
+    problem = f"an index is outside a table of {rows} rows"
+    return BoundsError(problem, "Use integers of 0 or more")
 
 
 @method(one_hot)

@@ -126,7 +126,7 @@ def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     except IndexError:
         # NumPy checks the indices as it reads them; a check of our own would be one
         # more pass.
-        raise _outside(x.shape[at]).within(describe("take", x, indices)) from None
+        raise outside_axis(x.shape[at]).within(describe("take", x, indices)) from None
 
 
 @method(take_along_axis)
@@ -178,10 +178,11 @@ def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
 
 def _check_range(indices: Tensor, size: int) -> None:
     if kernel.outside(indices.buffer, size):
-        raise _outside(size)
+        raise outside_axis(size)
 
 
-def _outside(size: int) -> BoundsError:
+def outside_axis(size: int) -> BoundsError:
+    """Return the error of an index that an axis of this size does not have."""
     problem = f"an index is outside an axis of size {size}"
     return BoundsError(problem, f"Indices go from {-size} to {size - 1}")
 

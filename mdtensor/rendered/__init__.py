@@ -13,10 +13,15 @@ from mdtensor.rendered import (
     arithmetic,
     casts,
     comparison,
+    curves,
     movement,
+    norms,
+    picking,
     pool,
     products,
     reduction,
+    running,
+    sorting,
     writing,
 )
 
@@ -29,7 +34,8 @@ _ADDITIONS: list[Callable[[Device], None]] = []
 def register(device: Device) -> None:
     """Add the methods of rendered loops for the tensor types of a device."""
     elements = (arithmetic, comparison, activation, casts, movement, writing)
-    for family in (*elements, reduction, products, pool):
+    lines = (reduction, running, products, pool, norms, sorting)
+    for family in (*elements, curves, picking, *lines):
         family.register(device)
     _DEVICES.append(device)
     for add in _ADDITIONS:

@@ -39,6 +39,14 @@ class Operands:
         at = self._append(x.buffer, Input(x.dtype.name))
         return load(at, x.dtype.name)
 
+    def view(self, buffer: Any) -> Value:
+        """Return the element of a buffer."""
+        return load(self.operand(buffer), buffer.dtype.name)
+
+    def operand(self, buffer: Any) -> int:
+        """Add a buffer, and return its number."""
+        return self._append(buffer, Input(buffer.dtype.name))
+
     def array(self, value: Any) -> Value:
         """Return a number, given as a host array without axes."""
         at = self._append(value, Input(value.dtype.name, True))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
+from bench import mobilenet
 from mdtensor import quant
 from mdtensor.cli import demo_data
 from mdtensor.errors import CastError, DeviceError, GridError
@@ -195,6 +196,25 @@ def test_products(order: str, out: Any) -> None:
     equal(lambda x, y: md.matmul(x, y, out=out), codes(QInt8Tensor, 2, 70), y)
 
 
+def rows_of(kind: Any, *shape: int) -> Any:
+    return codes(kind, *shape, seed=5)
+
+
+@settings(max_examples=20)
+@given(
+    k=st.integers(1, 21),
+    skipped=st.integers(0, 5),
+    kinds=st.tuples(st.sampled_from(KINDS[:2]), st.sampled_from(KINDS[:2])),
+)
+def test_products_of_four_bytes_at_a_time(k: int, skipped: int, kinds: Any) -> None:
+    """Rows of any length and alignment; with strides there is one byte at a time."""
+    x, w = rows_of(kinds[0], 4, k + skipped), rows_of(kinds[1], 3, k + skipped)
+    signed = QInt8Tensor(np.asarray(w.codes).view(np.int8), scale=0.02)
+    for other in (w, signed):
+        equal(lambda x, w: md.linear(x[:, skipped:], w[:, skipped:]), x, other)
+        equal(lambda x, w: md.linear(md.flip(x), w, out=OUT), x, other)
+
+
 @settings(max_examples=10)
 @given(
     kernel=st.sampled_from([1, 3]),
@@ -293,14 +313,22 @@ def test_the_demo_network_node_by_node() -> None:
     compare(model.quantize(model.calibrate(crops)), md.asarray(crops[0]))
 
 
+@pytest.mark.slow
+def test_mobilenet_v2_node_by_node() -> None:
+    """As published, with seeded weights: see bench/mobilenet.py."""
+    image = next(mobilenet.images(224, 5))
+    compare(mobilenet.quantized(224), md.asarray(image))
+
+
 def compare(small: Any, x: Any) -> None:
-    wanted = small.plan().values({next(iter(small.inputs)): x})
+    (name,) = small.inputs
+    wanted = small.plan({name: x.shape}).values({name: x})
     there, seen = small.to("emucuda"), {}
-    there.run({next(iter(small.inputs)): x.to(emucuda)}, seen.__setitem__)
+    there.run({name: x.to(emucuda)}, seen.__setitem__)
     compared = 0
-    for name, found in seen.items():
-        if name in wanted:
-            same(found, wanted[name])
+    for value, found in seen.items():
+        if value in wanted:
+            same(found, wanted[value])
             compared += 1
     assert compared > len(small.graph.nodes) * 0.9
     assert there.to("cpu") is small
