@@ -94,9 +94,7 @@ def test_each_node_has_a_row_and_a_box(networks: dict[str, quant.Model]) -> None
 
 def test_names_are_escaped(networks: dict[str, quant.Model]) -> None:
     model = networks["float"]
-    nodes = tuple(
-        replace(node, name=f"<i>&{node.name}") for node in model.graph.nodes
-    )
+    nodes = tuple(replace(node, name=f"<i>&{node.name}") for node in model.graph.nodes)
     strange = quant.Model(replace(model.graph, nodes=nodes))
     small = strange.quantize(strange.calibrate(images(4, 1)))
     text = made({"float": strange, "int8": small}, "a<b>&c")

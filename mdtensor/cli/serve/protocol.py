@@ -210,7 +210,11 @@ def write_answer(
     outputs, tails = [], []
     for name, array in results.items():
         dtype = array.dtype.newbyteorder("<")
-        one = {"name": name, "datatype": NAMES[dtype], "shape": list(array.shape)}
+        one: dict[str, Any] = {
+            "name": name,
+            "datatype": NAMES[dtype],
+            "shape": list(array.shape),
+        }
         if name in binary:
             tails.append(np.ascontiguousarray(array, dtype).tobytes())
             one["parameters"] = {"binary_data_size": len(tails[-1])}
