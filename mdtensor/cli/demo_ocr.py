@@ -56,7 +56,8 @@ def quantize(
 
     folder = Path(rapidocr_onnxruntime.__file__).with_name("models")
     for part, (place, file, shape) in PARTS.items():
-        owner, seen = getattr(engine, part), []
+        owner: Any = getattr(engine, part)
+        seen: list[Any] = []
         setattr(owner, place, partial(_watched, getattr(owner, place), seen))
         for page in pages:
             read(engine, page)

@@ -67,7 +67,7 @@ def error_rate(text: str) -> float:
         (0.0, 0.003952569169960474)
     """
     given, wanted = "".join(text.split()), "".join(TEXT.split())
-    row = [*range(len(given) + 1)]
+    row: list[int] = [*range(len(given) + 1)]
     for i, c in enumerate(wanted, 1):
         before, row = row, [i]
         for j, d in enumerate(given):

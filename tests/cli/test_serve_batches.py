@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor import quant
 from mdtensor.cli.serve.batches import Batches, Busy, why_alone
 from mdtensor.cli.serve.metrics import LIMITS, Metrics
-from mdtensor.cli.serve.protocol import read_request, write_answer
-from mdtensor.errors import DataError
+from mdtensor.cli.serve.protocol import described, read_request, write_answer
+from mdtensor.errors import DataError, ModelError
 from mdtensor.graph import Graph, Node
+from mdtensor.graph.calls import spec_of
 from mdtensor.quant import Model
 
 
@@ -139,3 +141,13 @@ def test_bytes_behind_the_last_tensor() -> None:
         read_request(b"{}abc", 2, ("y",))
     with pytest.raises(DataError, match="should have 9 bytes, but the body has 2"):
         read_request(b"{}", 9, ("y",))
+
+
+def test_types_that_the_protocol_has_and_lacks() -> None:
+    grid = quant.QParams(0.5, dtype=quant.qint8)
+    codes = spec_of(quant.quantize(md.ones((2, 3)), grid))
+    assert described({"y": codes}) == [
+        {"name": "y", "datatype": "FP32", "shape": [2, 3]}
+    ]
+    with pytest.raises(ModelError, match="'x' has elements of bfloat16, which"):
+        described({"x": md.TensorSpec(md.BFloat16Tensor, (2,))})
