@@ -231,6 +231,12 @@ def compare(
         ),
     ],
     shape: Shapes = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Page with the graph, errors, times and all nodes."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the error of each node of INT8, where it arises, and what helps.
@@ -240,7 +246,7 @@ def compare(
     """
     from mdtensor.cli import compare as view
 
-    result = view.compare_files(model, quantized, data, shape or ())
+    result = view.compare_files(model, quantized, data, shape or (), html)
     emit(result, as_json, view.show_comparison)
 
 

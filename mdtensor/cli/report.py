@@ -297,6 +297,11 @@ def show_demo(console: Console, facts: Facts) -> None:
     for found in facts["which"]:
         console.print(f"  {found['selected']}", soft_wrap=True)
         console.print(f"    {found['why']}", soft_wrap=True)
+    page = facts["page"]
+    rates = ", ".join(f"{k} {v:.3f}" for k, v in page["wrong_characters"].items())
+    console.print("the page, read by detector, direction and recognizer in int8:")
+    console.print(f"  {page['text']}", soft_wrap=True)
+    console.print(f"  wrong characters: {rates}")
 
 
 def _show_table(console: Console, facts: Facts) -> None:

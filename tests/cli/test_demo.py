@@ -47,3 +47,10 @@ def test_it_tells_times_the_plan_and_what_ran(facts: Any) -> None:
         assert row["ratio"] > 0
     assert [n["operation"] for n in facts["plan"]["float"]] == ["softmax"]
     assert len(facts["which"]) == 3
+
+
+@pytest.mark.slow
+def test_the_page_is_read(facts: Any) -> None:
+    rates = facts["page"]["wrong_characters"]
+    assert rates["int8"] <= rates["float"] + 0.01
+    assert "Let us first determine markers of the coins" in facts["page"]["text"]

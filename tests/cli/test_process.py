@@ -144,6 +144,12 @@ def test_an_interrupt_ends_quietly_with_130() -> None:
         ("rapidocr_onnxruntime", ["demo", "--json"], "demo"),
         ("threadpoolctl", ["demo", "--json"], "demo"),
         ("PIL", ["demo", "--json"], "demo"),
+        ("starlette", ["serve", "net.onnx"], "serve"),
+        (
+            "distributed",
+            ["run", "net.onnx", "--data", "*", "-o", "out", "--engine", "dask://a:1"],
+            "dask",
+        ),
     ],
 )
 def test_a_package_that_is_missing(

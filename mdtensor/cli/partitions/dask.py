@@ -38,12 +38,11 @@ def run_dask(tasks: Sequence[Task], address: str) -> Iterator[Done]:
         try:
             for future in as_completed(futures, loop=client.loop):
                 name = futures[future].partition.name
-                error = future.exception()
-                if error is None:
+                if (failure := future.exception()) is None:
                     yield future.result()
                 else:
                     # The cluster gave up: too many workers died with it.
-                    problem = f"{type(error).__name__}: {error}"
+                    problem = f"{type(failure).__name__}: {failure}"
                     yield Done(name, 0, 0.0, " ".join(problem.split()))
         finally:
             with suppress(Exception):

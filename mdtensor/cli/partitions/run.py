@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -82,6 +83,9 @@ def require_alone(inputs: Sequence[Path], labels: Path | None, plan: bool) -> No
 def _check_engine(engine: str, workers: int | None) -> None:
     if engine != LOCAL and not engine.startswith(SCHEME):
         raise OptionError(f"no engine {engine!r}", f"Use {LOCAL} or {SCHEME}host:port")
+    if engine != LOCAL:
+        # Before any work: the package may be missing.
+        importlib.import_module("distributed")
     if workers is not None and engine != LOCAL:
         raise OptionError("--workers is for --engine local", "Omit it")
     if workers is not None and workers < 1:

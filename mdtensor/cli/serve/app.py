@@ -59,6 +59,16 @@ class Service:
         self.seconds, self.metrics = seconds, metrics
         self.network = batches.network
         self.is_ready = False
+        specs = self.network.graph.specs()
+        results = {name: specs[name] for name in self.network.outputs}
+        #: The metadata of the model.
+        self.about = {
+            "name": name,
+            "versions": [VERSION],
+            "platform": "mdtensor",
+            "inputs": protocol.described(self.network.inputs),
+            "outputs": protocol.described(results),
+        }
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:
@@ -118,13 +128,7 @@ class Service:
         return PlainTextResponse(text, headers={"content-type": CONTENT_TYPE})
 
     async def metadata(self, _: HttpRequest) -> Response:
-        specs = self.network.graph.specs()
-        results = {name: specs[name] for name in self.network.outputs}
-        found: dict[str, Any] = {"name": self.name, "versions": [VERSION]}
-        found["platform"] = "mdtensor"
-        found["inputs"] = protocol.described(self.network.inputs)
-        found["outputs"] = protocol.described(results)
-        return JSONResponse(found)
+        return JSONResponse(self.about)
 
     async def infer(self, request: HttpRequest) -> Response:
         start = time.perf_counter()

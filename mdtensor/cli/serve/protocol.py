@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DataError, shown
+from mdtensor.errors import DataError, ModelError, shown
 from mdtensor.spec.spec import TensorSpec
 
 #: Names of element types in the protocol. BYTES, for strings, is not here.
@@ -210,7 +210,11 @@ def write_answer(
     outputs, tails = [], []
     for name, array in results.items():
         dtype = array.dtype.newbyteorder("<")
-        one = {"name": name, "datatype": NAMES[dtype], "shape": list(array.shape)}
+        one: dict[str, Any] = {
+            "name": name,
+            "datatype": NAMES[dtype],
+            "shape": list(array.shape),
+        }
         if name in binary:
             tails.append(np.ascontiguousarray(array, dtype).tobytes())
             one["parameters"] = {"binary_data_size": len(tails[-1])}
@@ -236,12 +240,25 @@ def _plain(name: str, array: Any) -> list[Any]:
 
 
 def described(specs: Mapping[str, TensorSpec]) -> list[dict[str, Any]]:
-    """Return the metadata of tensors; -1 is any size."""
+    """Return the metadata of tensors; -1 is any size.
+
+    Raises:
+        ModelError: the protocol does not have an element type.
+    """
     return [
         {
             "name": name,
-            "datatype": NAMES.get(np.dtype(spec.dtype.storage), "FP32"),
+            "datatype": _type_of(name, spec),
             "shape": [int(size) for size in spec.shape],
         }
         for name, spec in specs.items()
     ]
+
+
+def _type_of(name: str, spec: TensorSpec) -> str:
+    # Codes are answered as the numbers that they stand for.
+    dtype = np.dtype(np.float32 if spec.qparams else spec.dtype.storage)
+    if dtype not in NAMES:
+        problem = f"{name!r} has elements of {spec.dtype}, which the protocol lacks"
+        raise ModelError(problem, "Cast them in the model")
+    return NAMES[dtype]

@@ -56,7 +56,7 @@ class Limits:
 
 
 # A client that hangs costs a socket for ten seconds (decision 0073).
-class Patient(H11Protocol):
+class Patient(H11Protocol):  # type: ignore[misc]
     """A connection that ends if the head of a request does not arrive in time.
 
     uvicorn limits only the time between requests.
