@@ -108,5 +108,5 @@ def _run(entry, *arguments):
 
 
 #: What `kernels/numpy/float32.py` calls, by the names of its functions.
-CALLS = {name: partial(map_f32, name) for name in NAMES}
+CALLS: dict = {name: partial(map_f32, name) for name in NAMES}
 CALLS |= {"softmax": softmax, "layer_norm": layer_norm, "rms_norm": rms_norm}

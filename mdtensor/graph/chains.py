@@ -68,7 +68,8 @@ class Chained:
     @property
     def text(self) -> str:
         """Return the text of the generated loop; no text for an interpreted one."""
-        return self.chain.text
+        text: str = self.chain.text
+        return text
 
     def generate(self) -> None:
         """Compile a loop of its own, see `Chain.generate`."""
