@@ -144,3 +144,33 @@ def test_the_text_compiles_for_gpus_without_fused_products(tmp_path: Path) -> No
         )
         assert not done.returncode, done.stderr
         assert "fma.rn" not in made.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_nvcc(), reason="needs nvcc")
+def test_products_of_codes_compile_to_dp4a(tmp_path: Path) -> None:
+    """Serial folds, scans and picks compile, too; sums of floats are fused by name."""
+    codes, wide = Input("uint8"), "int32"
+    steps = apply("sub", cast(load(0, "uint8"), wide), scalar(2, wide))
+    product = apply("mul", steps, cast(load(1, "int8"), wide))
+    total = cast(ir.total(wide), "float64")
+    rounded = apply("rescale", total, scalar(3, "float64"), scalar(4, "float64"))
+    numbers = Input(wide, True), *[Input("float64", True)] * 2
+    inputs = codes, Input("int8"), *numbers
+    value = apply("mul", load(0, "float32"), load(1, "float32"))
+    kernels = [
+        render(Loop(inputs, product, "dot", cast(rounded, "int8", "saturate"), True)),
+        render(Loop((F32, F32), value, "dot", None, True)),
+        render(Loop((F32,), load(0, "float32"), "add", is_scan=True)),
+        render(Loop((codes, Input("int8", is_table=True)), ir.gather(1, "int8",
+               cast(load(0, "uint8"), wide)))),
+        render(Loop((), ir.position())),
+    ]  # fmt: skip
+    text, made = tmp_path / "codes.cu", tmp_path / "codes.ptx"
+    text.write_text("\n".join([cuda.SCALARS, *(kernel.text for kernel in kernels)]))
+    command = [find_nvcc(), "-ptx", "-arch=compute_80", "--fmad=false", "-std=c++17"]
+    done = subprocess.run(
+        [*command, str(text), "-o", str(made)], capture_output=True, text=True
+    )
+    assert not done.returncode, done.stderr
+    assert "dp4a.s32.s32" in made.read_text() and "fma.rn.f32" in made.read_text()
