@@ -55,15 +55,17 @@ def quantize(
     import rapidocr_onnxruntime
 
     folder = Path(rapidocr_onnxruntime.__file__).with_name("models")
+    seen: dict[str, list[Any]] = {part: [] for part in PARTS}
+    for part, (place, _, _) in PARTS.items():
+        owner = getattr(engine, part)
+        setattr(owner, place, partial(_watched, getattr(owner, place), seen[part]))
+    for page in pages:
+        read(engine, page)
     for part, (place, file, shape) in PARTS.items():
-        owner: Any = getattr(engine, part)
-        seen: list[Any] = []
-        setattr(owner, place, partial(_watched, getattr(owner, place), seen))
-        for page in pages:
-            read(engine, page)
         network = load(next(folder.glob(file)), shape)
-        small = network.quantize(network.calibrate(_fitted(seen, shape), observer))
-        setattr(owner, place, partial(_answer, small, shape))
+        samples = _fitted(seen[part], shape)
+        small = network.quantize(network.calibrate(samples, observer))
+        setattr(getattr(engine, part), place, partial(_answer, small, shape))
 
 
 def _watched(run: Run, seen: list[Any], batch: Any) -> Any:
