@@ -280,6 +280,16 @@ def to_images(dtype: np.dtype[Any]) -> Move | Transpose:
     return Transpose(True) if dtype == F32 else Move(channels_last)
 
 
+# A file of images channels last transposes its inputs, which a part stores like that.
+def is_free(step: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a step on a value of this shape leaves all bytes in place."""
+    if not isinstance(step, Move):
+        return False
+    fields = step.prepare(shape)[0].fields
+    sizes = {fields["run"], fields["x_bytes"], fields["out_bytes"]}
+    return fields["start"] == 0 and len(sizes) == 1
+
+
 def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:
     """Return a move of images, channels last, as one that reads or writes rows."""
 

@@ -29,6 +29,7 @@ from mdtensor.graph.layouts import (
     is_codes,
     is_elementwise,
     is_float,
+    is_free,
     is_orderless,
     is_plain,
     is_spread,
@@ -231,6 +232,11 @@ class _Lowering:
             from_rows, into_rows = self._order(values[0]), node.output in self._rows
             step = moved(step, from_rows, into_rows)
         slots = [self._slot(name, from_rows) for name in values]
+        if is_free(step, slots[0].shape):
+            shape = slot_shape(self._specs[node.output], into_rows)
+            result = self._program.reshape(slots[0], shape)
+            self._add(node, None, result, [], into_rows)
+            return
         self._add(node, step, self._joined(step, *slots), slots, into_rows)
 
     def _encodes(self, node: Node) -> bool:
