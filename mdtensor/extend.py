@@ -107,6 +107,7 @@ from mdtensor.spec.windows import (
     conv_window as conv_window,
     padding4 as padding4,
     pair as pair,
+    pool1d_window as pool1d_window,
     pool_window as pool_window,
 )
 from mdtensor.tensor import Tensor, announce_write as announce_write
@@ -125,7 +126,7 @@ __all__ += ["moveaxis_order", "normalize_axes", "normalize_axis", "pad_widths"]
 __all__ += ["permutation", "roll_steps"]
 #: Windows of convolutions and pools.
 __all__ += ["Window", "check_image", "conv_shape", "conv_window", "padding4", "pair"]
-__all__ += ["pool_window"]
+__all__ += ["pool1d_window", "pool_window"]
 #: Options, and the text of a call for errors.
 __all__ += ["describe", "file_path", "flag", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.

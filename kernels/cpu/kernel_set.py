@@ -35,6 +35,7 @@ SHARED = {
     "elementwise": ("lookup_channels_u8", "choose_u8", "dequantize_u8f32"),
     "float_elementwise": ("elementwise_f32",),
     "float_pool": ("max_pool_f32", "avg_pool_f32", "mean_f32"),
+    "float_reduce": ("reduce_f32",),
     "float_resize": ("resample_f32",),
     "float_rows": ("softmax_f32", "normalize_f32"),
     "normalization": ("normalize_u8",),

@@ -36,6 +36,8 @@ def run_under(
 
     It does what `using` does, in a third of its time.
     """
+    if [variable.get() for variable in _VARIABLES] == [*values]:
+        return function(*given, **options)
     tokens = [*map(ContextVar.set, _VARIABLES, values)]
     try:
         return function(*given, **options)

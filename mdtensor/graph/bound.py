@@ -24,7 +24,6 @@ from mdtensor.errors import AllocationError, CastError, MdtensorError
 from mdtensor.graph.graph import Graph, Node, name_node
 from mdtensor.graph.layouts import slot_shape, storage
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
-from mdtensor.kernels.cpu.program.steps import Quantize
 from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
@@ -50,6 +49,24 @@ def key_of(inputs: tuple[Any, ...]) -> Hashable:
     return tuple(key)
 
 
+def in_order(
+    names: Mapping[str, Any], inputs: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """Return the inputs of a call in the order of `names`.
+
+    Args: inputs, named: the arguments; the only one of `inputs` may be a dict by name.
+
+    Returns: None if some are given by name, and not each once.
+    """
+    if len(inputs) == 1 and not named and type(inputs[0]) is dict:
+        inputs, named = (), inputs[0]
+    if not named:
+        return inputs
+    if inputs or named.keys() != names.keys():
+        return None
+    return tuple([named[name] for name in names])
+
+
 class BoundPlan:
     """The parts of a plan, for inputs of fixed types and shapes.
 
@@ -62,7 +79,15 @@ class BoundPlan:
 
     def __init__(self, graph: Graph, parts: tuple[Part, ...]) -> None:
         self.inputs = tuple((name, spec.type) for name, spec in graph.inputs.items())
-        self.outputs = tuple((name, name in graph.producers) for name in graph.outputs)
+        # A compiled part copies its results out of its memory, each once.
+        fresh = {n for part in parts if isinstance(part, Compiled) for n in part.writes}
+        is_first = (
+            name not in graph.outputs[:i] for i, name in enumerate(graph.outputs)
+        )
+        self.outputs = tuple(
+            (name, name in fresh and first, name in graph.producers)
+            for name, first in zip(graph.outputs, is_first, strict=True)
+        )
         read = {*graph.outputs, *(name for part in parts for name in part.reads)}
         self.reads = tuple(read.intersection(graph.constants))
         self.constants, self.parts = graph.constants, parts
@@ -82,10 +107,10 @@ class BoundPlan:
         for part in self.parts:
             part.run(values)
         results = []
-        for name, is_made in self.outputs:
+        for name, is_fresh, is_made in self.outputs:
             found = values[name]
             # A result must not share bytes with a constant or an input.
-            is_own = is_made and found.buffer.base is None
+            is_own = is_fresh or (is_made and found.buffer.base is None)
             results.append(found if is_own else deepcopy(found))
         return tuple(results)
 
@@ -110,6 +135,7 @@ class Compiled:
         reads, writes: the names and specs of the values that go in and come out.
         in_rows: the names of values of four axes that are row-major; others of four
             axes are channels last.
+        rounded: the node that rounds each value in which the program refuses NaN.
     """
 
     nodes: tuple[Node, ...]
@@ -120,6 +146,7 @@ class Compiled:
     reads: Mapping[str, TensorSpec]
     writes: Mapping[str, TensorSpec]
     in_rows: frozenset[str]
+    rounded: tuple[Node, ...] = ()
 
     def run(self, values: Values) -> None:
         """Run the nodes, and add their results to `values`."""
@@ -147,25 +174,15 @@ class Compiled:
         )
 
     def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
-        arrays = [
-            np.asarray(read(values[name]), order="C") for name, read in self._readers
-        ]
+        arrays = [read(values[name]) for name, read in self._readers]
         try:
             return act(*arrays, **options)
-        except HasNaN:
-            problem = f"cannot quantize NaN, in node {self._quantizes_nan(values)!r}"
+        except HasNaN as error:
+            node = self.rounded[error.args[0]]
+            problem = f"cannot quantize NaN, in node {node.name!r}"
             raise CastError(problem, "Replace NaNs first", "quantize") from None
         except MemoryError:
             raise too_large(self.nodes, self.executable.arena_bytes) from None
-
-    def _quantizes_nan(self, values: Values) -> str:
-        """Return the name of the first node that rounds NaN from outside."""
-        specs = self.reads
-        numbers = (name for name, spec in specs.items() if spec.qparams is None)
-        names = {x for x in numbers if np.isnan(np.asarray(values[x])).any()}
-        pairs = zip(self.nodes, self.steps, strict=True)
-        makers = (node for node, step in pairs if isinstance(step, Quantize))
-        return next(node.name for node in makers if node.values[0] in names)
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
@@ -226,6 +243,19 @@ class Called:
         except MemoryError:
             raise too_large((self.node,)) from None
         values[self.node.output] = found
+
+
+@dataclass(frozen=True)
+class Viewed(Called):
+    """A `reshape` or the like, whose result is a view of a known shape."""
+
+    spec: TensorSpec
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        buffer = values[self.node.inputs[0]].buffer
+        found = buffer.reshape(self.spec.shape)
+        values[self.node.output] = _wrap(self.spec.type, found)
 
 
 class Layer(Protocol):
@@ -299,7 +329,8 @@ def _writer(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
     is_image = spec.ndim == 4 and not in_rows
 
     def write(array: Any) -> Any:
-        array = array.reshape(shape)
+        if array.shape != shape:
+            array = array.reshape(shape)
         if is_image:
             array = array.transpose(0, 3, 1, 2)
         return _wrap(kind, array) if wrap is None else wrap(array, spec)

@@ -14,8 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.generics.activation import softmax
+from mdtensor.device import cpu
+from mdtensor.generics.activation import log_softmax, softmax
 from mdtensor.generics.arithmetic import add, div, maximum, minimum, mul, sub
+from mdtensor.generics.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    not_equal,
+)
 from mdtensor.generics.conv import conv2d, conv_transpose2d
 from mdtensor.generics.indexing import getitem, take
 from mdtensor.generics.linalg import matrix_transpose
@@ -34,6 +46,8 @@ from mdtensor.generics.manipulation import (
 from mdtensor.generics.matmul import linear, matmul
 from mdtensor.generics.normalization import layer_norm, rms_norm
 from mdtensor.generics.pool import avg_pool2d, max_pool2d
+from mdtensor.generics.reduction import max, mean, min, sum
+from mdtensor.generics.sorting import where
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.storage import (
     Storage,
@@ -54,10 +68,20 @@ from mdtensor.kernels.cpu.program.steps import (
     Quantize,
 )
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, leaves
+from mdtensor.types import Float32Tensor
 
+#: The types of this package on the host.
+_PLAIN = frozenset(
+    kind
+    for kind in leaves()
+    if kind.device is cpu and kind.__module__ == Float32Tensor.__module__
+)
 #: Operations that read and write rows.
-ROW_OPERATIONS = (matmul, softmax, linear, layer_norm, rms_norm)
+ROW_OPERATIONS = (
+    *(matmul, softmax, log_softmax, linear, layer_norm, rms_norm),
+    *(sum, mean, max, min),
+)
 #: Operations that only look at codes in another way; input and output may differ in
 #: their order.
 VIEWS = (
@@ -78,8 +102,19 @@ def is_codes(spec: Any) -> bool:
 
 
 def is_float(spec: Any) -> bool:
-    """Return whether `spec` describes floats that a compiled part can hold."""
+    """Return whether a compiled part holds values of `spec` as floats.
+
+    Bools are 1 and 0.
+    """
     return bool(_dtype(spec) == F32)
+
+
+def is_plain(spec: TensorSpec) -> bool:
+    """Return whether a tensor is its buffer on the host, and nothing else.
+
+    A type of an extension may hold more.
+    """
+    return spec.type in _PLAIN
 
 
 def _dtype(spec: Any) -> Any:
@@ -154,7 +189,11 @@ def _join(group: dict[str, list[str]], a: str, b: str) -> None:
 
 
 #: Operations that broadcast floats in a compiled part.
-BROADCASTING = (add, sub, mul, div, maximum, minimum)
+BROADCASTING = (
+    *(add, sub, mul, div, maximum, minimum, where),
+    *(equal, not_equal, less, less_equal, greater, greater_equal),
+    *(logical_and, logical_or, logical_xor),
+)
 #: Operations on images whose result may have the shape of their argument.
 IMAGES = (
     *(conv2d, conv_transpose2d, max_pool2d, avg_pool2d, concat),
@@ -182,7 +221,7 @@ def is_spread(node: Node, graph: Graph, specs: Mapping[str, TensorSpec]) -> bool
 
     A constant number is not broadcast, nor are factors for each channel of an image.
     """
-    if node.operation not in COMMUTATIVE or len(node.values) != 2:
+    if node.operation not in (*COMMUTATIVE, sub) or len(node.values) != 2:
         return False
     first, second = (specs[name] for name in node.values)
     if not (is_codes(first) and is_codes(second)):
@@ -239,6 +278,16 @@ def to_rows(dtype: np.dtype[Any]) -> Move | Transpose:
 def to_images(dtype: np.dtype[Any]) -> Move | Transpose:
     """Return the step from rows to channels last."""
     return Transpose(True) if dtype == F32 else Move(channels_last)
+
+
+# A file of images channels last transposes its inputs, which a part stores like that.
+def is_free(step: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a step on a value of this shape leaves all bytes in place."""
+    if not isinstance(step, Move):
+        return False
+    fields = step.prepare(shape)[0].fields
+    sizes = {fields["run"], fields["x_bytes"], fields["out_bytes"]}
+    return fields["start"] == 0 and len(sizes) == 1
 
 
 def moved(step: Move, from_rows: bool, into_rows: bool) -> Move:

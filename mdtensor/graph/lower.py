@@ -15,7 +15,14 @@ from typing import Any
 
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import MdtensorError, OptionError
-from mdtensor.graph.bound import Called, Compiled, FloatLayer, Part, too_large
+from mdtensor.graph.bound import (
+    Called,
+    Compiled,
+    FloatLayer,
+    Part,
+    Viewed,
+    too_large,
+)
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import (
     COMMUTATIVE,
@@ -29,7 +36,9 @@ from mdtensor.graph.layouts import (
     is_codes,
     is_elementwise,
     is_float,
+    is_free,
     is_orderless,
+    is_plain,
     is_spread,
     moved,
     row_values,
@@ -111,14 +120,16 @@ class _Lowering:
         selection = node.select(*node.arguments(self._specs))
         options = selection.operation.fill(dict(node.options))
         reason = self._graph.notes.get(node.name, reason)
-        return Called(node, selection, options, reason, settings())
+        given = (node, selection, options, reason, settings())
+        after = self._specs[node.output]
+        if node.operation in RESHAPES and is_plain(after):
+            return Viewed(*given, after)
+        return Called(*given)
 
     def _compile(self, node: Node) -> None:
         arguments = [self._argument(x) for x in node.inputs]
         if node.operation in RESHAPES and self._reshape(node, arguments[0]):
             return
-        if self._encodes(node):
-            self._isolate(node)
         if node.operation in COMMUTATIVE and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
@@ -157,14 +168,6 @@ class _Lowering:
             return step
 
         return prepare_accepted
-
-    # A NaN is found among the inputs of a call, so codes are made of inputs only.
-    def _isolate(self, node: Node) -> None:
-        """Begin a new part if this one computes the floats that the node rounds."""
-        name = node.values[0]
-        is_known = any((name, order) in self._slots for order in (True, False))
-        if is_known and name not in self._reads:
-            self._flush(self._graph.nodes.index(node))
 
     def _compile_flat(
         self, node: Node, prepare: Any, arguments: list[Any], options: Any
@@ -238,6 +241,11 @@ class _Lowering:
             from_rows, into_rows = self._order(values[0]), node.output in self._rows
             step = moved(step, from_rows, into_rows)
         slots = [self._slot(name, from_rows) for name in values]
+        if is_free(step, slots[0].shape):
+            shape = slot_shape(self._specs[node.output], into_rows)
+            result = self._program.reshape(slots[0], shape)
+            self._add(node, None, result, [], into_rows)
+            return
         self._add(node, step, self._joined(step, *slots), slots, into_rows)
 
     def _encodes(self, node: Node) -> bool:
@@ -353,16 +361,18 @@ class _Lowering:
             later = {v for node in self._graph.nodes[upto:] for v in node.values}
             kept = [n for n in written if n in later or n in self._graph.outputs]
             slots = [self._written(name) for name in kept]
+            rounded = self._rounded()
             self._done.append(
                 Compiled(
                     tuple(self._nodes),
                     tuple(self._steps),
                     tuple(self._places),
                     tuple(self._macs),
-                    self._program.build(slots, self._rounded()),
+                    self._program.build(slots, [slot for _, slot in rounded]),
                     self._reads,
                     {name: self._specs[name] for name in kept},
                     frozenset(self._in_rows),
+                    tuple(node for node, _ in rounded),
                 )
             )
         self._begin()
@@ -373,13 +383,18 @@ class _Lowering:
         in_rows = name in self._in_rows or not has_images
         return self._slot(name, in_rows)
 
-    def _rounded(self) -> list[Slot]:
-        """Return the inputs of the part that become codes."""
-        pairs = zip(self._nodes, self._steps, strict=True)
-        makers = (node for node, step in pairs if isinstance(step, Quantize))
-        names = dict.fromkeys(node.values[0] for node in makers)
-        found = [(name, order) for name in names for order in (True, False)]
-        return [self._slots[key] for key in found if key in self._slots]
+    def _rounded(self) -> list[tuple[Node, Slot]]:
+        """Return the values of the part that become codes, with the first such node."""
+        found: dict[str, tuple[Node, Slot]] = {}
+        for node, step in zip(self._nodes, self._steps, strict=True):
+            name = node.values[0] if node.values else ""
+            if isinstance(step, Quantize) and name not in found:
+                # The order of an input comes first: it is checked before all steps.
+                orders = [(name, order) for order in (True, False)]
+                known = [self._slots[key] for key in orders if key in self._slots]
+                known.sort(key=lambda slot: slot.storage)
+                found[name] = node, known[0]
+        return [*found.values()]
 
 
 def _takes(step: Any, count: int) -> bool:

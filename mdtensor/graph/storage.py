@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
-from mdtensor.types import Float32Tensor
+from mdtensor.types import BoolTensor, Float32Tensor
 
 Array = npt.NDArray[Any]
 _STORAGES: dict[type[Tensor], Storage] = {}
@@ -65,3 +65,16 @@ def channels_first(image: Array) -> Array:
 
 # `attrgetter` runs in C: a part reads its inputs at each call.
 add_storage(Float32Tensor, Storage(np.dtype(np.float32), attrgetter("buffer")))
+
+
+def _as_floats(x: Tensor) -> Array:
+    found: Array = x.buffer.astype(np.float32)
+    return found
+
+
+def _as_bools(array: Array, spec: TensorSpec) -> Tensor:
+    return BoolTensor.wrap(array != 0)
+
+
+# A mask lies beside the numbers that it chooses among (decision 0069).
+add_storage(BoolTensor, Storage(np.dtype(np.float32), _as_floats, _as_bools))

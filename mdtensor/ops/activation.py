@@ -29,6 +29,7 @@ from mdtensor.generics.activation import (
 from mdtensor.kernels.numpy import activation as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced, on_host
+from mdtensor.ops.reduction_steps import log_softmax_step
 from mdtensor.promotion import fit_scalar
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axis
@@ -159,7 +160,7 @@ def softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
     return x.wrap(kernel.softmax(x.buffer, normalize_axis(axis, x.ndim)))
 
 
-@method(log_softmax)
+@method(log_softmax, prepare=log_softmax_step)
 def log_softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
     deduced(log_softmax, x, axis=axis)
     return x.wrap(kernel.log_softmax(x.buffer, normalize_axis(axis, x.ndim)))

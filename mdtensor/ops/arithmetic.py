@@ -275,7 +275,11 @@ def conj(x: NumericTensor, /) -> Tensor:
 # Rounding to whole numbers; integers stay as they are.
 
 
-@method(floor, fast_path=fast_path(unary, floor, np.floor))
+@method(
+    floor,
+    fast_path=fast_path(unary, floor, np.floor),
+    prepare=steps.unary_step("FLOOR"),
+)
 def floor(x: FloatingTensor, /) -> Tensor:
     return unary(floor, np.floor, x)
 
@@ -286,7 +290,11 @@ def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)
 
 
-@method(ceil, fast_path=fast_path(unary, ceil, np.ceil))
+@method(
+    ceil,
+    fast_path=fast_path(unary, ceil, np.ceil),
+    prepare=steps.unary_step("CEIL"),
+)
 def ceil(x: FloatingTensor, /) -> Tensor:
     return unary(ceil, np.ceil, x)
 
@@ -296,7 +304,11 @@ def ceil(x: IntegerTensor, /) -> Tensor:
     return unary(ceil, np.positive, x)
 
 
-@method(trunc, fast_path=fast_path(unary, trunc, np.trunc))
+@method(
+    trunc,
+    fast_path=fast_path(unary, trunc, np.trunc),
+    prepare=steps.unary_step("TRUNC"),
+)
 def trunc(x: FloatingTensor, /) -> Tensor:
     return unary(trunc, np.trunc, x)
 
@@ -306,7 +318,11 @@ def trunc(x: IntegerTensor, /) -> Tensor:
     return unary(trunc, np.positive, x)
 
 
-@method(round, fast_path=fast_path(unary, round, np.rint))
+@method(
+    round,
+    fast_path=fast_path(unary, round, np.rint),
+    prepare=steps.unary_step("ROUND"),
+)
 def round(x: Inexact, /) -> Tensor:
     return unary(round, np.rint, x)
 

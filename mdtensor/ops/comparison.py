@@ -30,6 +30,7 @@ from mdtensor.kernels.numpy import (
     comparison as kernel,
     ufunc,
 )
+from mdtensor.ops import choice_steps as steps
 from mdtensor.ops.operands import (
     Operand,
     Real,
@@ -54,28 +55,48 @@ def _fast_path(operation: Callable[..., Any], ufunc: np.ufunc) -> Any:
     return fast_path(_compare, operation, ufunc, BoolTensor)
 
 
-@method(equal, fast_path=_fast_path(equal, np.equal))
+@method(
+    equal,
+    fast_path=_fast_path(equal, np.equal),
+    prepare=steps.compare_step("EQUAL"),
+)
 def equal(x1: Operand, x2: Operand, /) -> BoolTensor:
     return _compare(equal, np.equal, x1, x2)
 
 
-@method(not_equal, fast_path=_fast_path(not_equal, np.not_equal))
+@method(
+    not_equal,
+    fast_path=_fast_path(not_equal, np.not_equal),
+    prepare=steps.compare_step("NOT_EQUAL"),
+)
 def not_equal(x1: Operand, x2: Operand, /) -> BoolTensor:
     return _compare(not_equal, np.not_equal, x1, x2)
 
 
 # Complex numbers are not ordered, so these methods take `Real`.
-@method(less, fast_path=_fast_path(less, np.less))
+@method(
+    less,
+    fast_path=_fast_path(less, np.less),
+    prepare=steps.compare_step("LESS"),
+)
 def less(x1: Real, x2: Real, /) -> BoolTensor:
     return _compare(less, np.less, x1, x2)
 
 
-@method(less_equal, fast_path=_fast_path(less_equal, np.less_equal))
+@method(
+    less_equal,
+    fast_path=_fast_path(less_equal, np.less_equal),
+    prepare=steps.compare_step("LESS_EQUAL"),
+)
 def less_equal(x1: Real, x2: Real, /) -> BoolTensor:
     return _compare(less_equal, np.less_equal, x1, x2)
 
 
-@method(greater, fast_path=_fast_path(greater, np.greater))
+@method(
+    greater,
+    fast_path=_fast_path(greater, np.greater),
+    prepare=steps.compare_step("LESS", is_swapped=True),
+)
 def greater(x1: Real, x2: Real, /) -> BoolTensor:
     return _compare(greater, np.greater, x1, x2)
 
@@ -83,6 +104,7 @@ def greater(x1: Real, x2: Real, /) -> BoolTensor:
 @method(
     greater_equal,
     fast_path=_fast_path(greater_equal, np.greater_equal),
+    prepare=steps.compare_step("LESS_EQUAL", is_swapped=True),
 )
 def greater_equal(x1: Real, x2: Real, /) -> BoolTensor:
     return _compare(greater_equal, np.greater_equal, x1, x2)
@@ -98,22 +120,22 @@ Bits = Union[IntegerTensor, LogicalTensor, int]
 Whole = Union[IntegerTensor, int]
 
 
-@method(logical_and)
+@method(logical_and, prepare=steps.logical_step("MUL"))
 def logical_and(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_and, np.logical_and, x1, x2)
 
 
-@method(logical_or)
+@method(logical_or, prepare=steps.logical_step("MAXIMUM"))
 def logical_or(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_or, np.logical_or, x1, x2)
 
 
-@method(logical_xor)
+@method(logical_xor, prepare=steps.logical_step("NOT_EQUAL"))
 def logical_xor(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_xor, np.logical_xor, x1, x2)
 
 
-@method(logical_not)
+@method(logical_not, prepare=steps.logical_not_step)
 def logical_not(x: LogicalTensor, /) -> Tensor:
     return unary(logical_not, np.logical_not, x)
 

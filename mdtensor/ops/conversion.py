@@ -24,6 +24,7 @@ from mdtensor.errors import (
 from mdtensor.foreign import read_array, require_plain
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.numpy import conversion as kernel
+from mdtensor.ops.choice_steps import from_bool_step
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
@@ -38,7 +39,7 @@ POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
 }
 
 
-@method(astype)
+@method(astype, prepare=from_bool_step)
 def astype(
     x: Dense,
     dtype: Union[DType, str, type, np.dtype],

@@ -16,6 +16,7 @@ from mdtensor.generics.normalization import (
 from mdtensor.kernels.numpy import normalization as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.operands import deduced
+from mdtensor.ops.reduction_steps import batch_norm_step
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
@@ -24,7 +25,7 @@ from mdtensor.types import FloatingTensor
 Weight = Union[FloatingTensor, None]
 
 
-@method(batch_norm)
+@method(batch_norm, prepare=batch_norm_step)
 def batch_norm(
     x: FloatingTensor,
     mean: FloatingTensor,

@@ -25,13 +25,14 @@ from mdtensor.generics.reduction import (
 )
 from mdtensor.kernels.numpy import conversion, reduction as kernel
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
+from mdtensor.ops.reduction_steps import reduce_step
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor, NumericTensor, RealTensor
 
 
-@method(sum)
+@method(sum, prepare=reduce_step("sum"))
 def sum(
     x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
 ) -> Tensor:
@@ -71,7 +72,7 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
     return astype(x, dtype).buffer if loses_fractions else x.buffer
 
 
-@method(mean)
+@method(mean, prepare=reduce_step("mean"))
 def mean(
     x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
@@ -90,14 +91,14 @@ def mean(
 
 
 # Complex numbers are not ordered, so `max` and `min` take real ones.
-@method(max)
+@method(max, prepare=reduce_step("max"))
 def max(
     x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
     return _reduce(max, kernel.max_, x, axis, keepdims)
 
 
-@method(min)
+@method(min, prepare=reduce_step("min"))
 def min(
     x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:

@@ -27,6 +27,7 @@ from mdtensor.generics.sorting import (
     where,
 )
 from mdtensor.kernels.numpy import sorting as kernel
+from mdtensor.ops.choice_steps import where_step
 from mdtensor.ops.operands import (
     Dense,
     Operand,
@@ -122,7 +123,7 @@ def _check_indices(sorter: npt.NDArray[Any], size: int, given: list[Any]) -> Non
         )
 
 
-@method(where)
+@method(where, prepare=where_step)
 def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
     dtype = deduced(where, condition, x1, x2).dtype
     # Python numbers are rounded once, to the type of the result.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dtypes import float32
+from mdtensor.dtypes import bool_, float32
 from mdtensor.errors import OptionError
 from mdtensor.generics.normalization import last_sizes
 from mdtensor.spec.options import flag, number
@@ -37,6 +37,12 @@ def require_float32(*given: Any) -> None:
         kind = x.type if isinstance(x, TensorSpec) else type(x)
         if kind.dtype is not float32 or kind.device.name != "cpu":
             raise OptionError(f"a compiled step takes float32, not {kind.__name__}")
+
+
+def require_single(x: Any) -> None:
+    """Raise unless a compiled part holds x as float32: numbers, or bools as 1 and 0."""
+    if not (isinstance(x, TensorSpec) and x.dtype is bool_):
+        require_float32(x)
 
 
 def require_constant(*given: Any) -> None:
@@ -397,7 +403,7 @@ def view_step(look: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def prepare(x: TensorSpec, /, *given: Any, **options: Any) -> Any:
-        require_float32(x)
+        require_single(x)
         require_sizes(x)
 
         def move(values: Any) -> Any:

@@ -21,7 +21,7 @@ from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError
 from mdtensor.extend import LOGS, find_device
 from mdtensor.graph import Graph
-from mdtensor.graph.bound import BoundPlan, key_of
+from mdtensor.graph.bound import BoundPlan, in_order, key_of
 from mdtensor.graph.inputs import (
     Shapes,
     by_name,
@@ -137,32 +137,32 @@ class Model:
             found = self.graph.run(self.fed(*inputs, **named))
             results = tuple(found[name] for name in self.outputs)
         else:
-            key = None if named else key_of(inputs)
+            ordered = in_order(self.inputs, inputs, named)
+            key = None if ordered is None else key_of(ordered)
             # Without a lock: a dict answers one question of many threads at a time.
             call = self._calls.get(key)
             if call is None:
-                inputs, call = self._bind(key, inputs, named)
-            results = call(*inputs)
+                feeds = self.fed(*inputs, **named)
+                ordered, call = self._bind(key, ordered, feeds)
+            results = call(*ordered)
         return results[0] if len(results) == 1 else results
 
     # A steady call checks only types and shapes of its inputs (decision 0048).
     def _bind(
-        self, key: Hashable, inputs: tuple[Any, ...], named: dict[str, Any]
+        self, key: Hashable, inputs: tuple[Any, ...] | None, feeds: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], BoundPlan]:
         """Return the validated inputs in order, and the bound plan that runs them.
 
         Args:
-            key: types and shapes of the inputs; None if the call is not cached.
-            inputs, named: the arguments of the call.
-
-        Raises:
-            DataError: an input is missing, unknown, or of another type or shape.
+            key: types and shapes of the inputs; None if the call is not remembered.
+            inputs: the arguments of the call in order; None if there is no order.
+            feeds: the validated inputs by name.
         """
-        feeds = self.fed(*inputs, **named)
         tensors = tuple(feeds.values())
         call = self._plan_for(feeds).bound
         # An array that had to be converted must be converted at the next call as well.
-        if key is not None and all(map(_is_unchanged, inputs, tensors)):
+        is_known = key is not None and inputs is not None
+        if is_known and all(map(_is_unchanged, inputs or (), tensors)):
             self._remember(key, call)
         return tensors, call
 

@@ -7,6 +7,7 @@ rounded once.
 import builtins
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -95,20 +96,23 @@ IntArray = npt.NDArray[np.int64]
 
 
 def add_step(
-    a: TensorSpec, b: Any, /, *, out: QParams | None = None
+    a: Any, b: Any, /, *, out: QParams | None = None, sign: int = 1
 ) -> steps.Add | steps.Lookup:
-    """Return the step of a + b on `out`; a lookup table if b is a constant number.
+    """Return the step of a + sign · b on `out`; a lookup table if b is a number.
 
     Args:
         a: the spec of the first operand.
         b: a spec of the same shape, or a constant tensor.
         out: the grid of the result.
+        sign: 1 or -1.
 
     Raises:
         NotCompiled: kernels cannot compute it.
     """
+    if not isinstance(a, TensorSpec) and (number := _number(b, a)) is not None:
+        return lookup_step(build.affine(Fraction(sign), number), b, out)
     if (number := _number(a, b)) is not None:
-        return lookup_step(build.affine(Fraction(1), number), a, out)
+        return lookup_step(build.affine(Fraction(1), sign * number), a, out)
     # A compiled program does not broadcast.
     if a.shape != b.shape:
         raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
@@ -119,7 +123,8 @@ def add_step(
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
-    return make_step(lambda: steps.Add(ratios, zeros, target.zero))
+    kind = steps.Add if sign > 0 else steps.Sub
+    return make_step(lambda: kind(ratios, zeros, target.zero))
 
 
 def _number(a: TensorSpec, b: Any) -> Fraction | None:
@@ -152,7 +157,7 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) ->
     return _sum("add", x1, x2, 1, out)
 
 
-@method(sub, deduce=rounded_sum)
+@method(sub, deduce=rounded_sum, prepare=partial(add_step, sign=-1))
 @bind_once
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("sub", x1, x2, out)

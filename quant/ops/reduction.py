@@ -1,14 +1,18 @@
 """Sums, means, extremes and softmax of codes."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import OptionError, ShapeError, max, mean, method, min, sum
+from mdtensor import OptionError, ShapeError, TensorSpec, max, mean, method, min, sum
 from mdtensor.errors import checked, describe
 from mdtensor.extend import check_nonempty, flag, normalize_axes
+from mdtensor.kernels.cpu.program.reductions import MeanOfCodes
+from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
+from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     infer_extreme,
     reduced_grid,
@@ -20,10 +24,18 @@ from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.ops.bound import Run, bind_once
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.errors import check_out, require_out
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    make_step,
+    require_one_grid,
+    require_output_grid,
+)
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, quantized
 
+#: The largest number of 8-bit codes whose sum fits 32 bits.
+MOST_CODES = (2**31 - 1) // 255
 #: The `axis` option of a reduction.
 Axes = int | tuple[int, ...] | None
 Array = npt.NDArray[Any]
@@ -90,7 +102,27 @@ def _round_total(
     return quantized(by_pieces(codes, out.dtype.storage, (total, source)), out)
 
 
-@method(mean, deduce=rounded_mean)
+def mean_step(
+    x: TensorSpec, /, *, axis: Axes, keepdims: bool, out: QParams | None = None
+) -> MeanOfCodes:
+    """Return the step of the mean of codes over axes that lie side by side.
+
+    Raises:
+        NotCompiled: kernels cannot compute it.
+    """
+    source = unsigned_grid(require_one_grid(x))
+    target = unsigned_grid(require_output_grid(out))
+    axes = normalize_axes(axis, x.ndim)
+    count = prod(x.shape[a] for a in axes)
+    if not axes or len(axes) != axes[-1] + 1 - axes[0] or not 0 < count <= MOST_CODES:
+        raise NotCompiled(f"a compiled mean of {count} codes has neighbouring axes")
+    ratio, zeros = source.fraction / target.fraction, (source.zero, target.zero)
+    made = MeanOfCodes(ratio, zeros, axes[0], axes[-1] + 1, keepdims)
+    make_step(lambda: rescale([ratio / count]))
+    return made
+
+
+@method(mean, deduce=rounded_mean, prepare=mean_step)
 @bind_once
 def mean(
     x: AffineTensor, /, *, axis: Axes, keepdims: bool, out: QParams | None = None

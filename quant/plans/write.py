@@ -172,6 +172,10 @@ class _File:
                     part.writes.items(), contents.outputs, strict=True
                 )
             ],
+            "checked": [
+                _checked(part.rounded[number].values[0], slot.shape, place)
+                for number, slot, place in contents.checked
+            ],
         }
 
     def header(self, places: list[int]) -> dict[str, Any]:
@@ -248,6 +252,13 @@ def _elements(tensor: Any) -> Array:
     """Return the elements of a constant, in rows."""
     found = getattr(tensor, "code_array", None)
     return np.ascontiguousarray(tensor.buffer if found is None else found)
+
+
+def _checked(name: str, shape: Sequence[int], place: int) -> dict[str, Any]:
+    """Return the description of floats inside a part that become codes."""
+    found = {"name": name, "type": "float32", "shape": [int(n) for n in shape]}
+    flags = {"is_image": False, "is_signed": False, "refuses_nan": True}
+    return {**found, "at": place, **flags}
 
 
 def _slot(

@@ -37,7 +37,7 @@ class Slot(NamedTuple):
         at: its place in the arena.
         is_image: stored channels last.
         is_signed: codes of int8, stored as uint8 with the top bit flipped.
-        refuses_nan: rounded to codes.
+        refuses_nan: rounded to codes; a value inside of a part is checked behind it.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Slot(NamedTuple):
             return
         rows = np.ascontiguousarray(value).reshape(-1).view(np.uint32)
         if not copy_f32(rows, view.reshape(-1).view(np.uint32)):
-            raise HasNaN(f"{self.name!r} has NaN, which has no code", "Replace NaNs")
+            raise _has_nan(self.name)
 
     def take(self, view: Array) -> Array:
         """Return a copy of the value in the arena."""
@@ -108,17 +108,29 @@ class Slot(NamedTuple):
         return found
 
 
+def _has_nan(name: str) -> HasNaN:
+    return HasNaN(f"{name!r} has NaN, which has no code", "Replace NaNs")
+
+
 class Arena:
     """The memory of one call at a time, with its inputs and outputs as views."""
 
-    __slots__ = ("bytes", "inputs", "outputs")
+    __slots__ = ("bytes", "checked", "inputs", "outputs")
 
-    def __init__(self, size: int, inputs: list[Slot], outputs: list[Slot]) -> None:
+    def __init__(
+        self,
+        size: int,
+        inputs: list[Slot],
+        outputs: list[Slot],
+        checked: list[Slot],
+    ) -> None:
         room = np.zeros(size + ALIGN, np.uint8)
         start = -room.ctypes.data % ALIGN
         self.bytes = room[start : start + size]
         self.inputs = [slot.view(self.bytes) for slot in inputs]
         self.outputs = [slot.view(self.bytes) for slot in outputs]
+        views = (slot.view(self.bytes) for slot in checked)
+        self.checked = [view.reshape(-1).view(np.uint32) for view in views]
 
 
 class Part:
@@ -139,8 +151,11 @@ class Part:
     ) -> None:
         self.inputs = fields.each("inputs", Slot.read)
         self.outputs = fields.each("outputs", Slot.read)
+        self.checked = fields.each("checked", Slot.read)
+        if not all(slot.refuses_nan for slot in self.checked):
+            fields.refuse("checks codes for NaN")
         self._size, count = fields.size("arena"), fields.size("rows")
-        for slot in (*self.inputs, *self.outputs):
+        for slot in (*self.inputs, *self.outputs, *self.checked):
             if slot.at + slot.bytes + SLACK > self._size:
                 fields.refuse(f"has the value {slot.name!r} outside of its arena")
         kernels = fields.texts("kernels")
@@ -175,7 +190,7 @@ class Part:
 
     def _arena(self) -> Arena:
         try:
-            return Arena(self._size, self.inputs, self.outputs)
+            return Arena(self._size, self.inputs, self.outputs, self.checked)
         except (MemoryError, ValueError):
             problem = f"the plan needs an arena of {self._size:,} bytes"
             raise PlanError(problem, "Run it where there is more memory") from None
@@ -201,6 +216,9 @@ class Part:
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             problem = f"a kernel failed: {error or type(error).__name__}"
             raise PlanError(problem, "Compile the model again") from None
+        for slot, bits in zip(self.checked, arena.checked, strict=True):
+            if not self._copy(bits, bits):
+                raise _has_nan(slot.name)
         for slot, view in zip(self.outputs, arena.outputs, strict=True):
             values[slot.name] = slot.take(view)
         self._free.append(arena)

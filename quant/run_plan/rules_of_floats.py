@@ -12,8 +12,10 @@ from mdtensor_run.packing import padded_columns
 from mdtensor_run.row import ITEM, SLACK, Row, product
 
 #: Activations of a product, and operations of an Elementwise, count from 0. Reductions
-#: of rows come behind: no stored plan has them.
-ACTIVATIONS, OPERATIONS = 6, 31
+#: of rows of a block come behind: no stored plan has them.
+ACTIVATIONS, OPERATIONS = 6, 42
+#: Reductions: sum, mean, maximum, minimum.
+REDUCTIONS = 4
 #: The columns of an operand, see `kernels/cpu/generic/opcodes.py`.
 SOURCE, PLACE, IS_PERIODIC, SIZES, JUMPS, COLUMNS = 0, 1, 2, 3, 7, 11
 INPUTS, NOTHING, CONSTANTS, SECOND = 4, -1, 4, 1
@@ -88,6 +90,16 @@ def mean_floats(r: Row) -> None:
     images, pixels, channels = r.ints("images", "pixels", "channels")
     r.reads_x(ITEM * product((images, pixels, channels)))
     r.writes(ITEM * images * channels)
+
+
+def reduce_floats(r: Row) -> None:
+    """Check a Reduce along an axis."""
+    f = r.fields
+    r.ints("operation", least=0, most=REDUCTIONS - 1)
+    length, inner = r.ints("length", "inner")
+    r.require(f.out_bytes % (ITEM * inner) == 0, "has a part of a line")
+    r.reads_x(product((f.out_bytes, length)))
+    r.needs["out"] = f.out_bytes
 
 
 def transpose_floats(r: Row) -> None:
@@ -211,4 +223,4 @@ RULES = {
         "multiply_matrices_floats": multiply_matrices_floats,
         "resample_floats": resample_floats,
     }.items()
-}
+} | {"program.interpret_reductions.reduce_floats": reduce_floats}

@@ -12,6 +12,7 @@ from mdtensor.kernels.cpu.program import (
     norms,
     products,
     recurrent,
+    reductions,
     resize,
     steps,
 )
@@ -193,6 +194,9 @@ def of_floats(rng):
     yield matrices(rng, floats.MatMul())
     yield moved(rng, steps.F32)
     yield resampled(rng)
+    first, last = sorted(rng.choice(5, 2, replace=False).tolist())
+    name = str(rng.choice(list(reductions.OPERATIONS)))
+    yield reductions.Reduce(name, first, last, bool(rng.integers(2))), [x]
     yield from recurrences(rng)
 
 

@@ -37,23 +37,31 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     ADD_NUMBER,
     AXES,
     BLOCKS,
+    CEIL,
     DIV,
     DIV_INTO,
     DIV_NUMBER,
+    EQUAL,
     ERF,
     EXP,
+    FLOOR,
     GELU,
     GELU_TANH,
     IS_PERIODIC,
     JUMPS,
+    KEEP_IF,
+    KEEP_UNLESS,
     LAST_JUMP,
     LENGTH,
+    LESS,
+    LESS_EQUAL,
     LOG,
     MAXIMUM,
     MINIMUM,
     MUL,
     MUL_NUMBER,
     NEGATIVE,
+    NOT_EQUAL,
     NOTHING,
     PLACE,
     RECIPROCAL,
@@ -67,9 +75,12 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     SUB,
     SUB_FROM,
     TANH,
+    TRUNC,
 )
 from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
 from mdtensor.kernels.cpu.jit import kernel
+
+ZERO = np.float32(0)
 
 
 @kernel
@@ -132,8 +143,28 @@ def run_unary(operation, x, low, high, out):
             out[i] = np.float32(low / x[i])
     elif operation <= activation.HARDSWISH:
         run_activation(operation, x, low, high, out)
+    elif operation >= FLOOR:
+        round_whole(operation, x, out)
     else:
         run_function(operation, x, out)
+
+
+@kernel
+def round_whole(operation, x, out):
+    """Set out to whole numbers near x: exact, and ROUND takes the even one of two."""
+    n = np.uintp(len(out))
+    if operation == FLOOR:
+        for i in range(n):
+            out[i] = np.float32(np.floor(x[i]))
+    elif operation == CEIL:
+        for i in range(n):
+            out[i] = np.float32(np.ceil(x[i]))
+    elif operation == TRUNC:
+        for i in range(n):
+            out[i] = np.float32(np.trunc(x[i]))
+    else:
+        for i in range(n):
+            out[i] = np.float32(np.rint(x[i]))
 
 
 @kernel
@@ -180,10 +211,48 @@ def run_binary(operation, x, y, out):
         for i in range(n):
             a, b = x[i], y[i]
             out[i] = a if a > b or a != a else b
-    else:
+    elif operation == MINIMUM:
         for i in range(n):
             a, b = x[i], y[i]
             out[i] = a if a < b or a != a else b
+    elif operation <= LESS_EQUAL:
+        compare(operation, x, y, out)
+    else:
+        choose(operation, x, y, out)
+
+
+@kernel
+def compare(operation, x, y, out):
+    """Set out = 1 where the comparison of x and y holds, else 0."""
+    n = np.uintp(len(out))
+    if operation == EQUAL:
+        for i in range(n):
+            out[i] = ONE if x[i] == y[i] else ZERO
+    elif operation == NOT_EQUAL:
+        for i in range(n):
+            out[i] = ONE if x[i] != y[i] else ZERO
+    elif operation == LESS:
+        for i in range(n):
+            out[i] = ONE if x[i] < y[i] else ZERO
+    else:
+        for i in range(n):
+            out[i] = ONE if x[i] <= y[i] else ZERO
+
+
+@kernel
+def choose(operation, x, y, out):
+    """Set out = x or 0 as y says, or join the bits of x and y."""
+    n = np.uintp(len(out))
+    if operation == KEEP_IF:
+        for i in range(n):
+            out[i] = x[i] if y[i] != ZERO else ZERO
+    elif operation == KEEP_UNLESS:
+        for i in range(n):
+            out[i] = ZERO if y[i] != ZERO else x[i]
+    else:
+        a, b, joined = x.view(np.uint32), y.view(np.uint32), out.view(np.uint32)
+        for i in range(n):
+            joined[i] = a[i] | b[i]
 
 
 @kernel
@@ -323,11 +392,11 @@ def elementwise_f32(
             if target != 0:
                 result = value_at(target, arrays, found, count)
             given = value_at(program[i, 2], arrays, found, count)
-            if ADD <= operation <= MINIMUM:
+            if operation >= ROW_SUM:
+                run_reduction(operation, given, length, result)
+            elif ADD <= operation <= MINIMUM or operation >= EQUAL:
                 other = value_at(program[i, 3], arrays, found, count)
                 run_binary(operation, given, other, result)
-            elif operation >= ROW_SUM:
-                run_reduction(operation, given, length, result)
             else:
                 run_unary(operation, given, numbers[i, 0], numbers[i, 1], result)
         first = last

@@ -11,9 +11,14 @@ ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM = range(6, 12)
 EXP, SIGMOID, NEGATIVE, ABS, SQRT, SQUARE, RECIPROCAL = range(12, 19)
 ADD_NUMBER, MUL_NUMBER, DIV_NUMBER, SUB_FROM, DIV_INTO = range(19, 24)
 ERF, TANH, LOG, GELU, GELU_TANH, ROOT, SILU = range(24, 31)
+FLOOR, CEIL, TRUNC, ROUND = range(31, 35)
+# Comparisons give 1 or 0. KEEP_IF gives x where y is not 0, KEEP_UNLESS where y is 0,
+# else 0; EITHER joins the bits of two such values (decision 0069).
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, KEEP_IF, KEEP_UNLESS, EITHER = range(35, 42)
 # Last come reductions of each row of a block; the result is repeated along the row.
-ROW_SUM, ROW_MAX, ROW_MIN = range(31, 34)
-BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM)
+ROW_SUM, ROW_MAX, ROW_MIN = range(42, 45)
+CHOICES = (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, KEEP_IF, KEEP_UNLESS, EITHER)
+BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, *CHOICES)
 REDUCTIONS = (ROW_SUM, ROW_MAX, ROW_MIN)
 
 #: Elements of a block.

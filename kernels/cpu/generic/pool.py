@@ -16,19 +16,29 @@ def max_pool_u8(x, window, out):
     """
     h, w, c, kh, kw, sh, sw = window[:7]
     top, left, dh, dw, oh, ow = window[7:13]
-    for p in range(oh * ow):
-        target = out[np.uintp(p * c) : np.uintp((p + 1) * c)]
+    channels, width = np.uintp(c), np.uintp(w * c)
+    # Lines are long enough for vectors, also where a pixel has few channels.
+    line = np.empty(width, np.uint8)
+    for row in range(oh):
         # Codes are unsigned, so 0 never exceeds a code of the image.
-        for n in range(np.uintp(c)):
-            target[n] = np.uint8(0)
+        for n in range(width):
+            line[n] = np.uint8(0)
         for i in range(kh):
-            y = (p // ow) * sh - top + i * dh
+            y = row * sh - top + i * dh
+            if 0 <= y < h:
+                source = x[np.uintp(y * w * c) :]
+                for n in range(width):
+                    line[n] = max(line[n], source[n])
+        for p in range(ow):
+            target = np.uintp((row * ow + p) * c)
+            for n in range(channels):
+                out[target + n] = np.uint8(0)
             for j in range(kw):
-                at = (p % ow) * sw - left + j * dw
-                if 0 <= y < h and 0 <= at < w:
-                    pixel = x[np.uintp((y * w + at) * c) :]
-                    for n in range(np.uintp(c)):
-                        target[n] = max(target[n], pixel[n])
+                at = p * sw - left + j * dw
+                if 0 <= at < w:
+                    pixel = np.uintp(at * c)
+                    for n in range(channels):
+                        out[target + n] = max(out[target + n], line[pixel + n])
 
 
 @kernel

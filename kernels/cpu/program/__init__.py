@@ -101,8 +101,8 @@ STEP = np.dtype((np.record, [
     ("run", np.int64),  # Move: bytes that lie side by side
     ("is_single", np.int64),  # Move; 1: of float32
     ("outer", np.int64),  # Take and Concat: elements before the axis
-    ("length", np.int64),  # Take, Softmax and Normalize: of the axis in x
-    # Take and LookupChannels: bytes behind the axis; float Softmax: elements
+    ("length", np.int64),  # Take, Softmax, Normalize and Reduce: of the axis in x
+    # Take and LookupChannels: bytes behind the axis; float Softmax, Reduce: elements
     ("inner", np.int64),
     ("indices", np.int64),  # Take: how many
     ("x_run", np.int64),  # Concat: bytes of x, and of y, for each outer element
@@ -126,5 +126,6 @@ STEP = np.dtype((np.record, [
     ("segment", np.int64),  # Elementwise: elements of the result, see its kernel
     ("numbers", np.int64),  # Elementwise: place of float32 [instructions, 2]
     ("registers", np.int64),  # Elementwise: how many
+    ("operation", np.int64),  # Reduce, see `generic/float_reduce.py`
 ]))
 # fmt: on

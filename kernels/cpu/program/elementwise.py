@@ -303,3 +303,29 @@ class Elementwise(Step):
         return plan_of(
             Formula(self.instructions, inputs, constants, prod(shape)), shape
         )
+
+
+class Where(Elementwise):
+    """A choice: out = x where the condition is not 0, else y.
+
+    The inputs are the condition, x and y. A row of a program has the places of two
+    values, so it is three steps.
+    """
+
+    def __init__(self):
+        super().__init__(Instruction(opcodes.EITHER, 0, 1))
+        self.input_types = (F32, F32, F32)
+
+    @property
+    def parts(self):
+        """Return the last step, which joins what was kept of x and of y."""
+        return (Elementwise(*self.instructions),)
+
+    def lead_in(self, program, condition, x, y):
+        """Append the other steps; return what is kept of x and of y."""
+        shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+        kept = Elementwise(Instruction(opcodes.KEEP_IF, 0, 1))
+        left = Elementwise(Instruction(opcodes.KEEP_UNLESS, 0, 1))
+        found = program.append(kept, x, condition), program.append(left, y, condition)
+        assert np.broadcast_shapes(*(one.shape for one in found)) == shape
+        return found

@@ -19,6 +19,7 @@ from mdtensor.kernels.cpu.program.attention import matrix_places
 from mdtensor.kernels.cpu.program.elementwise import (
     Elementwise as Elementwise,
     Instruction as Instruction,
+    Where as Where,
 )
 from mdtensor.kernels.cpu.program.kinds import ITEM
 from mdtensor.kernels.cpu.program.products import pad_groups

@@ -21,6 +21,7 @@ from mdtensor.kernels.cpu.program import (
     Window,
     interpret_floats,
     interpret_recurrent,
+    interpret_reductions,
     kinds,
 )
 from mdtensor.kernels.cpu.program.kinds import SLACK, STRIP
@@ -500,6 +501,7 @@ INVOKE = (
     *(globals()[name] for name in kinds.OF_CODES),
     *interpret_floats.INVOKE,
     *interpret_recurrent.INVOKE,
+    interpret_reductions.reduce_floats,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (

@@ -18,9 +18,10 @@ MEAN_F32, ELEMENTWISE_F32, TRANSPOSE_F32, SOFTMAX_F32 = range(23, 27)
 NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
 RESAMPLE_F32 = 30
 LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
+REDUCE_F32 = 34
 
 #: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
-#: order of the kinds.
+#: order of the kinds; then comes that of `interpret_reductions`.
 OF_CODES = (
     *("convolve", "convolve_depthwise", "look_up", "add", "multiply", "mean"),
     *("max_pool", "avg_pool", "quantize", "quantize_nchw", "dequantize", "move"),
@@ -39,4 +40,5 @@ FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
     *(("program.interpret_floats", name) for name in OF_FLOATS),
     *(("program.interpret_recurrent", name) for name in OF_SEQUENCES),
+    ("program.interpret_reductions", "reduce_floats"),
 )

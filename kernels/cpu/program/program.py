@@ -23,6 +23,7 @@ from mdtensor.kernels.cpu.threads.pool import POOL, run_alone
 from mdtensor.kernels.cpu.threads.split import job, piece_count
 
 copy_f32 = Entry("generic.copies", "copy_f32")
+F32 = np.dtype(np.float32)
 
 #: For a profile: seconds to time a step, the most runs of it in that time, and how
 #: often the empty call is timed, whose time is subtracted.
@@ -51,6 +52,8 @@ class Contents(NamedTuple):
         arena: its bytes.
         inputs, outputs: (place, bytes) of each value in the arena.
         refuses_nan: whether each input must not have a NaN.
+        checked: (number in `without_nan`, slot, place in the arena) of each other value
+            that must not have one.
         isa: the ISA whose kernels run the rows.
     """
 
@@ -60,11 +63,15 @@ class Contents(NamedTuple):
     inputs: list
     outputs: list
     refuses_nan: list
+    checked: list
     isa: str
 
 
 class HasNaN(ValueError):
-    """A NaN in an input that a program rounds to codes."""
+    """A NaN in a value that a program rounds to codes.
+
+    Its argument is the place of the value in `without_nan` of `Program.build`.
+    """
 
 
 # Steps are rows of one matrix without addresses, so one compiled loop runs every
@@ -126,9 +133,10 @@ class Program:
         """Return the program as an Executable that returns the values `outputs`.
 
         Args:
-            without_nan: float32 inputs; calls raise HasNaN if one contains a NaN.
+            without_nan: float32 values; calls raise HasNaN if one contains a NaN,
+                before the first step for an input, after the last one for others.
         """
-        return Executable(self, list(outputs), without_nan)
+        return Executable(self, list(outputs), list(without_nan))
 
 
 def _lifetimes(program, steps, outputs):
@@ -209,20 +217,28 @@ class Layout:
         return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
 
 
+def _input_of(view):
+    """Return an input in the arena, its bits if it is of floats, shape and type."""
+    bits = _bits(view) if view.dtype == F32 else None
+    return view, bits, view.shape, view.dtype
+
+
 class Arena:
     """The memory of one call at a time, with its inputs and outputs as views.
 
     Args:
         layout: says where values are.
         inputs, outputs: their slots.
+        checked: slots that are checked for NaN after a call.
     """
 
-    __slots__ = ("bytes", "inputs", "outputs")
+    __slots__ = ("bytes", "checked", "inputs", "outputs")
 
-    def __init__(self, layout, inputs, outputs):
+    def __init__(self, layout, inputs, outputs, checked=()):
         self.bytes = aligned_bytes(layout.size)
-        self.inputs = [layout.view(self.bytes, slot) for slot in inputs]
+        self.inputs = [_input_of(layout.view(self.bytes, slot)) for slot in inputs]
         self.outputs = [layout.view(self.bytes, slot) for slot in outputs]
+        self.checked = [_bits(layout.view(self.bytes, slot)) for slot in checked]
 
 
 class Executable:
@@ -235,9 +251,9 @@ class Executable:
 
     def __init__(self, program, outputs, without_nan=()):
         self._program, self.outputs = program, outputs
-        without = {slot.storage for slot in without_nan}
-        self._refuses_nan = [slot.storage in without for slot in program.inputs]
-        left, self.done_by = fuse(program.steps, outputs)
+        self._watch(without_nan)
+        self._kept = [*outputs, *self._checked]
+        left, self.done_by = fuse(program.steps, self._kept)
         self._numbers, self._steps = list(left), list(left.values())
         constants, places = Constants(), {}
         for plan, _, _, _ in (*program.steps, *self._steps):
@@ -245,8 +261,21 @@ class Executable:
                 places[id(plan.constants)] = constants.add(plan.constants)[0]
         self._places = places
         self._constants = constants.array()
-        self._layout = Layout(program, self._steps, outputs, places, reuse=True)
+        self._layout = Layout(program, self._steps, self._kept, places, reuse=True)
         self._free = []
+
+    # A NaN of an input is found before any step. Steps compute other values, which are
+    # kept until they are checked behind the last one (decision 0069).
+    def _watch(self, without_nan):
+        """Sort the values that must not have a NaN into inputs and others."""
+        places = {slot.storage: i for i, slot in enumerate(without_nan)}
+        given = [slot.storage for slot in self._program.inputs]
+        #: For each input its place in `without_nan`, or None.
+        self._places_nan = [places.get(storage) for storage in given]
+        others = {
+            i: slot for i, slot in enumerate(without_nan) if slot.storage not in given
+        }
+        self._checked, self._checked_places = list(others.values()), list(others)
 
     @property
     def arena_bytes(self):
@@ -262,9 +291,14 @@ class Executable:
             [(int(layout.offsets[slot.storage]), slot.bytes) for slot in slots]
             for slots in (self._program.inputs, self.outputs)
         )
+        refuses = [place is not None for place in self._places_nan]
+        checked = [
+            (number, slot, int(layout.offsets[slot.storage]))
+            for number, slot in zip(self._checked_places, self._checked, strict=True)
+        ]
         return Contents(
             *(rows, self._constants, layout.size, inputs, outputs),
-            *(list(self._refuses_nan), self._program.on.name),
+            *(refuses, checked, self._program.on.name),
         )
 
     @property
@@ -277,20 +311,26 @@ class Executable:
         found = dict(zip(self._numbers, counts, strict=True))
         return [found[number] for number in self.done_by]
 
-    def _arena(self, layout, outputs):
-        return Arena(layout, self._program.inputs, outputs)
+    def _arena(self, layout, outputs, checked=()):
+        return Arena(layout, self._program.inputs, outputs, checked)
 
     def _load(self, arena, arrays):
         """Copy the inputs into the arena."""
         assert len(arrays) == len(arena.inputs), "wrong number of inputs"
-        pairs = zip(arena.inputs, arrays, self._refuses_nan, strict=True)
-        for target, array, refuses_nan in pairs:
-            assert array.shape == target.shape, f"input shape is {target.shape}"
-            assert array.dtype == target.dtype, f"input type is {target.dtype}"
-            if not refuses_nan:
+        pairs = zip(arena.inputs, arrays, self._places_nan, strict=True)
+        for (target, bits, shape, dtype), array, place in pairs:
+            assert array.shape == shape, f"input shape is {shape}"
+            assert array.dtype == dtype, f"input type is {dtype}"
+            if place is None:
                 target[...] = array
-            elif not copy_f32(_bits(array), _bits(target)):
-                raise HasNaN
+            elif not copy_f32(_bits(array), bits):
+                raise HasNaN(place)
+
+    def _check(self, arena):
+        """Raise HasNaN if a step computed a NaN that another one rounded."""
+        for bits, place in zip(arena.checked, self._checked_places, strict=True):
+            if not copy_f32(bits, bits):
+                raise HasNaN(place)
 
     @property
     def _uses_host_kernels(self):
@@ -326,9 +366,10 @@ class Executable:
         try:
             arena = self._free.pop()
         except IndexError:
-            arena = self._arena(layout, self.outputs)
+            arena = self._arena(layout, self.outputs, self._checked)
         self._load(arena, arrays)
         self._run(layout, arena.bytes, threads)
+        self._check(arena)
         results = [value.copy() for value in arena.outputs]
         self._free.append(arena)
         return results
@@ -339,12 +380,13 @@ class Executable:
         The call neither copies nor allocates. The next call overwrites what a call
         returned.
         """
-        layout = Layout(self._program, self._steps, self.outputs, self._places)
-        arena = self._arena(layout, self.outputs)
+        layout = Layout(self._program, self._steps, self._kept, self._places)
+        arena = self._arena(layout, self.outputs, self._checked)
         self._load(arena, arrays)
 
         def call():
             self._run(layout, arena.bytes, threads)
+            self._check(arena)
             return arena.outputs
 
         return call

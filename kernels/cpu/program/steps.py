@@ -120,6 +120,26 @@ class Add(Step):
         return Plan(self._fields, self.constants, self.output_shape(a, b), 0)
 
 
+#: The table of the codes as far from the other end: zero point z becomes 255 - z, and
+#: each number its negative.
+REFLECTED = np.arange(255, -1, -1, dtype=np.uint8)
+
+
+class Sub(Add):
+    """A difference, as a sum: out = x + the negative of y, whose codes are reflected.
+
+    Only a Program runs it: the reflection is a step of its own, and exact.
+    """
+
+    def __init__(self, ratios, zero_points, zero_point=0, clamp=(0, 255)):
+        first, second = zero_points
+        super().__init__(ratios, (first, 255 - second), zero_point, clamp)
+
+    def lead_in(self, program, x, y):
+        """Append the reflection of y; return x and the result."""
+        return x, program.append(Lookup(REFLECTED), y)
+
+
 #: The table that leaves codes as they are.
 IDENTITY = np.arange(256, dtype=np.uint8)
 

@@ -21,6 +21,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx import (
     write_compound as write_compound,
     write_recurrent as write_recurrent,
+    write_trees as write_trees,
 )
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
 from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
@@ -95,6 +96,7 @@ class _Writer:
     def __init__(self, graph: Graph, onnx: Any) -> None:
         self.graph, self.onnx = graph, onnx
         self.specs: Mapping[str, TensorSpec] = graph.specs()
+        self.values: Mapping[str, Any] = graph.constants
         self.nodes: list[Any] = []
         self.initializers: dict[Any, Any] = {}
         self.reals: dict[str, str] = {}
@@ -118,11 +120,14 @@ class _Writer:
             "mdtensor",
             [self._value_info(name) for name in self.graph.inputs],
             [self._value_info(name) for name in self.graph.outputs],
-            list(self.initializers.values()),
+            self._read_initializers(),
         )
+        opsets = [helper.make_opsetid("", self.opset)]
+        if any(node.domain for node in self.nodes):
+            opsets.append(helper.make_opsetid(write_trees.DOMAIN, write_trees.VERSION))
         made = helper.make_model(
             proto,
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=opsets,
             ir_version=self.ir_version,
             producer_name="mdtensor",
             producer_version=md.__version__,
@@ -131,6 +136,12 @@ class _Writer:
         if notes := properties(self.graph.rounding, narrow, self.graph.notes):
             helper.set_model_props(made, notes)
         return made
+
+    def _read_initializers(self) -> list[Any]:
+        """Return the constants that the file needs: trees become attributes."""
+        read = {name for node in self.nodes for name in node.input}
+        read.update(self._name(name) for name in self.graph.outputs)
+        return [one for one in self.initializers.values() if one.name in read]
 
     def _narrow(self) -> list[str]:
         """Return the names, in the file, of codes with a narrow range."""

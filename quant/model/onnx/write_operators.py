@@ -23,6 +23,8 @@ class Sink(Protocol):
     """The part of a writer that the functions below use."""
 
     specs: Mapping[str, TensorSpec]
+    #: The constants of the graph.
+    values: Mapping[str, Any]
     #: The version of the operator set of the file.
     opset: int
 

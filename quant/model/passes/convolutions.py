@@ -1,7 +1,7 @@
 """Convolutions of other forms, rewritten as `conv2d`, which has compiled kernels.
 
 padded          a pad with zeros becomes the padding of the convolution that follows
-1-D             a signal is an image of height 1
+1-D             a signal is an image of height 1, also in a pool
 transposed      each phase of the stride is a convolution; `pixel_shuffle` joins them
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.extend import padding4, pair
+from mdtensor.extend import padding4, pair, pool1d_window
 from mdtensor.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS
 
@@ -32,6 +32,12 @@ ELEMENTWISE = (
     *(md.elu, md.selu, md.softplus, md.exp, md.abs, md.neg, md.clip),
     md.batch_norm,
 )
+#: The operation on images of each operation on signals.
+WIDER: dict[Any, Any] = {
+    md.conv1d: md.conv2d,
+    md.max_pool1d: md.max_pool2d,
+    md.avg_pool1d: md.avg_pool2d,
+}
 #: The most added products of a transposed convolution, as a multiple of its own.
 MOST_WORK = 2
 
@@ -64,37 +70,55 @@ def fold_pads(graph: Graph) -> Graph:
 
 
 def widen_signals(graph: Graph) -> Graph:
-    """Replace each `conv1d` by `conv2d` on images of height 1."""
-    if not any(node.operation is md.conv1d for node in graph.nodes):
+    """Replace convolutions and pools of signals by those of images of height 1."""
+    if not any(node.operation in WIDER for node in graph.nodes):
         return graph
     names = {node.name for node in graph.nodes}
     chains = [
-        _images(graph, node, names) if node.operation is md.conv1d else (node,)
+        _images(graph, node, names) if node.operation in WIDER else (node,)
         for node in graph.nodes
     ]
     return replace(graph, nodes=tuple(node for chain in chains for node in chain))
 
 
 def _images(graph: Graph, node: Node, names: set[str]) -> Iterator[Node]:
-    """Yield the views and the `conv2d` that compute the `conv1d` in `node`."""
-    x, w, b = node.inputs
+    """Yield the views and the operation on images that compute `node`."""
     inputs = []
-    for source, part in ((x, "image"), (w, "filters")):
+    is_layer = node.operation is md.conv1d
+    parts = ("image", "filters") if is_layer else ("image",)
+    for source, part in zip(node.inputs, parts, strict=False):
         value = graph.fresh(f"{node.output}.{part}")
         name = fresh_name(f"{node.name}.{part}", names)
         yield Node(name, md.expand_dims, (source,), value, {"axis": 2})
         inputs.append(value)
+    options = _layer_options(node) if is_layer else _pool_options(node)
+    rows, rest = graph.fresh(f"{node.output}.rows"), node.inputs[len(parts) :]
+    yield Node(node.name, WIDER[node.operation], (*inputs, *rest), rows, options)
+    name = fresh_name(f"{node.name}.signal", names)
+    yield Node(name, md.squeeze, (rows,), node.output, {"axis": 2})
+
+
+def _layer_options(node: Node) -> dict[str, Any]:
+    """Return the options of the `conv2d` that computes a `conv1d`."""
     before, after = pair(node.options.get("padding", 0), "padding", 0)
-    options = {
+    return {
         "stride": (1, pair(node.options.get("stride", 1), "stride", 1)[1]),
         "padding": (0, before, 0, after),
         "dilation": (1, pair(node.options.get("dilation", 1), "dilation", 1)[1]),
         "groups": node.options.get("groups", 1),
     }
-    rows = graph.fresh(f"{node.output}.rows")
-    yield Node(node.name, md.conv2d, (*inputs, b), rows, options)
-    name = fresh_name(f"{node.name}.signal", names)
-    yield Node(name, md.squeeze, (rows,), node.output, {"axis": 2})
+
+
+def _pool_options(node: Node) -> dict[str, Any]:
+    """Return the options of the 2-D pool that computes a 1-D one."""
+    own = dict(node.options)
+    names = ("kernel_size", "stride", "padding")
+    found = {name: own.pop(name, None) for name in names}
+    if found["padding"] is None:
+        found["padding"] = 0
+    window = pool1d_window(**found)
+    sizes = (window.kernel, window.stride, window.padding)
+    return {**own, **dict(zip(names, sizes, strict=True))}
 
 
 # Convolutions in a row stay images, so that activations become part of them (decision
@@ -133,7 +157,8 @@ def _end(graph: Graph, value: str) -> Node | None:
     rows = graph.producers.get(before.values[0])
     if before.options.get("axis") != 2 or rows is None:
         return None
-    return before if rows.operation in (md.conv2d, *ELEMENTWISE) else None
+    is_image = rows.operation in (*WIDER.values(), *ELEMENTWISE)
+    return before if is_image else None
 
 
 def _starts_image(node: Node) -> bool:

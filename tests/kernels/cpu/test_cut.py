@@ -193,6 +193,7 @@ def test_kinds_that_stay_whole():
         kinds.LSTM_F32,
         kinds.GRU_F32,
         kinds.RNN_F32,
+        kinds.REDUCE_F32,
     }
 
 

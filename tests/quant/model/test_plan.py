@@ -217,7 +217,7 @@ QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
 @pytest.mark.parametrize(
     "tail",
     [
-        [Node("n", md.sub, ("a", "c"), "b", {"out": WIDE})],
+        [Node("n", md.roll, ("a",), "b", {"shift": 1})],
         [Node("n", md.concat, ("a", "k"), "b", {"axis": 1})],
         [Node("n", md.take, ("a", "i"), "b", {"axis": 1})],
         [

@@ -11,9 +11,11 @@ from support import libraries, stored_plans, tiny_network
 import mdtensor as md
 from bench import mobilenet
 from mdtensor.errors import CastError, DataError, ModelError, OptionError
+from mdtensor.graph import Graph, Node
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.quant import (
     QInt8Tensor,
+    QParams,
     QUInt8Tensor,
     load_plan,
     quantize,
@@ -219,3 +221,30 @@ def test_a_killed_process_leaves_the_old_plan(network, stored, tmp_path):
     command = [sys.executable, "-c", KILLED, tmp_path / "net.onnx", stored]
     assert subprocess.run(list(map(str, command))).returncode == -9
     assert stored.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("name", 3), ("at", 1 << 40), ("refuses_nan", False), ("type", "uint8")],
+)
+def test_computed_floats_that_become_codes(tmp_path, key, value):
+    nodes = (
+        Node("root", md.sqrt, ("x",), "root"),
+        Node("half", md.mul, ("root", 0.5), "half"),
+        Node("round", quantize, ("half",), "y", {"qparams": QParams(0.25, 3)}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (2, 3))
+    model, path = Model(Graph({"x": spec}, nodes, {}, ("y",))), tmp_path / "net.mdt"
+    model.compile(path)
+    found, x = load_plan(path), np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(found(x).codes, model(x).codes)
+    x[1, 1] = -1
+    with pytest.raises(CastError, match="'half' has NaN"):
+        found(x)
+    content = path.read_bytes()
+    header, _ = stored_plans.header_of(content)
+    (one,) = header["plans"][0]["parts"][0]["checked"]
+    one[key] = value
+    path.write_bytes(stored_plans.with_header(content, header))
+    with pytest.raises(ModelError):
+        load_plan(path)

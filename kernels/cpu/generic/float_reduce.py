@@ -1,0 +1,127 @@
+"""Sums, means and extremes of float32 along an axis."""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.generic.float_reduction import LANES, add_up
+from mdtensor.kernels.cpu.jit import kernel
+
+#: What `reduce_f32` computes.
+SUM, MEAN, MAX, MIN = range(4)
+#: Lines that are added in order, before these sums are added; as in `float_pool`.
+BLOCK = 64
+ZERO, NAN = np.float32(0), np.float32(np.nan)
+MAGNITUDE, INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+
+
+@kernel
+def extreme(a, b, is_largest):
+    """Return the larger or the smaller number; NaN if one of them is."""
+    if is_largest:
+        return a if a > b or a != a else b
+    return a if a < b or a != a else b
+
+
+@kernel
+def reduce_f32(operation, x, length, inner, out):
+    """Set out[o, i] = the sum, mean, largest or smallest of x[o, :, i].
+
+    Args:
+        operation: SUM, MEAN, MAX or MIN.
+        x: float32 1-D [outer, length, inner], length at least 1.
+        out: float32 1-D [outer, inner], written.
+
+    NaN makes its result NaN.
+
+    Rounding: each addition, and the quotient of a mean. With inner 1 the order is that
+    of `float_reduction.py`; otherwise 64 elements in order, and then these sums.
+    """
+    outer = len(out) // inner
+    if operation >= MAX and inner == 1:
+        for o in range(np.uintp(outer)):
+            first = o * np.uintp(length)
+            line = x[first : first + np.uintp(length)].view(np.int32)
+            out[o] = extreme_of_bits(operation == MAX, line)
+    elif operation >= MAX:
+        for o in range(outer):
+            reduce_extreme(operation == MAX, x, o, length, inner, out)
+    elif inner == 1:
+        partial, size = np.empty(LANES, np.float32), np.uintp(length)
+        for o in range(np.uintp(outer)):
+            out[o] = add_up(x, o * size, size, partial)
+    else:
+        sums = np.empty(inner, np.float32)
+        for o in range(outer):
+            add_lines(x, o, length, inner, sums, out)
+    if operation == MEAN:
+        count = np.float32(length)
+        for i in range(np.uintp(len(out))):
+            out[i] = np.float32(out[i] / count)
+
+
+@kernel
+def order_of(bits):
+    """Return an integer whose order is that of the float32 of these bits.
+
+    It is its own inverse. -0 is below 0.
+    """
+    return np.int32(bits ^ ((bits >> np.int32(31)) & MAGNITUDE))
+
+
+# Maxima of integers are vectors, which maxima of floats that may be NaN are not.
+@kernel
+def extreme_of_bits(is_largest, bits):
+    """Return the largest or smallest of float32 numbers; NaN if one of them is.
+
+    Args: bits: int32 1-D, at least one.
+    """
+    n, magnitude = np.uintp(len(bits)), np.int32(0)
+    most = least = order_of(bits[0])
+    for i in range(n):
+        magnitude = max(magnitude, np.int32(bits[i] & MAGNITUDE))
+    if magnitude > INFINITY:
+        return NAN
+    if is_largest:
+        for i in range(n):
+            most = max(most, order_of(bits[i]))
+        return float_of(order_of(most))
+    for i in range(n):
+        least = min(least, order_of(bits[i]))
+    return float_of(order_of(least))
+
+
+@kernel
+def float_of(bits):
+    """Return the float32 with these bits."""
+    held = np.empty(1, np.int32)
+    held[0] = bits
+    return held.view(np.float32)[0]
+
+
+@kernel
+def reduce_extreme(is_largest, x, o, length, inner, out):
+    """Set out[o] = the largest or smallest elements of x[o]."""
+    n, target = np.uintp(inner), out[np.uintp(o * inner) : np.uintp((o + 1) * inner)]
+    first = x[np.uintp(o * length * inner) :]
+    for j in range(n):
+        target[j] = first[j]
+    for i in range(1, length):
+        line = x[np.uintp((o * length + i) * inner) :]
+        for j in range(n):
+            target[j] = extreme(target[j], line[j], is_largest)
+
+
+@kernel
+def add_lines(x, o, length, inner, sums, out):
+    """Set out[o] = the sum of the lines of x[o], in blocks."""
+    n, total = np.uintp(inner), out[np.uintp(o * inner) : np.uintp((o + 1) * inner)]
+    for j in range(n):
+        total[j] = ZERO
+    for first in range(0, length, BLOCK):
+        for j in range(n):
+            sums[j] = ZERO
+        for i in range(first, min(length, first + BLOCK)):
+            line = x[np.uintp((o * length + i) * inner) :]
+            for j in range(n):
+                sums[j] = np.float32(sums[j] + line[j])
+        for j in range(n):
+            total[j] = np.float32(total[j] + sums[j])
