@@ -10,6 +10,7 @@ take both and no call is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mdtensor.device import Device
 from mdtensor.tensor import Tensor
@@ -40,9 +41,10 @@ def siblings(
         True
     """
     found = {}
+    make: Any = type(Tensor)
     for host in hosts:
         name, about = f"{prefix}{host.__name__}", f"`{host.__name__}` on {device.name}."
         body = {"__slots__": (), "__module__": module, "__doc__": about}
-        made = type(Tensor)(name, host.__bases__, body, dtype=host.dtype, device=device)
+        made = make(name, host.__bases__, body, dtype=host.dtype, device=device)
         found[name] = made
     return found

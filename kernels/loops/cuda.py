@@ -210,7 +210,8 @@ def _serial(loop: Loop) -> dict[str, object]:
         Statements("    ", "w.at({0}, r)"),
     )
     before = Statements("    ", "w.at({0}, r)", "b")
-    fold, parts = loop.fold, (loop.value,)
+    fold = loop.fold
+    parts: tuple[Value, ...] = (loop.value,)
     if fold == "dot":
         parts = loop.value.arguments
     elements = ", ".join(body.add(part) for part in parts)

@@ -59,7 +59,7 @@ def in_order(
     Returns: None if some are given by name, and not each once.
     """
     if len(inputs) == 1 and not named and type(inputs[0]) is dict:
-        inputs, named = (), inputs[0]
+        named, inputs = inputs[0], ()
     if not named:
         return inputs
     if inputs or named.keys() != names.keys():

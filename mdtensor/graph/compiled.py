@@ -128,8 +128,8 @@ class Compiled:
             [2.0, 6.0]
         """
         kinds = (*ARRAYS, TensorSpec)
-        given = replace((arguments, options), kinds, input_spec)
-        return Frozen(partial(self._trace, *given, TensorSpec), self._name)
+        given, more = replace((arguments, options), kinds, input_spec)
+        return Frozen(partial(self._trace, given, more, TensorSpec), self._name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind `self`, so that methods can be compiled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 from mdtensor import dtypes
 from mdtensor.device import Device
@@ -91,7 +91,14 @@ def compute(spec: Any, operands: Operands, value: Value) -> Any:
     return spec.type.wrap(launch(spec.type.device, loop, spec.shape, operands.buffers))
 
 
-def count_true(operands: Operands, value: Value, device: Device) -> int:
+class Inputs(Protocol):
+    """The operands of a loop: their element types, and their buffers."""
+
+    inputs: list[Input]
+    buffers: list[Any]
+
+
+def count_true(operands: Inputs, value: Value, device: Device) -> int:
     """Return how many elements of a bool value are true. Waits for the device."""
     shape = joint_shape(operands)
     loop = Loop(tuple(operands.inputs), cast(value, "int64"), "add")
@@ -101,7 +108,7 @@ def count_true(operands: Operands, value: Value, device: Device) -> int:
         return int(device.to_host(out))
 
 
-def joint_shape(operands: Operands) -> tuple[int, ...]:
+def joint_shape(operands: Inputs) -> tuple[int, ...]:
     """Return the shape to which the operands broadcast."""
     sizes = [x.shape for x in operands.buffers]
     rank = max(map(len, sizes))

@@ -27,7 +27,7 @@ from mdtensor.tensor import Tensor
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     floats: Any = Union[types_of(device, FLOATS)]
-    weight = Union[(*types_of(device, FLOATS), type(None))]
+    weight: Any = Union[(*types_of(device, FLOATS), type(None))]
     method(norms.layer_norm, types=(floats, weight, weight))(_layer_norm)
     method(norms.rms_norm, types=(floats, weight))(_rms_norm)
     method(norms.group_norm, types=(floats, weight, weight))(_group_norm)
@@ -119,7 +119,7 @@ def _standardized(
     name: str,
     x: Tensor,
     buffer: Any,
-    pair: tuple[Any, Any],
+    pair: tuple[Any, ...],
     eps: float,
     is_centred: bool,
     axes: int = 1,

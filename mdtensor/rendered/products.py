@@ -29,7 +29,7 @@ View = Any
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     here: Any = Union[types_of(device, NUMBERS)]
-    bias = Union[(*types_of(device, NUMBERS), type(None))]
+    bias: Any = Union[(*types_of(device, NUMBERS), type(None))]
     method(products.matmul, types=(here, here))(_matmul)
     method(products.vecdot, types=(here, here))(_vecdot)
     method(products.outer, types=(here, here))(_outer)
@@ -63,7 +63,7 @@ def _product(
     elements = [cast(load(i, x.type), type) for i, x in enumerate(inputs)]
     loop = Loop(
         tuple(inputs),
-        dot(*elements[:2], type),
+        dot(elements[0], elements[1], type),
         "dot",
         cast(ir.total(type), spec.dtype.name),
         is_serial=True,

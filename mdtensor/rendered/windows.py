@@ -52,9 +52,10 @@ def taps(x: Any, kernel: Pair, stride: Pair, dilation: Pair, size: Pair) -> Any:
 
     def view(array: Any) -> Any:
         n, c, height, width = array.strides
-        steps = (height * dilation[0], width * dilation[1])
-        steps += (height * stride[0], width * stride[1])
+        within = height * dilation[0], width * dilation[1]
+        between = height * stride[0], width * stride[1]
         shape = (*array.shape[:2], *kernel, *size)
-        return np.lib.stride_tricks.as_strided(array, shape, (n, c, *steps))
+        strides = (n, c, *within, *between)
+        return np.lib.stride_tricks.as_strided(array, shape, strides)
 
     return x.view(view)

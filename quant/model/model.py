@@ -137,7 +137,7 @@ class Model:
             found = self.graph.run(self.fed(*inputs, **named))
             results = tuple(found[name] for name in self.outputs)
         else:
-            ordered = in_order(self.inputs, inputs, named)
+            ordered: Any = in_order(self.inputs, inputs, named)
             key = None if ordered is None else key_of(ordered)
             # Without a lock: a dict answers one question of many threads at a time.
             call = self._calls.get(key)

@@ -97,7 +97,7 @@ IntArray = npt.NDArray[np.int64]
 
 def add_step(
     a: Any, b: Any, /, *, out: QParams | None = None, sign: int = 1
-) -> steps.Add | steps.Lookup:
+) -> Any:
     """Return the step of a + sign · b on `out`; a lookup table if b is a number.
 
     Args:
@@ -123,7 +123,7 @@ def add_step(
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
-    kind = steps.Add if sign > 0 else steps.Sub
+    kind: Any = steps.Add if sign > 0 else steps.Sub
     return make_step(lambda: kind(ratios, zeros, target.zero))
 
 

@@ -31,8 +31,8 @@ def register(device: Device) -> None:
     codes: Any = Union[types_on(device, SHORT)]
     for operation in (md.max_pool2d, md.max, md.min):
         add(device, operation, (codes,), partial(_of_codes, operation))
-    for operation in (md.argmax, md.argmin):
-        add(device, operation, (codes,), partial(_place, operation))
+    for search in (md.argmax, md.argmin):
+        add(device, search, (codes,), partial(_place, search))
     add(device, md.avg_pool2d, (codes,), _avg_pool2d)
     add(device, md.global_avg_pool2d, (codes,), _global_avg_pool2d)
     add(device, md.mean, (codes,), _mean)
@@ -52,7 +52,7 @@ def _place(operation: Any, x: Any, /, **options: Any) -> Any:
 
 
 def _avg_pool2d(
-    x: Any, /, *, count_include_pad: bool, out: QParams | None = None, **options: Any
+    x: Any, /, *, count_include_pad: bool, out: Any = None, **options: Any
 ) -> Any:
     more = {**options, "count_include_pad": count_include_pad}
     spec = infer(md.avg_pool2d, x, out=out, **more)
@@ -76,7 +76,7 @@ def _global_avg_pool2d(x: Any, /, *, out: QParams | None = None) -> Any:
     return md.mean(x, axis=(2, 3), keepdims=True, out=out)
 
 
-def _mean(x: Any, /, *, axis: Any, keepdims: bool, out: QParams | None = None) -> Any:
+def _mean(x: Any, /, *, axis: Any, keepdims: bool, out: Any = None) -> Any:
     spec = infer(md.mean, x, axis=axis, keepdims=keepdims, out=out)
     axes = normalize_axes(axis, x.ndim)
     count = int(np.prod([x.shape[at] for at in axes]))
@@ -112,9 +112,7 @@ def _mean_of(
     return spec.type.wrap(reshaped(found, spec.shape), out)
 
 
-def _sum(
-    x: Any, /, *, axis: Any, dtype: Any, keepdims: bool, out: QParams | None = None
-) -> Any:
+def _sum(x: Any, /, *, axis: Any, dtype: Any, keepdims: bool, out: Any = None) -> Any:
     """Return sums, exact or rounded once."""
     spec = infer(md.sum, x, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
     axes = normalize_axes(axis, x.ndim)

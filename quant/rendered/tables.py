@@ -48,7 +48,8 @@ def _kinds(operation: Any) -> Iterator[tuple[type, ...]]:
         return
     one = (QInt8Tensor,)
     two = [(*one, *one), (*one, float), (float, *one)]
-    for kinds in {1: [one], 2: two}.get(len(operation.dispatched), []):
+    known: dict[int, list[tuple[Any, ...]]] = {1: [one], 2: two}
+    for kinds in known.get(len(operation.dispatched), []):
         found = operation.find(kinds)
         if found is None or found.method.is_refusal:
             continue
@@ -56,10 +57,10 @@ def _kinds(operation: Any) -> Iterator[tuple[type, ...]]:
             yield kinds
 
 
-def _is_elementwise(selection: Any, kinds: tuple[type, ...]) -> bool:
+def _is_elementwise(selection: Any, kinds: tuple[Any, ...]) -> bool:
     """Return whether shapes broadcast; the slopes of prelu, for one, do not."""
     shapes = iter(((2, 1, 3), (4, 1)))
-    given = [k.spec(next(shapes)) if k is QInt8Tensor else 1.0 for k in kinds]  # type: ignore[attr-defined]
+    given = [k.spec(next(shapes)) if k is QInt8Tensor else 1.0 for k in kinds]
     wanted = (2, 4, 3) if kinds.count(QInt8Tensor) == 2 else (2, 1, 3)
     out = {"out": QParams(1.0)} if "out" in selection.operation.options else {}
     try:

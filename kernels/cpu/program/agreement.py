@@ -8,11 +8,12 @@ from mdtensor.kernels.cpu.program.elementwise import walk
 #: Elements of an input: some blocks of the interpreter, and a rest of no vector.
 COUNT = 3 * 1024 + 77
 #: Numbers at which formulas and their order of operations differ.
-SPECIAL = np.float32(
+SPECIAL = np.array(
     [
         *(0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, 0.5, 1e-45, -1e-45, 1.2e-38, 3.4e38),
         *(-3.4e38, np.inf, -np.inf, np.nan, 88.7, -87.4, 104.0, -104.0, 1 + 2**-23),
-    ]
+    ],
+    np.float32,
 )
 
 
