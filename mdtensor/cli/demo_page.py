@@ -32,7 +32,7 @@ def enlarged_page() -> Any:
 
 
 def page_of_characters(number: int) -> Any:
-    """Return a page for calibration: random characters in several sizes; each number has one."""
+    """Return a page for calibration: random characters in several sizes."""
     from PIL import Image, ImageDraw, ImageFont
 
     rng = np.random.default_rng(number)
