@@ -10,12 +10,12 @@ import sys
 from mdtensor.cli.demo_ocr import read_page
 from mdtensor.cli.demo_page import enlarged_page, with_boxes
 
-#: Each seed draws a page of random characters, on which the networks are calibrated.
-SEEDS = range(4)
+#: The pages of random characters on which the networks are calibrated.
+PAGES = range(4)
 
 
 def main(boxes_file=None):
-    found = read_page(SEEDS)
+    found = read_page(PAGES)
     print(found["text"])
     for networks, rate in found["rates"].items():
         print(f"{networks}: {rate:.3f} of the characters are wrong")

@@ -218,7 +218,7 @@ def ratio(times: Mapping[str, list[float]], one: str, other: str) -> float:
 #: Least probability by the float network of a sure direction.
 SURE = 0.8
 ROUNDS, SECONDS = 7, 0.15
-#: Each seed draws a page of characters that calibrates the networks for OCR.
+#: The pages of characters that calibrate the networks for OCR.
 PAGES = (0, 1)
 THREADS = (1, 2)
 OURS, FLOAT_PEER, INT8_PEER = "mdtensor int8", "onnxruntime float", "onnxruntime int8"

@@ -85,11 +85,11 @@ def _answer(small: Model, shape: Shape, batch: Any) -> list[Any]:
     return [np.concatenate([np.asarray(small(x)) for x in _fitted(batch, shape)])]
 
 
-def read_page(seeds: Sequence[int], observer: Any = MSEObserver) -> dict[str, Any]:
+def read_page(numbers: Sequence[int], observer: Any = MSEObserver) -> dict[str, Any]:
     """Read the page with float and with int8 networks.
 
     Args:
-        seeds: a page of characters for each calibrates.
+        numbers: those of the pages of characters that calibrate.
         observer: the observer of ranges.
 
     Returns:
@@ -97,7 +97,7 @@ def read_page(seeds: Sequence[int], observer: Any = MSEObserver) -> dict[str, An
     """
     engine, page = start_engine(), enlarged_page()
     _, by_float = read(engine, page)
-    quantize(engine, [page_of_characters(seed) for seed in seeds], observer)
+    quantize(engine, [page_of_characters(number) for number in numbers], observer)
     boxes, text = read(engine, page)
     rates = {"float": error_rate(by_float), "int8": error_rate(text)}
     return {"text": text, "boxes": boxes, "rates": rates}

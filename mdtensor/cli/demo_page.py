@@ -31,11 +31,11 @@ def enlarged_page() -> Any:
     return picture.resize(SIZE, Image.Resampling.BICUBIC)
 
 
-def page_of_characters(seed: int) -> Any:
+def page_of_characters(number: int) -> Any:
     """Return a page for calibration: random characters in several sizes."""
     from PIL import Image, ImageDraw, ImageFont
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(number)
     page = Image.new("L", SIZE, int(rng.integers(170, 250)))
     pen, top = ImageDraw.Draw(page), 12
     while top < 320:

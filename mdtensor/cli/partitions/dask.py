@@ -6,6 +6,7 @@ task of a killed worker again on another one.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -15,6 +16,15 @@ from mdtensor.errors import OptionError
 SCHEME = "dask://"
 #: Seconds to wait for the scheduler.
 PATIENCE = 10
+
+
+def require_package() -> None:
+    """Raise if dask is missing.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    importlib.import_module("distributed")
 
 
 # Dask restarts the tasks of dead workers itself (decision 0072).

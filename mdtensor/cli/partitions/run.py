@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mdtensor.cli.partitions.dask import SCHEME, run_dask
+from mdtensor.cli.partitions.dask import SCHEME, require_package, run_dask
 from mdtensor.cli.partitions.local import run_local
 from mdtensor.cli.partitions.store import begin, partitions
 from mdtensor.cli.partitions.work import Done, Task
@@ -85,7 +84,7 @@ def _check_engine(engine: str, workers: int | None) -> None:
         raise OptionError(f"no engine {engine!r}", f"Use {LOCAL} or {SCHEME}host:port")
     if engine != LOCAL:
         # Before any work: the package may be missing.
-        importlib.import_module("distributed")
+        require_package()
     if workers is not None and engine != LOCAL:
         raise OptionError("--workers is for --engine local", "Omit it")
     if workers is not None and workers < 1:
