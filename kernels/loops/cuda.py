@@ -210,9 +210,8 @@ def _serial(loop: Loop) -> dict[str, object]:
         Statements("    ", "w.at({0}, r)"),
     )
     before = Statements("    ", "w.at({0}, r)", "b")
-    fold, parts = loop.fold, (loop.value,)
-    if fold == "dot":
-        parts = loop.value.arguments
+    fold = loop.fold
+    parts = loop.value.arguments if fold == "dot" else (loop.value,)
     elements = ", ".join(body.add(part) for part in parts)
     for at in body.loaded:
         place = f"w.at({at}, r) + f.at({at}, o)"
