@@ -166,8 +166,11 @@ def test_a_device_without_kernels_misses_what_runs_on_the_host(
     there = md.support("mdtensor.*", device="cuda:0")
     assert {cell.device for cell in there} == {md.device("cuda")}
     for cell in there:
-        runs = here[cell.name, cell.dtype] == "runs"
-        assert cell.state == ("missing" if runs else "refused"), cell
+        runs = here[cell.name, cell.dtype] in ("runs", "rounds")
+        wanted = {"missing" if runs else "refused"}
+        # Some methods of codes name types of the host, and no kind of them.
+        wanted |= {"refused"} if cell.dtype.kind == "quantized" else set()
+        assert cell.state in wanted, cell
     why = {cell.why for cell in there if cell.state == "missing"}
     assert why == {"cuda:0: mdtensor does not have CUDA kernels"}
 

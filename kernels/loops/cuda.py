@@ -211,9 +211,7 @@ def _serial(loop: Loop) -> dict[str, object]:
     )
     before = Statements("    ", "w.at({0}, r)", "b")
     fold = loop.fold
-    parts: tuple[Value, ...] = (loop.value,)
-    if fold == "dot":
-        parts = loop.value.arguments
+    parts = loop.value.arguments if fold == "dot" else (loop.value,)
     elements = ", ".join(body.add(part) for part in parts)
     for at in body.loaded:
         place = f"w.at({at}, r) + f.at({at}, o)"

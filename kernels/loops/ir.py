@@ -41,10 +41,8 @@ TESTS = frozenset(_TESTS.split())
 PARTS = frozenset(("real", "imag"))
 #: Folds, each with an order of its operands that no thread changes. The value of `dot`
 #: is a product, and a float product is added with one rounding.
-FOLDS = (
-    *("add", "mul", "maximum", "minimum", "bit_and", "bit_or", "argmax", "argmin"),
-    "dot",
-)
+FOLDS = ("add", "mul", "maximum", "minimum", "bit_and", "bit_or", "argmax", "argmin",
+         "dot")  # fmt: skip
 #: Rules of casts from numbers to a type: `wrap` is modulo the number of values of an
 #: integer type (NaN and infinities become 0), `saturate` takes the nearest bound.
 #: `outside` and `inexact` are bools: the value does not fit, or is not held exactly.

@@ -29,7 +29,7 @@ def test_the_renderer_is_short() -> None:
     count = sum(len(Path(file).read_text().splitlines()) for file in files)
     functions = len(cuda.SCALARS.splitlines())
     print(f"renderer: {count} lines; functions of scalars: {functions} lines")
-    assert count < 320
+    assert count < 340
 
 
 @pytest.mark.parametrize("order", ORDERS)
