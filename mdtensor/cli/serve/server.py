@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +49,16 @@ class Limits:
     queue: int = 64
 
     def __post_init__(self) -> None:
-        least = {"batch": 1, "delay": 0, "megabytes": 1, "seconds": 0.001, "queue": 1}
-        for name, low in least.items():
-            if not getattr(self, name) >= low:
-                problem = f"{name} is {getattr(self, name)}"
-                raise OptionError(problem, f"Pass at least {low}")
+        # A NaN is not at least anything.
+        for option, value, least in (
+            ("--max-batch", self.batch, 1),
+            ("--delay", self.delay, 0),
+            ("--max-megabytes", self.megabytes, 1),
+            ("--timeout", self.seconds, 0.001),
+            ("--queue", self.queue, 1),
+        ):
+            if not value >= least:
+                raise OptionError(f"{option} is {value}", f"Pass at least {least}")
 
 
 # A client that hangs costs a socket for ten seconds (decision 0073).
@@ -112,25 +118,36 @@ def serve_file(
     bodies = Bodies(limits.megabytes << 20, limits.seconds)
     known = name or model.stem
     service = Service(known, batches, bodies, limits.seconds, metrics)
-    place = f"http://{host}:{port}/v2/models/{known}"
     how = f"up to {most} rows a call" if why is None else f"one by one: {why}"
-    typer.echo(f"serving {model} at {place}, {how}", err=True)
-    config = uvicorn.Config(
-        service.app(),
-        host=host,
-        port=port,
-        http=Patient,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=LAST_SECONDS,
-    )
-    server = uvicorn.Server(config)
-    server.run()
-    if not server.started:
-        problem = f"the server cannot listen at {host}:{port}"
-        raise OptionError(problem, "Choose another --port or --host")
+    with _listening(host, port) as place:
+        port = place.getsockname()[1]
+        address = f"http://{host}:{port}/v2/models/{known}"
+        typer.echo(f"serving {model} at {address}, {how}", err=True)
+        config = uvicorn.Config(
+            service.app(),
+            http=Patient,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_graceful_shutdown=LAST_SECONDS,
+        )
+        uvicorn.Server(config).run(sockets=[place])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 is any free one.
+
+    Raises:
+        OptionError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        # Clients that come while others are accepted wait here.
+        return socket.create_server((host, port), family=family, backlog=CONNECTIONS)
+    except OSError as error:
+        problem = f"the server cannot listen at {host}:{port}: {error.strerror}"
+        raise OptionError(problem, "Choose another --port or --host") from None
 
 
 def _warm(network: Model) -> None:
