@@ -58,13 +58,16 @@ def in_order(
 
     Returns: None if some are given by name, and not each once.
     """
+    given = named
     if len(inputs) == 1 and not named and type(inputs[0]) is dict:
-        inputs, named = (), inputs[0]
-    if not named:
+        given = inputs[0]
+    elif not named:
         return inputs
-    if inputs or named.keys() != names.keys():
+    elif inputs:
         return None
-    return tuple([named[name] for name in names])
+    if given.keys() != names.keys():
+        return None
+    return tuple([given[name] for name in names])
 
 
 class BoundPlan:

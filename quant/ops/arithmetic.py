@@ -123,8 +123,9 @@ def add_step(
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
-    kind = steps.Add if sign > 0 else steps.Sub
-    return make_step(lambda: kind(ratios, zeros, target.zero))
+    kind: Any = steps.Add if sign > 0 else steps.Sub
+    made: steps.Add = make_step(lambda: kind(ratios, zeros, target.zero))
+    return made
 
 
 def _number(a: TensorSpec, b: Any) -> Fraction | None:
