@@ -144,7 +144,7 @@ class Model:
             if call is None:
                 feeds = self.fed(*inputs, **named)
                 ordered, call = self._bind(key, ordered, feeds)
-            results = call(*ordered)
+            results = call(*(ordered or ()))
         return results[0] if len(results) == 1 else results
 
     # A steady call checks only types and shapes of its inputs (decision 0048).

@@ -97,7 +97,7 @@ IntArray = npt.NDArray[np.int64]
 
 def add_step(
     a: Any, b: Any, /, *, out: QParams | None = None, sign: int = 1
-) -> Any:
+) -> steps.Add | steps.Lookup:
     """Return the step of a + sign · b on `out`; a lookup table if b is a number.
 
     Args:
@@ -124,7 +124,8 @@ def add_step(
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
     kind: Any = steps.Add if sign > 0 else steps.Sub
-    return make_step(lambda: kind(ratios, zeros, target.zero))
+    made: steps.Add = make_step(lambda: kind(ratios, zeros, target.zero))
+    return made
 
 
 def _number(a: TensorSpec, b: Any) -> Fraction | None:
