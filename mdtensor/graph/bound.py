@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdtensor.dispatch.settings import run_under
-from mdtensor.errors import CastError, MdtensorError
+from mdtensor.errors import AllocationError, CastError, MdtensorError
 from mdtensor.graph.graph import Graph, Node, name_node
 from mdtensor.graph.layouts import slot_shape, storage
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
@@ -184,6 +184,8 @@ class Compiled:
             node = self.rounded[error.args[0]]
             problem = f"cannot quantize NaN, in node {node.name!r}"
             raise CastError(problem, "Replace NaNs first", "quantize") from None
+        except MemoryError:
+            raise too_large(self.nodes, self.executable.arena_bytes) from None
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
@@ -241,6 +243,8 @@ class Called:
             found = run_under(self.settings, act, *arguments, **self.options)
         except MdtensorError as error:
             raise name_node(error, self.node) from None
+        except MemoryError:
+            raise too_large((self.node,)) from None
         values[self.node.output] = found
 
 
@@ -291,9 +295,26 @@ class FloatLayer:
             values[self.node.output] = self.layer(values[self.node.values[0]])
         except MdtensorError as error:
             raise name_node(error, self.node) from None
+        except MemoryError:
+            raise too_large((self.node,)) from None
 
 
 Part = Compiled | Called | FloatLayer
+
+
+def too_large(nodes: tuple[Node, ...], size: int | None = None) -> AllocationError:
+    """Return the error of nodes whose values need too much memory.
+
+    Args:
+        nodes: the nodes of one part.
+        size: the bytes of their values, if known.
+    """
+    first, last = nodes[0].name, nodes[-1].name
+    of = f"node {first!r}" if len(nodes) == 1 else f"nodes {first!r} to {last!r}"
+    needed = "" if size is None else f": they need {size:,} bytes"
+    return AllocationError(
+        f"the values of {of} do not fit into memory{needed}", "Use smaller inputs"
+    )
 
 
 def _reader(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:

@@ -97,7 +97,7 @@ IntArray = npt.NDArray[np.int64]
 
 def add_step(
     a: Any, b: Any, /, *, out: QParams | None = None, sign: int = 1
-) -> steps.Add | steps.Lookup:
+) -> Any:
     """Return the step of a + sign · b on `out`; a lookup table if b is a number.
 
     Args:
