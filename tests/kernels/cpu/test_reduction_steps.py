@@ -175,6 +175,7 @@ def rounding() -> Any:
     return program.build(codes, [x, root])
 
 
+@pytest.mark.compiled
 def test_a_computed_nan_is_not_rounded() -> None:
     executable = rounding()
     first, second = executable(np.float32([-1, -4, -9, 0]))

@@ -84,6 +84,8 @@ def test_numbers_stay_arrays() -> None:
 SIGNALING = {"float16": 0x7C01, "bfloat16": 0x7F81, "float32": 0x7F800001}
 
 
+# As plain Python, the loops of functions compute with NumPy's numbers, which warn.
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", SIGNALING)
 def test_a_signaling_nan_is_silent(name: str) -> None:
     dtype = md.dtype(name)
@@ -101,6 +103,7 @@ def test_a_signaling_nan_is_silent(name: str) -> None:
         assert md.searchsorted(whole[:1], x).tolist() == [1] * 9
 
 
+@pytest.mark.compiled
 def test_nothing_warns_of_numbers_that_become_0() -> None:
     x = md.asarray([[1e-44, -1.0], [-1.0, 1e-44]])
     half = md.asarray([[6e-8, 30.0]], dtype=md.float16)
