@@ -7,7 +7,6 @@ rounded once.
 import builtins
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -97,7 +96,7 @@ IntArray = npt.NDArray[np.int64]
 
 def add_step(
     a: Any, b: Any, /, *, out: QParams | None = None, sign: int = 1
-) -> Any:
+) -> steps.Add | steps.Lookup:
     """Return the step of a + sign · b on `out`; a lookup table if b is a number.
 
     Args:
@@ -158,7 +157,14 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) ->
     return _sum("add", x1, x2, 1, out)
 
 
-@method(sub, deduce=rounded_sum, prepare=partial(add_step, sign=-1))
+def sub_step(
+    a: Any, b: Any, /, *, out: QParams | None = None
+) -> steps.Add | steps.Lookup:
+    """Return the step of a - b on `out`, see `add_step`."""
+    return add_step(a, b, out=out, sign=-1)
+
+
+@method(sub, deduce=rounded_sum, prepare=sub_step)
 @bind_once
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("sub", x1, x2, out)
