@@ -3,10 +3,9 @@
 import numpy as np
 
 from mdtensor.kernels.cpu.generic.float_reduction import LANES, add_up
+from mdtensor.kernels.cpu.generic.opcodes import MAX, MEAN
 from mdtensor.kernels.cpu.jit import kernel
 
-#: What `reduce_f32` computes.
-SUM, MEAN, MAX, MIN = range(4)
 #: Lines that are added in order, before these sums are added; as in `float_pool`.
 BLOCK = 64
 ZERO, NAN = np.float32(0), np.float32(np.nan)

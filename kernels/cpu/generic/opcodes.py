@@ -21,6 +21,9 @@ CHOICES = (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, KEEP_IF, KEEP_UNLESS, EITHER)
 BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, *CHOICES)
 REDUCTIONS = (ROW_SUM, ROW_MAX, ROW_MIN)
 
+#: What `reduce_f32` computes.
+SUM, MEAN, MAX, MIN = range(4)
+
 #: Elements of a block.
 BLOCK = 1024
 #: Values of an instruction that are inputs; registers follow.

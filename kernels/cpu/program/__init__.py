@@ -126,6 +126,6 @@ STEP = np.dtype((np.record, [
     ("segment", np.int64),  # Elementwise: elements of the result, see its kernel
     ("numbers", np.int64),  # Elementwise: place of float32 [instructions, 2]
     ("registers", np.int64),  # Elementwise: how many
-    ("operation", np.int64),  # Reduce, see `generic/float_reduce.py`
+    ("operation", np.int64),  # Reduce, see `generic/opcodes.py`
 ]))
 # fmt: on

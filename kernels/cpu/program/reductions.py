@@ -2,7 +2,7 @@
 
 from math import prod
 
-from mdtensor.kernels.cpu.generic import float_reduce, opcodes
+from mdtensor.kernels.cpu.generic import opcodes
 from mdtensor.kernels.cpu.program import kinds, steps
 from mdtensor.kernels.cpu.program.floats import Elementwise, FloatStep, Instruction
 from mdtensor.kernels.cpu.program.kinds import ITEM
@@ -10,10 +10,10 @@ from mdtensor.kernels.cpu.program.step import Constants, Plan
 
 #: The number of each operation.
 OPERATIONS = {
-    "sum": float_reduce.SUM,
-    "mean": float_reduce.MEAN,
-    "max": float_reduce.MAX,
-    "min": float_reduce.MIN,
+    "sum": opcodes.SUM,
+    "mean": opcodes.MEAN,
+    "max": opcodes.MAX,
+    "min": opcodes.MIN,
 }
 
 
