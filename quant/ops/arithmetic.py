@@ -157,9 +157,7 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: QParams | None = None) ->
     return _sum("add", x1, x2, 1, out)
 
 
-def sub_step(
-    a: Any, b: Any, /, *, out: QParams | None = None
-) -> steps.Add | steps.Lookup:
+def sub_step(a: Any, b: Any, /, *, out: Any = None) -> steps.Add | steps.Lookup:
     """Return the step of a - b on `out`, see `add_step`."""
     return add_step(a, b, out=out, sign=-1)
 
