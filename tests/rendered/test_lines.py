@@ -43,8 +43,8 @@ def equal(call: Any, *arrays: Any) -> None:
 
 CURVES: list[tuple[str, dict[str, Any], int]] = [
     *(
-        # The host's own gelu of float32 is within 7.
-        ("gelu", {}, 10),
+        # The host's gelu of float32 is within 7 ulp, and the device rounds once more.
+        ("gelu", {}, 8),
         ("gelu", {"approximate": "tanh"}, 10),
         ("elu", {"alpha": 0.5}, 4),
     ),

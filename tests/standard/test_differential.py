@@ -96,7 +96,8 @@ ROUNDED = {*LINALG, *FFT, "sum", "prod", "mean", "std", "var", "linspace"}
 ROUNDED |= {"cumulative_sum", "cumulative_prod", "log1p"}
 
 
-#: Functions of float32 with kernels of our own, within stated units of the last place.
+#: Functions of float32 with kernels of our own: they are within 2 ulp (see the page
+#: docs/reference/float-functions.md), and NumPy's vector code within 2 more.
 OWN = {"exp", "log", "tanh"}
 
 

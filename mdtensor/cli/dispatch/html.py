@@ -27,6 +27,7 @@ from mdtensor.cli.dispatch.html_data import (
 from mdtensor.cli.dispatch.lattice import draw
 from mdtensor.cli.host import MARKS
 from mdtensor.cli.outputs import check_apart, source_inputs, write_text
+from mdtensor.cli.templates import render
 from mdtensor.device import Device
 from mdtensor.diagnose import analyze
 from mdtensor.diagnose.finding import quantity
@@ -78,21 +79,13 @@ def page(functions: Iterable[Any]) -> str:
         HTML. Each mark links to the method that runs, or to the reason why none does.
         Ambiguities are red, have a cross, and come first.
     """
-    from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
 
     found = tuple(functions)
     ties = analyze(found).of(AMBIGUOUS)
     shown = entries(sources(found), ties)
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        # Names and signatures contain "<" and "&".
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("page.html.jinja").render(
+    return render(
+        HERE / "page.html.jinja",
         title=TITLE,
         version=mdtensor.__version__,
         style=Markup((HERE / "page.css").read_text()),

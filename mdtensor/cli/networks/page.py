@@ -9,6 +9,7 @@ from typing import Any
 import mdtensor
 from mdtensor.cli.networks import drawing
 from mdtensor.cli.networks.facts import Row, figures, rows_of
+from mdtensor.cli.templates import render
 from mdtensor.graph.profile import Profile
 from mdtensor.quant.model.compare.compare import Comparison
 from mdtensor.quant.model.model import Model
@@ -37,21 +38,13 @@ def page(
         for each node.
     """
     # Only pages need them, and importing them takes longer than most commands run.
-    from jinja2 import Environment, FileSystemLoader
     from markupsafe import Markup
 
     rows = rows_of(models["int8"], profiles["int8"], comparison)
     times = {name: one.call_seconds for name, one in profiles.items()}
     sizes = {name: one.weight_bytes for name, one in models.items()}
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        # Names of nodes may contain "<" and "&".
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("page.html.jinja").render(
+    return render(
+        HERE / "page.html.jinja",
         title=title,
         version=mdtensor.__version__,
         style=Markup((HERE / "page.css").read_text()),
