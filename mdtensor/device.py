@@ -254,6 +254,21 @@ def register_device(new: Device) -> Device:
     return new
 
 
+def register_later(name: str, module: str, attribute: str) -> None:
+    """Let `device(name)` import `module` at first use; `devices()` does not list it.
+
+    For devices that hold tensors of another kind and compute nothing themselves, as
+    `lazy`.
+
+    Raises:
+        RegistrationError: the name is taken.
+    """
+    place = module, attribute
+    if name in _REGISTRY or _LATER.setdefault(name, place) != place:
+        problem = f"a device named {name} exists already"
+        raise RegistrationError(problem, "Choose another name")
+
+
 def devices() -> tuple[Device, ...]:
     """Return all registered devices, also the ones that cannot be used here."""
     return tuple(_REGISTRY.values())

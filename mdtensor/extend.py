@@ -23,8 +23,16 @@ from mdtensor.checking import (
     counting as counting,
 )
 from mdtensor.checking.checked import LOGS as LOGS
-from mdtensor.device import device as find_device
-from mdtensor.dispatch.settings import add_setting as add_setting
+from mdtensor.device import (
+    device as find_device,
+    register_later as register_later,
+)
+from mdtensor.dispatch.classes import keep as keep
+from mdtensor.dispatch.settings import (
+    add_setting as add_setting,
+    default_settings as default_settings,
+    run_under as run_under,
+)
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.files import (
     replacing as replacing,

@@ -15,7 +15,11 @@ if __name__ != "mdtensor.quant":
 import importlib
 import types
 
-from mdtensor.extend import find_device as _find_device, on_rendered_device
+from mdtensor.extend import (
+    find_device as _find_device,
+    on_rendered_device,
+    register_later as _register_later,
+)
 from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
@@ -79,12 +83,15 @@ from mdtensor.quant.weights import (
 # Types for GPUs, and types and methods for devices that run rendered loops.
 _rendered.types.declare(_find_device("cuda"))
 on_rendered_device(_rendered.register)
+_register_later("shadow", "mdtensor.quant.shadows", "SHADOW")
 # Its import has registered the audits; the name is not public.
-del _find_device, _losses, _rendered, on_rendered_device
+del _find_device, _losses, _register_later, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),
     **dict.fromkeys(("Comparison", "compare"), "mdtensor.quant.model.compare.compare"),
+    "ShadowModel": "mdtensor.quant.model.shadowed",
+    **dict.fromkeys(("ShadowTensor", "shadow"), "mdtensor.quant.shadows"),
     **dict.fromkeys(("StoredNetwork", "load_plan"), "mdtensor.quant.plans"),
 }
 _BACKEND = "onnx_backend"

@@ -153,7 +153,7 @@ def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
         >>> found.worst(1)[0].local < 40 < found.sqnr
         True
     """
-    _check_models(model, small)
+    check_models(model, small)
     run = _Run(model, small)
     for count, sample in enumerate(each(samples, model.graph.inputs), start=1):
         run.add(sample_feeds(model.graph, sample, f"sample {count}"))
@@ -162,7 +162,8 @@ def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
     return run.result()
 
 
-def _check_models(model: Any, small: Any) -> None:
+def check_models(model: Any, small: Any) -> None:
+    """Raise unless both are models with the same inputs and outputs."""
     for what, one in (("model", model), ("small", small)):
         if not isinstance(getattr(one, "graph", None), Graph):
             raise OptionError(f"{what} is {shown(one)}", "Give a quant.Model")
