@@ -31,6 +31,12 @@ from mdtensor.checking import (
     audit as audit,
     checked as checked,
 )
+from mdtensor.compositions import (
+    TopKResult as TopKResult,
+    split as split,
+    topk as topk,
+)
+from mdtensor.contraction import einsum as einsum
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,

@@ -23,6 +23,10 @@ from mdtensor.checking import (
     counting as counting,
 )
 from mdtensor.checking.checked import LOGS as LOGS
+from mdtensor.contraction import (
+    contract_terms as contract_terms,
+    parse_equation as parse_equation,
+)
 from mdtensor.device import (
     device as find_device,
     register_later as register_later,

@@ -140,7 +140,7 @@ ABSENT = {
     "cuda": NO_CUDA,
 }
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
-_TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian", "topk"})
+_TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian"})
 
 #: Operations with an in-place operator in Python, and its sign.
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}

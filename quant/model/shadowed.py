@@ -32,7 +32,7 @@ class ShadowModel:
     Each node computes its codes with the bytes of the quantized model, and a reference
     from the references of its arguments and the weights of the float model. So an error
     is compared where it arises, without a second run. Channels count by the weights of
-    the layers that read them, as in `quant.compare`, which sums errors over many samples.
+    the layers that read them, as in `quant.compare`, which sums errors over samples.
 
     Args:
         model: the float model on which `quantize` was called.
