@@ -153,7 +153,11 @@ from mdtensor.generics.conv import (
     conv2d as conv2d,
     conv_transpose2d as conv_transpose2d,
 )
-from mdtensor.generics.conversion import astype as astype, to as to
+from mdtensor.generics.conversion import (
+    astype as astype,
+    reduce_precision as reduce_precision,
+    to as to,
+)
 from mdtensor.generics.creation import (
     empty_like as empty_like,
     full_like as full_like,

@@ -217,6 +217,8 @@ conv_transpose2d: _calls.ConvTranspose2D
 """Return the transpose of `conv2d`: each element adds a scaled filter."""
 astype: _calls.Astype
 """Convert `x` to another element type. No other function narrows a type."""
+reduce_precision: _calls.ReducePrecision
+"""Round `x` to the numbers of `dtype`, and keep its element type."""
 to: _calls.To
 """Copy `x` to `device`; the only operation that moves a tensor between devices."""
 empty_like: _calls.LikeEmptyLike

@@ -1,8 +1,9 @@
 """float32 arrays whose function is compiled, the one that plans of networks run.
 
 NumPy's own functions round otherwise, and otherwise on another CPU (decision 0067).
-Other types stay NumPy's. The compiler or the library of kernels is loaded at the first
-call of such a function, not by `import mdtensor`.
+Narrow floats run it in float32 and are rounded once; float64 and complex types stay
+NumPy's. The compiler or the library of kernels is loaded at the first call of such a
+function, not by `import mdtensor`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy.float16 import FLOAT32, is_narrow, round_to, unary, widen
+
 Array = npt.NDArray[Any]
-FLOAT32 = np.dtype(np.float32)
 
 #: NumPy's functions that have a compiled one, and its name.
 COMPILED = {np.exp: "exp", np.log: "log", np.tanh: "tanh"}
+#: Calls whose elements depend on a row; others are computed element by element.
+BY_ROWS = frozenset({"softmax", "layer_norm", "rms_norm"})
 
 
 @cache
@@ -31,16 +35,21 @@ def _calls() -> dict[str, Callable[..., Array]]:
 
 
 def call(name: str, x: Array, *options: Any) -> Array:
-    """Return what a compiled call returns for a float32 array."""
-    return _calls()[name](x, *options)
+    """Return what a compiled call returns for an array of float32 or narrow floats."""
+    function = _calls()[name]
+    if x.dtype == FLOAT32:
+        return function(x, *options)
+    if name in BY_ROWS:
+        return round_to(function(widen(x), *options), x.dtype)
+    return unary(function, x, *options)
 
 
 def compiled(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function to run the compiled call of its name for float32."""
+    """Decorate a function to run the compiled call of its name, except for float64."""
 
     @wraps(function)
     def run(x: Array, *options: Any) -> Array:
-        if x.dtype == FLOAT32:
+        if x.dtype == FLOAT32 or is_narrow(x.dtype):
             return call(function.__name__, x, *options)
         return function(x, *options)
 

@@ -37,7 +37,7 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """Compute ufunc(x) in the type of x."""
-    if x.dtype == FLOAT32 and ufunc in COMPILED:
+    if ufunc in COMPILED and (x.dtype == FLOAT32 or is_narrow(x.dtype)):
         return call(COMPILED[ufunc], x)
     if not is_narrow(x.dtype):
         return elementwise(ufunc, x) if x.size < LARGE else spread(ufunc, x)

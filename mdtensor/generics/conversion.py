@@ -8,7 +8,7 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import Device, device as find_device
 from mdtensor.dispatch.operation import generic
-from mdtensor.errors import CastError
+from mdtensor.errors import CastError, OptionError
 from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.type_info import isdtype
@@ -32,6 +32,19 @@ def infer_astype(
     if not isdtype(wanted, ("bool", "numeric")):
         raise CastError(f"{wanted} is not bool or a numeric type")
     return found if device is None else infer_to(found, device)
+
+
+def infer_reduce_precision(x: TensorSpec, dtype: object, **_: Any) -> TensorSpec:
+    """Infer the type and shape of the argument.
+
+    Raises:
+        OptionError: `dtype` is not a type of floats.
+    """
+    wanted = dtypes.dtype(dtype)
+    if not wanted.is_floating:
+        problem = f"dtype is {wanted}, which is not a type of floats"
+        raise OptionError(problem, "Use float16, bfloat16 or another one")
+    return x
 
 
 def infer_to(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
@@ -115,4 +128,31 @@ def to(x: object, device: object, /) -> Any:
         cpu
 
     Source: PyTorch, `torch.Tensor.to`.
+    """
+
+
+@generic(deduce=infer_reduce_precision)
+def reduce_precision(x: object, dtype: object, /) -> Any:
+    """Round `x` to the numbers of `dtype`, and keep its element type.
+
+    Rounds once, half to even. A number too large for `dtype` becomes an infinity, and
+    NaN stays NaN.
+
+    Args:
+        x: any shape, floating.
+        dtype: a floating type, or its name. A type that holds all numbers of `x`
+            changes nothing.
+
+    Returns:
+        The type of `x`.
+
+    Raises:
+        OptionError: `dtype` is not a type of floats.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.reduce_precision(md.asarray([0.1, 70000.0]), md.float16)
+        Float32Tensor[2]([0.09997559,        inf])
+
+    Source: XLA, `ReducePrecision`; JAX, `jax.lax.reduce_precision`.
     """

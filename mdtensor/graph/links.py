@@ -35,6 +35,7 @@ SAME = frozenset(
         *(ops.SUB_FROM, ops.DIV_INTO),
         *(ops.EXP, ops.LOG, ops.TANH, ops.ERF),
         *(ops.SIGMOID, ops.SILU, ops.GELU, ops.GELU_TANH),
+        *(ops.TO_FLOAT16, ops.TO_BFLOAT16),
     )
 )
 #: Operations whose instructions are exact, but whose NumPy function is not.

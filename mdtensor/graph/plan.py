@@ -29,6 +29,7 @@ from mdtensor.graph.calls import spec_of
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.inputs import fed
 from mdtensor.graph.lower import lower
+from mdtensor.graph.narrow import widen
 from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.spec.spec import TensorSpec
 
@@ -118,13 +119,14 @@ class Plan:
     """
 
     def __init__(self, graph: Graph, reasons: Mapping[Any, str] | None = None) -> None:
-        self._graph = graph
-        self._specs = graph.specs()
+        self._wide = widen(graph)
+        self._graph, steps = graph, self._wide.graph
+        self._specs = steps.specs()
         # The blocks around the caller must not change a plan, which is kept.
         self._parts: tuple[Part, ...] = run_under(
-            default_settings(), lower, graph, reasons
+            default_settings(), lower, steps, reasons
         )
-        self.bound = BoundPlan(graph, self._parts)
+        self.bound = BoundPlan(steps, self._parts)
         self.nodes = tuple(self._planned())
 
     @property
@@ -135,7 +137,7 @@ class Plan:
     @property
     def specs(self) -> Mapping[str, TensorSpec]:
         """Return type, shape and grid of every value."""
-        return self._specs
+        return self._graph.specs()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -175,7 +177,7 @@ class Plan:
             part.run(values)
             if not isinstance(part, Compiled):
                 seen[part.node.output] = values[part.node.output]
-        return seen
+        return self._wide.values(seen)
 
     def _inside(self, part: Compiled, values: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -221,7 +223,7 @@ class Plan:
 
     def _fed(self, feeds: Any) -> dict[str, Any]:
         """Return the values that the parts read: constants and validated inputs."""
-        return {**self._graph.constants, **fed(self._graph.inputs, feeds)}
+        return {**self._wide.graph.constants, **fed(self._graph.inputs, feeds)}
 
     def _planned(self) -> Iterator[PlannedNode]:
         for part in self._parts:
@@ -313,7 +315,7 @@ class Plan:
     def _weights(self, node: Any) -> tuple[str, float]:
         """Return the type of a node's weights and their bits; empty without weights."""
         is_product = node.operation in PRODUCTS
-        found = self._graph.constants.get(node.inputs[1]) if is_product else None
+        found = self._wide.graph.constants.get(node.inputs[1]) if is_product else None
         return ("", 0.0) if found is None else describe_weights(found)
 
     @property

@@ -22,12 +22,14 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.foreign import read_array, require_plain
-from mdtensor.generics.conversion import astype, to
+from mdtensor.generics.conversion import astype, reduce_precision, to
 from mdtensor.kernels.numpy import conversion as kernel
+from mdtensor.ops import steps
 from mdtensor.ops.choice_steps import from_bool_step
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
+from mdtensor.types import FloatingTensor
 
 #: For each casting policy: a test for values that raise, and the conversion.
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
@@ -128,6 +130,15 @@ def _real(x: Tensor, dtype: DType, casting: str) -> Any:
         problem = f"{count} of {x.size} values have an imaginary part"
         raise CastError(problem, fix, call)
     return x.buffer.real
+
+
+@method(reduce_precision, prepare=steps.reduce_precision_step)
+def reduce_precision(
+    x: FloatingTensor, dtype: Union[DType, str, type, np.dtype], /
+) -> Tensor:
+    deduced(reduce_precision, x, dtype)
+    narrow, own = dtypes.dtype(dtype).storage, x.dtype.storage
+    return x.wrap(kernel.nearest(kernel.nearest(x.buffer, narrow), own))
 
 
 @method(to, anywhere=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dtypes import bool_, float32
+from mdtensor.dtypes import bfloat16, bool_, dtype as find_dtype, float16, float32
 from mdtensor.errors import OptionError
 from mdtensor.generics.normalization import last_sizes
 from mdtensor.spec.options import flag, number
@@ -223,6 +223,19 @@ def operation(name: str) -> int:
         found: int = getattr(opcodes, name)
         return found
     raise OptionError(f"no instruction is called {name}")
+
+
+#: Instructions that round to the numbers of a narrower type.
+NARROW = {float16: "TO_FLOAT16", bfloat16: "TO_BFLOAT16"}
+
+
+def reduce_precision_step(x: TensorSpec, dtype: Any, /) -> Any:
+    """Return the step of a rounding to float16 or bfloat16."""
+    require_float32(x)
+    name = NARROW.get(find_dtype(dtype))
+    if name is None:
+        raise OptionError("a compiled rounding is to float16 or bfloat16")
+    return _unary(name)
 
 
 def clip_step(x: TensorSpec, /, *, min: Any, max: Any) -> Any:

@@ -13,7 +13,9 @@ from mdtensor_run.row import ITEM, SLACK, Row, product
 
 #: Activations of a product, and operations of an Elementwise, count from 0. Reductions
 #: of rows of a block come behind: no stored plan has them.
-ACTIVATIONS, OPERATIONS = 6, 42
+ACTIVATIONS, OPERATIONS = 6, 44
+#: An activation is less than 8; roundings take the bits above it.
+KINDS, CODE_BITS = 8, 9
 #: Reductions: sum, mean, maximum, minimum.
 REDUCTIONS = 4
 #: The columns of an operand, see `kernels/cpu/generic/opcodes.py`.
@@ -41,7 +43,8 @@ def _product(r: Row) -> tuple[Any, int, int]:
 
 
 def _activates(r: Row) -> None:
-    r.ints("activation", least=0, most=ACTIVATIONS - 1)
+    (code,) = r.ints("activation", least=0, most=(1 << CODE_BITS) - 1)
+    r.require(code % KINDS < ACTIVATIONS, f"has the activation {code % KINDS}")
 
 
 def convolve_floats(r: Row) -> None:

@@ -687,6 +687,11 @@ def two_real(draw: Draw) -> Call:
     return tuple(draw(st.permutations(pair))), {"invert": draw(st.booleans())}
 
 
+def rounded_to(draw: Draw) -> Call:
+    dtypes = [md.float16, md.bfloat16, md.float32, "float16", md.int8]
+    return (any_tensor(draw, FLOATS), draw(st.sampled_from(dtypes))), {}
+
+
 def cast(draw: Draw) -> Call:
     dtype = draw(st.sampled_from([leaf.dtype for leaf in LEAVES]))
     name = draw(st.sampled_from([dtype, dtype.name, dtype.storage.type]))
@@ -812,6 +817,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take: taken,
     md.take_along_axis: taken_along,
     md.astype: cast,
+    md.reduce_precision: rounded_to,
     md.to: moved,
 }
 

@@ -103,6 +103,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.glu: calls(lambda: (floats(2, 4),)),
     md.prelu: calls(lambda: (floats(2, 3), floats(3))),
     md.astype: calls(lambda: (floats(2, 3), md.int8)),
+    md.reduce_precision: calls(lambda: (floats(2, 3), md.float16)),
     md.to: calls(lambda: (floats(2, 3), "cpu")),
     md.full_like: calls(lambda: (floats(2, 3),), fill_value=2),
     md.getitem: calls(lambda: (floats(2, 3),), key=(0, slice(None, None, -1))),

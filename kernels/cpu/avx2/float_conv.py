@@ -57,7 +57,7 @@ def _tile(b, rows, job, limits, packed, start, out, residual):
         b.add(b.mul(ldc, I64(i // WIDTH)), I64(4 * LANES * (i % WIDTH)))
         for i in range(len(sums))
     ]
-    sums = add_residual(b, sums, residual, offsets)
+    sums = add_residual(b, sums, activation, residual, offsets)
     found = activate(b, sums, activation, *limits)
     for offset, value in zip(offsets, found, strict=True):
         vectors.store(b, value, b.add(out, offset))

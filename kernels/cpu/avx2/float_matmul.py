@@ -121,7 +121,7 @@ def _tile(b, rows, width, job, limits, a, packed, start, out, residual):
         b.add(b.mul(ldc, I64(i // width)), I64(4 * LANES * (i % width)))
         for i in range(len(sums))
     ]
-    sums = add_residual(b, sums, residual, offsets)
+    sums = add_residual(b, sums, activation, residual, offsets)
     for offset, value in zip(
         offsets, activate(b, sums, activation, *limits), strict=True
     ):

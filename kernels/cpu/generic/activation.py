@@ -13,11 +13,15 @@ of a call. NaN stays NaN. RELU maps -0 to 0, CLAMP keeps it.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic.narrowing import nearest_bfloat16, nearest_float16
 from mdtensor.kernels.cpu.generic.opcodes import (
+    AT_THE_END,
+    BEFORE_ACTIVATING,
     CLAMP,
     HARDSIGMOID,
     HARDSWISH,
     KEEP as KEEP,
+    KINDS,
     LEAKY_RELU,
     RELU,
 )
@@ -51,3 +55,22 @@ def activate(x, kind, low, high):
         at_least = -THREE if x < -THREE else x
         return np.float32(at_least * np.float32(part / SIX))
     return x
+
+
+@kernel
+def narrowed(x, kind):
+    """Return x rounded to float16 if `kind` is 1, to bfloat16 if it is 2."""
+    if kind == 1:
+        return nearest_float16(x)
+    if kind == 2:
+        return nearest_bfloat16(x)
+    return x
+
+
+@kernel
+def finish(x, code, low, high):
+    """Return the activation of one sum of a product, with the roundings of `code`."""
+    if code < KINDS:
+        return activate(x, code, low, high)
+    x = narrowed(x, code >> BEFORE_ACTIVATING & 3)
+    return narrowed(activate(x, code & (KINDS - 1), low, high), code >> AT_THE_END & 3)

@@ -10,7 +10,7 @@ weight is NaN.
 import numpy as np
 
 from mdtensor.kernels.cpu.generic import float_packing
-from mdtensor.kernels.cpu.generic.activation import ZERO, activate
+from mdtensor.kernels.cpu.generic.activation import ZERO, finish
 from mdtensor.kernels.cpu.generic.float_matmul import multiply_add
 from mdtensor.kernels.cpu.generic.float_packing import (
     BLOCK,
@@ -54,4 +54,4 @@ def depthwise_f32(x, window, packed, bias, activation, low, high, out):
                     sums[n] = multiply_add(number, weights[n], sums[n])
             target = out[pixel * c + first :]
             for n in range(width):
-                target[n] = activate(sums[n], activation, low, high)
+                target[n] = finish(sums[n], activation, low, high)

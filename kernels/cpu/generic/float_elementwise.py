@@ -31,6 +31,7 @@ from mdtensor.kernels.cpu.generic.float_maps import (
     silu_f32,
     tanh_f32,
 )
+from mdtensor.kernels.cpu.generic.narrowing import nearest_bfloat16, nearest_float16
 from mdtensor.kernels.cpu.generic.opcodes import (
     ABS,
     ADD,
@@ -75,6 +76,7 @@ from mdtensor.kernels.cpu.generic.opcodes import (
     SUB,
     SUB_FROM,
     TANH,
+    TO_FLOAT16,
     TRUNC,
 )
 from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
@@ -143,6 +145,8 @@ def run_unary(operation, x, low, high, out):
             out[i] = np.float32(low / x[i])
     elif operation <= activation.HARDSWISH:
         run_activation(operation, x, low, high, out)
+    elif operation >= TO_FLOAT16:
+        round_narrow(operation, x, out)
     elif operation >= FLOOR:
         round_whole(operation, x, out)
     else:
@@ -165,6 +169,18 @@ def round_whole(operation, x, out):
     else:
         for i in range(n):
             out[i] = np.float32(np.rint(x[i]))
+
+
+@kernel
+def round_narrow(operation, x, out):
+    """Set out to the nearest numbers of a narrower type, half to even."""
+    n = np.uintp(len(out))
+    if operation == TO_FLOAT16:
+        for i in range(n):
+            out[i] = nearest_float16(x[i])
+    else:
+        for i in range(n):
+            out[i] = nearest_bfloat16(x[i])
 
 
 @kernel

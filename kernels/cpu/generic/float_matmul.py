@@ -14,12 +14,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO, activate
+from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO, finish, narrowed
 from mdtensor.kernels.cpu.generic.float_packing import (
     PANEL,
     pack_f32 as pack_f32,
     padded_columns as padded_columns,
 )
+from mdtensor.kernels.cpu.generic.opcodes import BEFORE_ADDING
 from mdtensor.kernels.cpu.jit import kernel
 
 
@@ -110,8 +111,9 @@ def finish_columns(source, first, pitch, rows, columns, after, out, at, ldc):
         for j in range(np.uintp(columns)):
             x = line[j]
             if len(residual) > 0:
+                x = narrowed(x, activation >> BEFORE_ADDING & 3)
                 x = np.float32(x + residual[place + j])
-            out[place + j] = activate(x, activation, low, high)
+            out[place + j] = finish(x, activation, low, high)
 
 
 @kernel

@@ -27,6 +27,8 @@ FIRST, SECOND, LAST = range(3)
 #: Products whose tiles add a value; those that activate.
 ADDING = (kinds.CONV_F32, kinds.WINDOWS_F32)
 PRODUCTS = (*ADDING, kinds.DEPTHWISE_F32)
+#: Instructions that round, as the number of an activation has them.
+ROUNDINGS = {opcodes.TO_FLOAT16: 1, opcodes.TO_BFLOAT16: 2}
 #: The most instructions of an elementwise program.
 MOST_INSTRUCTIONS = 16
 #: The most inputs of one in a program, whose rows have the places of two.
@@ -140,16 +142,21 @@ def _finish_product(first, second):
     plan, row, slots, middle = first
     later, _, given, result = second
     formula, fields = later.formula, dict(plan.fields)
+    code = fields.get("activation", KEEP)
     # The value that the instructions so far computed from the product.
     value = [slot.storage for slot in given].index(middle.storage)
     if not formula.inputs[value].is_whole:
         return None
     for number, one in enumerate(formula.instructions, start=INPUTS):
-        # An activation ends a product.
-        if fields.get("activation", KEEP) != KEEP:
-            return None
         operands = {one.first, one.second}
-        if one.operation == opcodes.ADD and value in operands:
+        if one.operation in ROUNDINGS and one.first == value:
+            code = _rounded(code, ROUNDINGS[one.operation])
+            if code is None:
+                return None
+        elif code % opcodes.KINDS != KEEP:
+            # Only a rounding may follow an activation.
+            return None
+        elif one.operation == opcodes.ADD and value in operands:
             others = [x for x in operands - {value} if 0 <= x < len(given)]
             adds = row[0].kind in ADDING
             if not adds or len(slots) > 1 or len(others) != 1:
@@ -158,15 +165,28 @@ def _finish_product(first, second):
                 return None
             fields["has_residual"] = 1
             slots = (*slots, given[others[0]])
+            # What was rounded before an activation is rounded before the sum.
+            before = code >> opcodes.BEFORE_ACTIVATING & 3
+            code = before << opcodes.BEFORE_ADDING
         elif KEEP <= one.operation <= HARDSWISH and one.first == value:
-            fields |= {"activation": one.operation, "low": one.low, "high": one.high}
+            fields |= {"low": one.low, "high": one.high}
+            code += one.operation
         else:
             return None
         value = number
+    fields["activation"] = code
     row = row.copy()
     for name in ("has_residual", "activation", "low", "high"):
         row[name] = fields.get(name, 0)
     return plan._replace(fields=fields, shape=later.shape), row, slots, result
+
+
+def _rounded(code, narrow):
+    """Return the number of an activation with a rounding of the value so far."""
+    is_active = code % opcodes.KINDS != KEEP
+    place = opcodes.AT_THE_END if is_active else opcodes.BEFORE_ACTIVATING
+    known = code >> place & 3
+    return code | narrow << place if known in (0, narrow) else None
 
 
 def _join_programs(first, second):

@@ -21,7 +21,12 @@ from types import ModuleType
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic import activation, float_functions, opcodes as ops
+from mdtensor.kernels.cpu.generic import (
+    activation,
+    float_functions,
+    narrowing,
+    opcodes as ops,
+)
 from mdtensor.kernels.cpu.jit import kernel
 
 #: The expression of each instruction on values {a} and {b} and numbers {low}, {high}.
@@ -49,6 +54,8 @@ EXPRESSIONS = {
     ops.SUB_FROM: "np.float32({low} - {a})",
     ops.DIV_INTO: "np.float32({low} / {a})",
     ops.ROOT: "root({a})",
+    ops.TO_FLOAT16: "nearest_float16({a})",
+    ops.TO_BFLOAT16: "nearest_bfloat16({a})",
 }
 NAMES = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh")
 EXPRESSIONS |= {getattr(ops, name.upper()): f"{name}({{a}})" for name in NAMES}
@@ -56,6 +63,8 @@ EXPRESSIONS |= {getattr(ops, name.upper()): f"{name}({{a}})" for name in NAMES}
 NAMESPACE = {name: getattr(float_functions, name) for name in (*NAMES, "hardswish")}
 NAMESPACE |= {"root": float_functions.root, "np": np, "ONE": activation.ONE}
 NAMESPACE |= {"activate": activation.activate, "clamp": activation.clamp}
+NAMESPACE |= {"nearest_float16": narrowing.nearest_float16}
+NAMESPACE |= {"nearest_bfloat16": narrowing.nearest_bfloat16}
 NAMESPACE |= {x: getattr(ops, x) for x in ("RELU", "LEAKY_RELU", "HARDSIGMOID")}
 HEAD = "def {name}(table, numbers, x0, x1, x2, x3, start, out):"
 

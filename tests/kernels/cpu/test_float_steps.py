@@ -415,7 +415,9 @@ def test_pieces_read_the_second_input_at_their_place(kind: str) -> None:
 # Chains of steps: the joined program gives the bytes of all steps alone.
 
 BINARIES = st.sampled_from([ops.ADD, ops.SUB, ops.MUL, ops.MAXIMUM])
-UNARIES = st.sampled_from([*range(6), ops.SIGMOID, ops.MUL_NUMBER, ops.ABS])
+UNARIES = st.sampled_from(
+    [*range(6), ops.SIGMOID, ops.MUL_NUMBER, ops.ABS, ops.TO_FLOAT16, ops.TO_BFLOAT16]
+)
 
 
 @given(st.data())
