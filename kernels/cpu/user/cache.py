@@ -44,7 +44,8 @@ class LoopCache(jit.KernelCache):
         """Return whether there is a file for `signature`."""
         name = self._file_name(signature, codegen)
         # `Path.is_file` raises for a folder that this user may not enter.
-        return any(os.path.isfile(folder / name) for folder in jit.read_folders())
+        files = (folder / name for folder in jit.read_folders())
+        return any(map(os.path.isfile, files))
 
     def load_overload(self, sig, target_context):
         """Return the cached code of a signature, or None."""
