@@ -194,8 +194,9 @@ def _storage(given: object, kind: str) -> np.dtype[Any]:
         raise RegistrationError(f"the storage is {shown(given)}", fix)
     # Types of ml_dtypes have the kind V, for void.
     if found.kind not in (*STORED.get(kind, found.kind), "V"):
-        problem = f"the storage of a {kind} is {found}"
-        raise RegistrationError(problem, f"Use a NumPy dtype that holds a {kind}")
+        named = f"an {kind}" if kind[0] == "u" else f"a {kind}"
+        problem = f"the storage of {named} is {found}"
+        raise RegistrationError(problem, f"Use a NumPy dtype that holds {named}")
     return found
 
 

@@ -13,6 +13,8 @@ from mdtensor.errors import CastError, DispatchError, shown
 
 #: Names of the attribute that holds a unit: astropy and pandas; pint and unyt.
 _UNITS = ("unit", "units")
+#: Products of elements; masked arrays without masked elements are plain.
+_PRODUCTS = (np.ndarray.__mul__, np.ma.MaskedArray.__mul__)
 #: Names of the attribute that holds the numbers without their unit.
 _NUMBERS = ("value", "magnitude")
 
@@ -48,9 +50,12 @@ def require_operand(array: object) -> None:
     require_plain(array)
     if not isinstance(array, np.ndarray):
         return
-    # A class that computes by itself has more in its arrays than their elements.
-    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__:
-        name = type(array).__name__
+    kind = type(array)
+    # A class that computes by itself has more in its arrays than their elements; and
+    # `*` of `numpy.matrix` is not the product of elements.
+    computes = kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
+    if computes or kind.__mul__ not in _PRODUCTS:
+        name = kind.__name__
         problem = f"{name} has arithmetic of its own, which a tensor would bypass"
         raise DispatchError(problem, "Use asarray(a) to pass only its elements")
 

@@ -7,7 +7,7 @@ buffer. The kinds and the concrete types of the host are in `types`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.coercion import host_array
+from mdtensor.coercion import host_array, typed_array
 from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dispatch.classes import keep
 from mdtensor.dispatch.operation import Operation
@@ -454,6 +454,8 @@ def from_numpy(array: Any) -> Tensor:
     # Most arrays are not of a subclass, and then nothing is called.
     if type(array) is not np.ndarray:
         require_plain(array)
+        if isinstance(array, Sequence):
+            typed_array(array)  # which checks each element
     try:
         found = np.asarray(array)
     except (TypeError, ValueError) as error:

@@ -172,6 +172,24 @@ def test_an_array_with_its_own_arithmetic_is_no_operand() -> None:
     assert md.asarray(labelled).tolist() == VALUES.tolist()
 
 
+def test_products_of_matrices_are_no_products_of_elements() -> None:
+    """`numpy.matrix * x` is a product of matrices, and `**` a power of one."""
+    matrix = np.ones((3, 3)).view(np.matrix)
+    for symbol in (operator.mul, operator.matmul, operator.add):
+        with pytest.raises(md.DispatchError, match="matrix has arithmetic of its own"):
+            symbol(X, matrix)
+        with pytest.raises(md.DispatchError, match="matrix has arithmetic of its own"):
+            symbol(matrix, X)
+    assert md.asarray(matrix).shape == (3, 3)
+
+
+def test_a_masked_element_of_a_list() -> None:
+    for convert in (md.from_numpy, md.asarray, md.Float64Tensor):
+        with pytest.raises(md.CastError, match="are masked"):
+            convert([1.0, MASKED[1], 3.0])
+    assert md.from_numpy([1.0, 2.5]).tolist() == [1.0, 2.5]
+
+
 @pytest.mark.parametrize("mask", [[True, False, True], [2, 0], [[0, 1], [1, 2]]])
 def test_arrays_of_others_are_masks_and_indices(mask: Any) -> None:
     lazy, x = Lazy(mask), md.asarray(X, copy=True)

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor.errors import OptionError, checked, shown
+from mdtensor.errors import AllocationError, OptionError, checked, describe, shown
 
 # All names start with an underscore, so that a parameter may be called `method`.
 _CALL = """
@@ -40,6 +40,11 @@ def call({signature}):
         _method = _implementation({types})
     {body}
 """
+#: Without an exception, `try` costs nothing.
+_BODY = """try:
+        {body}
+    except _MemoryError as _error:
+        _exhausted(_error, {names})"""
 _CALL_SEQUENCE = """
 def call({signature}):
     {refusal}{checks}
@@ -162,12 +167,20 @@ def _source_and_names(operation: Any) -> tuple[str, dict[str, Any]]:
     # A sequence has any number of types, so its table has tuples as keys.
     several = {"names": "*" + parts["names"], "types": "*_types"}
     several["lookup"] = "[_types]"
-    parts["body"] = _body(operation, parts | (several if operation.sequence else {}))
+    inner = parts | (several if operation.sequence else {})
+    body = _body(operation, inner).replace("\n", "\n    ")
+    parts["body"] = _BODY.format(body=body, names=inner["names"])
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
+    return source, namespace | _objects(operation)
+
+
+def _objects(operation: Any) -> dict[str, Any]:
+    """Return what the names in each source refer to."""
+    found = {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
     for name in ("table", "rounded", "implementation", "rounding", "items", "check"):
-        namespace[f"_{name}"] = getattr(operation, name)
-    return source, namespace
+        found[f"_{name}"] = getattr(operation, name)
+    found["_exhausted"] = partial(exhausted, operation.name)
+    return found | {"_MemoryError": MemoryError}
 
 
 def _body(operation: Any, parts: dict[str, str]) -> str:
@@ -208,6 +221,20 @@ def target(out: object, rounding: object) -> Any:
         )
     rounded = getattr(out, "rounded", None)
     return out if rounded is None else rounded(rounding)
+
+
+def exhausted(name: str, error: MemoryError, *arguments: Any) -> NoReturn:
+    """Raise the error of a call for which there is not enough memory.
+
+    Raises:
+        AllocationError: a result, or a value on the way to it, does not fit.
+    """
+    if isinstance(error, AllocationError):
+        raise error
+    fix = "Use fewer elements at a time"
+    # NumPy's text has the bytes and the shape.
+    problem = str(error)[:1].lower() + str(error)[1:] or "there is no memory left"
+    raise AllocationError(problem, fix, describe(name, *arguments)) from None
 
 
 def is_tensor(value: object) -> bool:

@@ -485,7 +485,7 @@ def pinv(x: object, /, *, rtol: object = None) -> Any:
     Raises:
         ShapeError: `x` has fewer than 2 axes, or `rtol` does not fit the stack.
         PromotionError: 16-bit floats are not supported.
-        LinAlgError: singular values do not converge.
+        LinAlgError: singular values do not converge: an element is not finite.
 
     Example:
         >>> import mdtensor as md
@@ -510,7 +510,7 @@ def matrix_rank(x: object, /, *, rtol: object = None) -> Any:
     Raises:
         ShapeError: `x` has fewer than 2 axes, or `rtol` does not fit the stack.
         PromotionError: 16-bit floats are not supported.
-        LinAlgError: singular values do not converge.
+        LinAlgError: singular values do not converge: an element is not finite.
 
     Example:
         >>> import mdtensor as md

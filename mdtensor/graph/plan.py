@@ -261,8 +261,10 @@ class Plan:
         )
 
     def _is_integer(self, node: Any) -> bool:
-        values = [self._specs[name] for name in (*node.values, node.output)]
-        return all(spec.qparams is not None for spec in values)
+        """Return whether a node reads and writes codes, integers and bools only."""
+        specs = [self._specs[name] for name in (*node.values, node.output)]
+        plain = [spec.dtype for spec in specs if spec.qparams is None]
+        return not any(dtype.is_floating or dtype.is_complex for dtype in plain)
 
     def _compiled(
         self, node: Node, step: Any, macs: int, pieces: int, by: Node

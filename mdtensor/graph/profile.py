@@ -144,9 +144,16 @@ class Profile:
             ]
             lines.append("  ".join(padded).rstrip())
         lines += [
-            f"  {n.node} is float: {n.why}" for n in self.slowest() if n.why and n.share
+            f"  {n.node} is {_kind(n)}: {n.why}"
+            for n in self.slowest()
+            if n.why and n.share
         ]
         return "\n".join(lines)
+
+
+def _kind(node: ProfiledNode) -> str:
+    """Return what `why` gives the reason for: a call of codes is not compiled."""
+    return "float" if node.arithmetic == "float" else "not compiled"
 
 
 def _cells(node: ProfiledNode) -> tuple[str, ...]:

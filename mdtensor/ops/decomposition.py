@@ -47,6 +47,19 @@ def convergence_errors(
     return lapack_errors(problem, fix, operation, *arguments)
 
 
+def finite(x: Tensor) -> Any:
+    """Return the buffer of a matrix with singular values.
+
+    LAPACK refuses NaN, but returns NaN for infinities, of which a rank would be 0.
+
+    Raises:
+        numpy.linalg.LinAlgError: an element is not finite.
+    """
+    if not np.isfinite(x.buffer).all():
+        raise np.linalg.LinAlgError
+    return x.buffer
+
+
 def wrap_all(results: Any, buffers: Iterable[Any]) -> Any:
     """Return the named tuple of tensors around `buffers`, typed by `results`."""
     pairs = zip(results, buffers, strict=True)
@@ -71,14 +84,14 @@ def qr(x: Inexact, /, *, mode: str) -> Any:
 def svd(x: Inexact, /, *, full_matrices: bool) -> Any:
     result = deduced(svd, x, full_matrices=full_matrices)
     with convergence_errors(svd, x):
-        return wrap_all(result, kernel.svd(x.buffer, full_matrices))
+        return wrap_all(result, kernel.svd(finite(x), full_matrices))
 
 
 @method(svdvals)
 def svdvals(x: Inexact, /) -> Tensor:
     result: type[Tensor] = deduced(svdvals, x).type
     with convergence_errors(svdvals, x):
-        return result.wrap(kernel.svdvals(x.buffer))
+        return result.wrap(kernel.svdvals(finite(x)))
 
 
 @method(eig)

@@ -22,7 +22,12 @@ from mdtensor.generics.linalg import (
 )
 from mdtensor.kernels.numpy import linalg as kernel, reduction
 from mdtensor.ops import steps
-from mdtensor.ops.decomposition import convergence_errors, lapack_errors, wrap_all
+from mdtensor.ops.decomposition import (
+    convergence_errors,
+    finite,
+    lapack_errors,
+    wrap_all,
+)
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.ops.reduction import cast_first
 from mdtensor.spec.options import number
@@ -113,7 +118,7 @@ def solve(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
 def pinv(x: Inexact, /, *, rtol: object) -> Tensor:
     deduced(pinv, x, rtol=rtol)
     with convergence_errors(pinv, x):
-        return x.wrap(kernel.pinv(x.buffer, _tolerance(pinv, x, rtol)))
+        return x.wrap(kernel.pinv(finite(x), _tolerance(pinv, x, rtol)))
 
 
 @method(matrix_rank)
@@ -121,7 +126,7 @@ def matrix_rank(x: Inexact, /, *, rtol: object) -> Tensor:
     result: type[Tensor] = deduced(matrix_rank, x, rtol=rtol).type
     with convergence_errors(matrix_rank, x):
         tolerance = _tolerance(matrix_rank, x, rtol)
-        return result.wrap(kernel.matrix_rank(x.buffer, tolerance))
+        return result.wrap(kernel.matrix_rank(finite(x), tolerance))
 
 
 def _tolerance(operation: Callable[..., Any], x: Tensor, rtol: object) -> Any:

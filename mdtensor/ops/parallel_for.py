@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
-from numbers import Integral
+from operator import index
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, checked, shown
 from mdtensor.kernels.numpy import threads
 from mdtensor.spec.options import choice
+from mdtensor.spec.shapes import is_whole
 
 #: Whether the current code is a piece of a `parallel_for`.
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
@@ -65,27 +66,29 @@ def parallel_for(
     """
     arguments = (start, end, grain, function)
     known = checked("parallel_for", arguments, lambda: _check(*arguments, scheduling))
+    # Numbers of NumPy and 0-d tensors become Python's, which do not overflow.
+    start, end = index(start), index(end)
     if start >= end:
         return
     if _INSIDE.get():
-        function(int(start), int(end))
+        function(start, end)
         return
     context = copy_context()
     context.run(_INSIDE.set, True)
 
     def work(begin: int, stop: int) -> None:
         # A copy for each piece, because two threads cannot enter one context.
-        context.copy().run(function, int(start) + begin, int(start) + stop)
+        context.copy().run(function, start + begin, start + stop)
 
-    threads.run(work, int(end) - int(start), known, int(grain))
+    threads.run(work, end - start, known, index(grain))
 
 
 def _check(start: Any, end: Any, grain: Any, function: Any, scheduling: Any) -> str:
     """Return the name of the scheduling, or raise for a wrong argument."""
     for name, value in (("start", start), ("end", end)):
-        if not _is_integer(value) or not -(2**63) <= value < 2**63:
+        if not is_whole(value) or not -(2**63) <= index(value) < 2**63:
             raise ShapeError(f"{name} is {shown(value)}", "Pass an integer of 64 bits")
-    if not _is_integer(grain) or grain < 1:
+    if not is_whole(grain) or index(grain) < 1:
         raise OptionError(f"grain is {shown(grain)}", "Use an integer of 1 or more")
     if not callable(function):
         fix = "Pass a function of the first index and the one behind the last"
@@ -94,8 +97,3 @@ def _check(start: Any, end: Any, grain: Any, function: Any, scheduling: Any) -> 
     if isinstance(scheduling, type):
         scheduling = scheduling.__name__.lower()
     return choice(scheduling, "scheduling", tuple(threads.PIECES))
-
-
-def _is_integer(value: Any) -> bool:
-    # True is an Integral, but as an index it is a mistake.
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 from mdtensor import dtypes
@@ -172,8 +172,7 @@ def clip_spec(
 def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
     # A bound must not change the type of the result, so the type must represent it.
     if isinstance(bound, Number):
-        # A bound beyond the range of a float clips nothing, like an infinity.
-        if not overflows(bound, x.dtype):
+        if not (overflows(bound, x.dtype) and _clips_nothing(name, bound)):
             fit_scalar(bound, x.dtype)
     elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):
         raise PromotionError(
@@ -184,6 +183,14 @@ def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
     elif bound is not None and not is_tensor(bound):
         fix = "Give a Python number or a tensor"
         raise OptionError(f"{name} is a {type(bound).__name__}", fix)
+
+
+def _clips_nothing(name: str, bound: Any) -> bool:
+    """Return whether all elements are inside of a bound beyond the range of a float.
+
+    On the other side it would be every result, and no float is that number.
+    """
+    return isinstance(bound, Real) and bool(bound > 0 if name == "max" else bound < 0)
 
 
 def _check_order(low: Any, high: Any) -> None:

@@ -244,11 +244,15 @@ def is_size(value: Any) -> bool:
     if type(value) is int:
         return -MOST_SIZE < value < MOST_SIZE
     # NumPy integers are sizes too; their ABC check is slow, so it comes last.
+    return is_whole(value) and abs(int(value)) < MOST_SIZE
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether `value` is an integer of any size, as `is_size` takes them."""
     # NumPy counts a time span as an integer, whose `int` raises.
     others = bool, Dim, np.timedelta64
     is_integer = isinstance(value, Integral) and not isinstance(value, others)
-    is_integer = is_integer or _is_0d_integer(value)
-    return is_integer and abs(int(value)) < MOST_SIZE
+    return is_integer or _is_0d_integer(value)
 
 
 def _is_0d_integer(value: Any) -> bool:

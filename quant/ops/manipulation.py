@@ -192,8 +192,11 @@ def move_codes(
         # Codes come first: they raise if the result does not fit into memory.
         given = x.codes
         codes = operation(given, *rest, **options).buffer
-        deduce = operation.select(type(x), *map(type, rest)).deduce
-        grid = deduce(spec_of(x), *rest, **options).qparams
+        grid = x.qparams
+        # One scale stays, and the codes have checked the arguments.
+        if grid.axis is not None:
+            deduce = operation.select(type(x), *map(type, rest)).deduce
+            grid = deduce(spec_of(x), *rest, **options).qparams
         found = x.from_codes(codes, grid.rounded(x.rounding))
         # Two packed codes share a byte, so a part is a copy: an assignment to it must
         # raise, since it would be lost.

@@ -100,6 +100,40 @@ def test_a_wrong_name_without_options_is_a_type_error_of_python() -> None:
         md.relu(x=md.asarray([1.0]))
 
 
+def test_a_result_that_does_not_fit_into_memory() -> None:
+    """Of operations of any number of arguments, with and without options."""
+    row = md.broadcast_to(md.ones((1,)), (2**45,))
+    for call, name in (
+        (lambda: row + 1.0, "add"),
+        (lambda: md.exp(row), "exp"),
+        (lambda: md.concat([row, row]), "concat"),
+        (lambda: md.cumulative_sum(row), "cumulative_sum"),
+        (lambda: md.where(row > 0, row, row), "greater"),
+        (lambda: md.quant.quantize(row, md.quant.QParams(0.5)), "quantize"),
+    ):
+        with pytest.raises(md.AllocationError) as raised:
+            call()
+        text = str(raised.value)
+        assert text.startswith(f"{name}(Float32Tensor[35184372088832]")
+        assert "TiB for an array with shape" in text
+        assert raised.value.__cause__ is None and raised.value.__suppress_context__
+
+
+def test_an_allocation_error_of_a_method_stays(registered_as_before: None) -> None:
+    @md.generic
+    def fills(x: Any, /) -> Any:
+        """Fill the memory."""
+
+    @md.method(fills)
+    def fills(x: int, /) -> Any:
+        raise md.AllocationError("mine") if x else MemoryError
+
+    with pytest.raises(md.AllocationError, match=r"^mine"):
+        fills(1)
+    with pytest.raises(md.AllocationError, match=r"fills\(int\): there is no memory"):
+        fills(0)
+
+
 def test_an_error_inside_a_method_is_not_a_missing_method(operations: None) -> None:
     """The call catches KeyError for the table alone."""
 

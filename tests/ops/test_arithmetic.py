@@ -266,6 +266,18 @@ def test_clip_and_nan() -> None:
     assert md.clip(md.asarray([1.0], dtype=md.bfloat16), 3.01).tolist() == [3.015625]
 
 
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16, md.float32])
+@pytest.mark.parametrize("bound", [1e39, 10**40])
+def test_clip_to_numbers_beyond_a_float(dtype: md.DType, bound: Any) -> None:
+    """On the open side they clip nothing; on the other no element could be right."""
+    x = md.asarray([-2.0, 3.0], dtype=dtype)
+    assert md.clip(x, -bound, bound).tolist() == [-2.0, 3.0]
+    for limits in ({"max": -bound}, {"min": bound}):
+        with pytest.raises(md.CastError, match=f"{dtype} represents .* cannot"):
+            md.clip(x, **limits)
+    assert md.clip(x, max=-math.inf).tolist() == [-math.inf] * 2
+
+
 X = md.asarray([1, 5], dtype=md.int8)
 UNFIT = {
     "clip(Int8Tensor[2]): int8 does not represent all values of min, a tensor of "

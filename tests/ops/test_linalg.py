@@ -343,6 +343,7 @@ def test_one_singular_matrix_fails_its_stack() -> None:
 
 
 SINGULAR, NAN = md.ones((2, 2)), md.full((2, 2), float("nan"))
+INFINITE = md.full((2, 2), float("-inf"))
 WIDE, HALF = md.ones((2, 3)), md.ones((2, 2), dtype=md.float16)
 VECTOR = md.ones((2,))
 
@@ -390,6 +391,24 @@ VECTOR = md.ones((2,))
             lambda: linalg.matrix_rank(NAN),
             LinAlgError,
             "matrix_rank(Float32Tensor[2,2])",
+            "the iteration does not converge. Replace NaN and infinities first.",
+        ),
+        (
+            lambda: linalg.svdvals(INFINITE),
+            LinAlgError,
+            "svdvals(Float32Tensor[2,2])",
+            "the iteration does not converge. Replace NaN and infinities first.",
+        ),
+        (
+            lambda: linalg.matrix_rank(INFINITE),
+            LinAlgError,
+            "matrix_rank(Float32Tensor[2,2])",
+            "the iteration does not converge. Replace NaN and infinities first.",
+        ),
+        (
+            lambda: linalg.pinv(INFINITE),
+            LinAlgError,
+            "pinv(Float32Tensor[2,2])",
             "the iteration does not converge. Replace NaN and infinities first.",
         ),
         (

@@ -64,6 +64,15 @@ def test_the_ends_of_64_bits() -> None:
     assert all(a[1] == b[0] for a, b in pairwise(found))
 
 
+def test_tensors_without_axes_as_bounds() -> None:
+    start, end, grain = (md.asarray(n) for n in (1, 5, 9))
+    found: list[Any] = []
+    md.parallel_for(start, end, grain, lambda a, b: found.append((a, b)))
+    assert found == [(1, 5)] and type(found[0][0]) is int
+    with pytest.raises(md.ShapeError, match="end is Float32Tensor"):
+        md.parallel_for(0, md.asarray(5.0), 1, print)
+
+
 def test_numbers_of_numpy() -> None:
     assert pieces(np.int8(-100), np.int8(100), np.uint8(255)) == [(-100, 100)]
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import re
 
 from mdtensor.kernels.cpu import jit
@@ -42,7 +43,9 @@ class LoopCache(jit.KernelCache):
     def holds(self, signature, codegen):
         """Return whether there is a file for `signature`."""
         name = self._file_name(signature, codegen)
-        return any((folder / name).is_file() for folder in jit.read_folders())
+        # `Path.is_file` raises for a folder that this user may not enter.
+        files = (folder / name for folder in jit.read_folders())
+        return any(map(os.path.isfile, files))
 
     def load_overload(self, sig, target_context):
         """Return the cached code of a signature, or None."""

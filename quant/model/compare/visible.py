@@ -15,12 +15,9 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.graph import Graph
-from mdtensor.quant.model.quantize.masks import (
-    MASKED_ROW,
-    softmax_axes,
-    without_masks,
-)
+from mdtensor.quant.model.quantize.masks import MASKED_ROW, without_masks
 from mdtensor.quant.model.quantize.quantize import reader_limits
+from mdtensor.quant.model.quantize.softmax_rows import softmax_rows
 
 Array = npt.NDArray[Any]
 View = Callable[[Array], Array]
@@ -34,15 +31,15 @@ class Views:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._graph, self._axes = graph, softmax_axes(graph)
+        self._graph, self._rows = graph, softmax_rows(graph)
 
     def of(self, value: str | None) -> View:
         """Return the function for a value; None is a value of no float node."""
         if value is None or value not in self._graph.consumers:
             return _unchanged
-        if value in self._axes:
-            axis = self._axes[value]
-            return lambda x: without_masks(x, axis)
+        if value in self._rows:
+            row = self._rows[value]
+            return lambda x: without_masks(x, row)
         if self._is_mask(value):
             return lambda x: np.where(x < -MASKED_ROW, 0.0, x)
         limits = reader_limits(self._graph, value)
@@ -55,7 +52,7 @@ class Views:
         """Return whether a value is added to the input of a softmax."""
         reader = self._graph.only_consumer(value)
         is_sum = reader is not None and reader.operation is md.add
-        return is_sum and reader is not None and reader.output in self._axes
+        return is_sum and reader is not None and reader.output in self._rows
 
 
 def _unchanged(x: Array) -> Array:

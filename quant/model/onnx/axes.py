@@ -11,6 +11,9 @@ from typing import Any
 
 from mdtensor.quant.model.onnx.build import Operator
 
+#: The largest size of an axis.
+LARGEST = 2**63 - 1
+
 
 def normalize_axis(
     op: Operator, axis: int, rank: int, what: str = "axis", *, past: int = 0

@@ -65,6 +65,9 @@ def conv_integer(g: Builder, op: Operator) -> None:
     shape = g.shape(w)
     operation = CONVOLUTIONS[require_window_axes(op, shape[2:], CONVOLUTIONS)]
     options = conv_options(g, op, w)
+    if op.input(2) and g.shape(op.input(2)) not in ((), (1,)):
+        problem = f"has zero points of shape {g.shape(op.input(2))} for its input"
+        raise op.error(problem, "Use one zero point")
     wide = _float_for(g, op, prod(shape[1:]))
     # Borders are filled with the zero point, the number 0.
     a, b = _numbers(g, op, (0, 2), wide, 1), _numbers(g, op, (1, 3), wide, 0)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.elements import CODES
 from mdtensor.quant.model.onnx.files import onnx_package
 
 
@@ -49,6 +50,21 @@ TEXTS = {
         for kind in ("SVMClassifier", "SVMRegressor")
     },
 }
+
+
+#: Attributes that are 0 or 1; of another number, readers make one or the other.
+FLAGS = frozenset(
+    (
+        *("align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box"),
+        *("count_include_pad", "detect_negative", "detect_positive", "exclude_outside"),
+        *("exclusive", "fmod", "input_forget", "interleaved", "inverse"),
+        *("is_case_sensitive", "is_causal", "is_test", "keepdims", "largest", "layout"),
+        *("linear_before_reset", "multi_class", "new_axis", "noop_with_empty_axes"),
+        *("one_class", "onesided", "output_sequence", "periodic", "reverse"),
+        *("saturate", "select_last_index", "sorted", "spatial", "storage_order"),
+        *("training_mode", "transA", "transB", "upper", "zeros"),
+    )
+)
 
 
 def check_node(op: Operator) -> None:
@@ -118,6 +134,8 @@ def _check_attribute(op: Operator, given: Any, declared: Any) -> None:
             f"has an attribute {given.name!r} of type {found}",
             f"Use type {wanted}" if given.type else "Give it a type",
         )
+    if given.name in FLAGS and declared and given.i not in (0, 1):
+        raise op.error(f"has {given.name}={given.i}", "Use 0 or 1")
     texts = TEXTS.get((op.kind, given.name))
     text = given.s.decode(errors="replace")
     if texts is not None and text not in texts:
@@ -132,10 +150,12 @@ def _check_count(op: Operator, count: int, low: int, high: int, what: str) -> No
 
 
 def check_types(g: Builder, op: Operator) -> None:
-    """Raise for inputs of two types where the format requires one, as `T` of Add.
+    """Raise for inputs of types that the operator set does not allow.
 
     Raises:
-        ModelError: two inputs have different types; the error names them and the node.
+        ModelError: an input has another type than those declared, or two inputs have
+            different types where the format requires one, as `T` of Add; the error
+            names them and the node.
     """
     declared = schema(op)
     formal = list(declared.inputs) if declared else []
@@ -143,7 +163,10 @@ def check_types(g: Builder, op: Operator) -> None:
     for index, name in enumerate(op.inputs):
         # Only the last formal parameter may be variadic; it covers all further inputs.
         parameter = formal[min(index, len(formal) - 1)] if formal else None
-        if not name or parameter is None or not parameter.is_homogeneous:
+        if not name or parameter is None:
+            continue
+        _check_type(g, op, name, parameter.types)
+        if not parameter.is_homogeneous:
             continue
         other = first.setdefault(parameter.type_str, name)
         if g.code(other) != g.code(name):
@@ -154,10 +177,39 @@ def check_types(g: Builder, op: Operator) -> None:
             )
 
 
+def _check_type(g: Builder, op: Operator, name: str, allowed: set[str]) -> None:
+    """Require one of the declared types; codes are of a type that files do not know."""
+    if g.specs[name].dtype not in CODES:
+        _require_type(op, f"reads {name!r} of", _type(g, name), allowed)
+
+
+def check_target(op: Operator, code: int) -> None:
+    """Raise for a type of the result that the operator set does not allow.
+
+    Raises:
+        ModelError: the type is not declared; the error names it and the node.
+    """
+    found = _type_name(code)
+    _require_type(op, "has a result of", found, schema(op).outputs[0].types)
+
+
+def _require_type(op: Operator, what: str, found: str, allowed: set[str]) -> None:
+    if f"tensor({found})" not in allowed:
+        listed = ", ".join(sorted(t[7:-1] for t in allowed if t.startswith("tensor(")))
+        raise op.error(
+            f"{what} {found}, which operator set {op.opset} does not allow",
+            f"Use one of {listed}",
+        )
+
+
 def _type(g: Builder, name: str) -> str:
     """Return the name of a value's element type in the file format."""
-    known: str = onnx_package().TensorProto.DataType.Name(g.code(name))
-    return known.lower()
+    return _type_name(g.code(name))
+
+
+def _type_name(code: int) -> str:
+    kinds = onnx_package().TensorProto.DataType
+    return str(kinds.Name(code)).lower() if code in kinds.values() else f"type {code}"
 
 
 # Operators that ONNX defines by other operators.

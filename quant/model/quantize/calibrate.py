@@ -22,9 +22,9 @@ from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.masks import (
     bears_infinity,
     is_masked,
-    softmax_axes,
     without_masks,
 )
+from mdtensor.quant.model.quantize.softmax_rows import softmax_rows
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.observers.relative import RelativeHistogramObserver
@@ -176,7 +176,8 @@ def calibrate(
 
     The samples are not stored. Elements that are more than 16.6 below the maximum of
     their row hardly change a softmax. In values that only a softmax reads, the observer
-    sees such elements as the maximum minus 16.6. -inf may occur in masks, but not in an
+    sees such elements as the maximum minus 16.6; if the softmax reads the value times a
+    positive number, minus 16.6 divided by it. -inf may occur in masks, but not in an
     output or in the input of a layer.
 
     Args:
@@ -201,7 +202,7 @@ def calibrate(
         raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
     observers: dict[str, MinMaxObserver] = {}
     infinite: set[str] = set()
-    axes, count = softmax_axes(graph), 0
+    rows, count = softmax_rows(graph), 0
 
     def observe(name: str, tensor: Any) -> None:
         # Indices and masks are never quantized.
@@ -211,7 +212,7 @@ def calibrate(
         if not np.isfinite(values).all():
             _check_mask(graph, name, values, f"sample {count}")
             infinite.add(name)
-        seen = without_masks(values, axes.get(name))
+        seen = without_masks(values, rows.get(name))
         observers.setdefault(name, observer()).observe(seen)
 
     for count, sample in enumerate(each(samples, graph.inputs), start=1):

@@ -2,7 +2,8 @@
 
 A divisor, or the argument of a logarithm, may come close to 0: x / sqrt(x² + eps). On a
 grid it could be rounded to 0, or to the other side of 0. So the nodes that compute it
-stay float, back to the layer at their start. Nodes that read or write a mask of -inf
+stay float, back to the layer at their start. So do those that compute a dividend whose
+steps are too coarse for a small divisor. Nodes that read or write a mask of -inf
 stay float as well, because a grid does not have a code for -inf.
 
 An edge is a number at which a function is undefined, such as 0 for a logarithm.
@@ -37,8 +38,8 @@ PASSING = (
     *(md.reshape, md.squeeze, md.expand_dims, md.permute_dims, md.broadcast_to),
     *(md.concat, md.where, md.astype),
 )
-#: Operations whose result is close to 0 where their argument is.
-ROOTS = (md.sqrt, md.square, md.abs, md.pow)
+#: Operations whose result is close to 0 where an argument is, of a quotient the first.
+FACTORS = (md.sqrt, md.square, md.abs, md.pow, md.mul, md.div)
 
 
 def fine_nodes(
@@ -55,6 +56,7 @@ def fine_nodes(
     for node in graph.nodes:
         if node.name in notes:
             search.look_at(node)
+            search.look_at_dividend(node)
         elif node.operation is md.mul:
             search.look_at_product(node)
     return search.found
@@ -127,15 +129,33 @@ class _Search:
         if self._is_signed(value) or _is_layer(self.graph, node):
             return
         is_passing = node.operation in PASSING
-        if not (is_passing or node.operation in ROOTS or _scales(self.graph, node)):
+        if not (is_passing or node.operation in FACTORS):
             return
-        for name in node.values:
+        # The divisor of a quotient is looked at by itself.
+        is_quotient = node.operation is md.div
+        for name in node.values[:1] if is_quotient else node.values:
             if name in self.calibration.observers:
                 own = step if is_passing else self._gap(name, (0.0,)) / CODES
                 # A grid has 0 and no code past it for numbers of one sign, so a sum
                 # with them does not pass the edge.
                 may_end = not (is_passing and self._is_signed(name))
                 self._keep(name, own, why, may_end)
+
+    def look_at_dividend(self, node: Node) -> None:
+        """Add the nodes that compute a dividend too coarse for the smallest divisor.
+
+        A step of the dividend is a step of the quotient, divided by the divisor.
+        """
+        ends = [x for x in node.inputs[:2] if x in self.calibration.observers]
+        if node.operation is not md.div or len(ends) < 2:
+            return
+        dividend, divisor = ends
+        low, high = self._ends(node.output)
+        step = self._gap(divisor, (0.0,)) * (high - low) / CODES
+        if self._step(dividend) > step:
+            self._seen.clear()
+            why = f"its steps are too coarse for the divisor of node {node.name!r}"
+            self._keep(dividend, step, why, may_end=True)
 
     def look_at_product(self, node: Node) -> None:
         """Find a product by a reciprocal that needs more digits than codes have."""
@@ -198,11 +218,6 @@ def _is_layer(graph: Graph, node: Node) -> bool:
         before = graph.producers.get(node.values[0])
         node = before if before is not None else node
     return node.operation in PRODUCTS
-
-
-def _scales(graph: Graph, node: Node) -> bool:
-    """Return whether a node multiplies by a constant."""
-    return node.operation is md.mul and any(x in graph.constants for x in node.values)
 
 
 def _name(node: Node) -> str:

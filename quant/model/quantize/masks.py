@@ -17,6 +17,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor.graph import Graph
 from mdtensor.quant.model.onnx.qdq import PRODUCTS
+from mdtensor.quant.model.quantize.softmax_rows import SoftmaxRow, softmax_rows
 
 #: Numbers this far below the maximum do not change a float32 sum of their powers.
 DEPTH = 24 * math.log(2)
@@ -24,38 +25,28 @@ DEPTH = 24 * math.log(2)
 MASKED_ROW = 4000.0
 
 
-def softmax_axes(graph: Graph) -> dict[str, int]:
-    """Return {value: axis} for each value whose only reader is a softmax on `axis`."""
-    found: dict[str, int] = {}
-    for node in graph.nodes:
-        value = node.values[0]
-        if node.operation is md.softmax and graph.only_consumer(value) is node:
-            found[value] = node.options.get("axis", -1)
-    return found
-
-
-def without_masks(values: npt.NDArray[Any], axis: int | None) -> npt.NDArray[Any]:
+def without_masks(values: npt.NDArray[Any], row: SoftmaxRow | None) -> npt.NDArray[Any]:
     """Replace elements that are masked by larger ones that give the same softmax.
 
     Args:
         values: at least one element is finite; the others may be -inf.
-        axis: the axis of the softmax that reads the values; None if none does.
+        row: how a softmax reads the values; None if none does.
 
     Returns:
-        An array of the same shape. If `axis` is None, -inf becomes the smallest finite
+        An array of the same shape. If `row` is None, -inf becomes the smallest finite
         element. Otherwise no element is more than `DEPTH` below the maximum of its row,
-        and rows that are masked as a whole are filled with the smallest element of the
-        other rows.
+        divided by the factor of `row`, and rows that are masked as a whole are filled
+        with the smallest element of the other rows.
     """
-    if axis is None or values.size == 0:
+    if row is None or values.size == 0:
         finite = np.isfinite(values)
         return (
             values if finite.all() else np.where(finite, values, values[finite].min())
         )
     wide: npt.NDArray[np.float64] = values.astype(np.float64)
-    tops = wide.max(axis=axis, keepdims=True)
-    raised = np.maximum(wide, tops - DEPTH)
-    is_used = np.broadcast_to(tops >= tops.max() - MASKED_ROW, wide.shape)
+    tops = wide.max(axis=row.axis, keepdims=True)
+    raised = np.maximum(wide, tops - DEPTH / row.factor)
+    is_used = np.broadcast_to(tops >= tops.max() - MASKED_ROW / row.factor, wide.shape)
     low = raised.min(where=is_used, initial=np.inf)
     limited: npt.NDArray[np.float64] = np.where(is_used, raised, low)
     return limited
@@ -91,7 +82,7 @@ def mask_limit(
     add = graph.only_consumer(value)
     if add is None or add.operation is not md.add or len(set(add.values)) < 2:
         return -np.inf
-    if add.output not in softmax_axes(graph):
+    if add.output not in softmax_rows(graph):
         return -np.inf
     (other,) = (name for name in add.values if name != value)
     return ends(add.output)[0] - max(ends(other)[1], 0.0)

@@ -2,6 +2,7 @@
 
 import math
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numba
@@ -151,6 +152,20 @@ def test_the_oldest_files_go(monkeypatch, tmp_path):
         "kernel",
         *(f"{cache.PREFIX}{number}" for number in (2, 3, 4)),
     ]
+
+
+def test_a_folder_that_this_user_may_not_enter(monkeypatch):
+    plain = os.stat
+
+    def stat(path, *arguments, **options):
+        if "locked" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(cache.jit, "read_folders", lambda: (Path("/locked"),))
+    codegen = SimpleNamespace(magic_tuple=lambda: ())
+    assert not cache.LoopCache(scale, b"").holds((), codegen)
 
 
 FACTOR = 2

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from mdtensor.errors import ModelError
 from mdtensor.quant import load, onnx_backend
 
 RNG = np.random.default_rng(4)
@@ -103,6 +104,15 @@ def test_convolutions(right: int, pads: list[int], make_model: Any) -> None:
     node = helper.make_node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], pads=pads)
     path = make_model([node], {"x": (left, (2, 3, 5, 6))}, constants)
     agrees(path, {"x": whole(left, (2, 3, 5, 6))})
+
+
+def test_an_input_with_several_zero_points_is_refused(make_model: Any) -> None:
+    left = TensorProto.UINT8
+    constants = {"w": whole(left, (4, 3, 2, 3)), "zx": whole(left, (3,))}
+    node = helper.make_node("ConvInteger", ["x", "w", "zx"], ["y"], "here")
+    path = make_model([node], {"x": (left, (2, 3, 5, 6))}, constants)
+    with pytest.raises(ModelError, match=r"'here' has zero points of shape \(3,\)"):
+        load(path)
 
 
 @pytest.mark.parametrize("per_channel", [False, True])

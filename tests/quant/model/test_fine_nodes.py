@@ -27,6 +27,17 @@ CHAINS = {
         (md.mul, "a 4"),
     ],
     "1 / x": [(md.reciprocal, "a")],
+    "log((relu(x) + eps) / (x * x + 1))": [
+        *[(md.relu, "a"), (md.add, "1 eps"), (md.mul, "a a"), (md.add, "3 one")],
+        *[(md.div, "2 4"), (md.log, "5")],
+    ],
+    "log(sigmoid(x) * sigmoid(x))": [
+        *[(md.sigmoid, "a"), (md.sigmoid, "a"), (md.mul, "1 2"), (md.log, "3")]
+    ],
+    "sinh(x) / cosh(x), of exponents": [
+        *[(md.exp, "a"), (md.neg, "a"), (md.exp, "2"), (md.sub, "1 3")],
+        *[(md.add, "1 3"), (md.div, "4 5")],
+    ],
     "asin(sin(x))": [(md.sin, "a"), (md.asin, "1")],
     "acosh(x * x + 1)": [(md.mul, "a a"), (md.add, "1 one"), (md.acosh, "2")],
 }
@@ -68,6 +79,14 @@ def test_the_plan_says_why(rng):
         "its result comes too close to where log is undefined, in node 'n3'"
     )
     assert {n.node for n in plan.nodes if n.arithmetic == "integer"} >= {"first"}
+
+
+def test_the_plan_says_why_of_a_dividend(rng):
+    model = model_of(CHAINS["sinh(x) / cosh(x), of exponents"], rng)
+    samples = [rng.standard_normal((8, 16), np.float32)]
+    plan = model.quantize(model.calibrate(samples)).plan()
+    whys = {n.node: n.why for n in plan.nodes if n.arithmetic == "float"}
+    assert whys["n4"] == "its steps are too coarse for the divisor of node 'n6'"
 
 
 def test_a_divisor_far_from_0_has_codes(rng):

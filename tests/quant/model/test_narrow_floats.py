@@ -84,9 +84,7 @@ def test_the_attribute_names_the_type_of_the_numbers(given: str, wanted: str) ->
 
 def test_other_types_of_scales_are_refused() -> None:
     x = np.ones((2, 2))
-    with pytest.raises(
-        ModelError, match=r"has scales of float64\. Supported are float32"
-    ):
+    with pytest.raises(ModelError, match="'x' of double, which operator set 21"):
         load(model(PAIR, x, {"s": np.float64(1), "z": np.int8(0)}, 21))
     last = node("DequantizeLinear", "q s z", "y", output_dtype=11)
     with pytest.raises(ModelError, match="output_dtype=11"):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node, spec_of
@@ -510,3 +511,30 @@ def test_channels_without_weights_run_compiled(bias, rng):
     np.testing.assert_allclose(
         np.asarray(small(x)), np.asarray(model(x)), atol=largest / 50
     )
+
+
+def test_a_table_of_embeddings_is_codes_and_no_float(make_model, rng):
+    """Ids pick rows of codes; neither ids nor codes are floats."""
+    node = helper.make_node
+    nodes = [node("Gather", ["table", "ids"], ["e"]), node("MatMul", ["e", "w"], ["y"])]
+    constants = {
+        "table": rng.standard_normal((50, 16), np.float32),
+        "w": rng.standard_normal((16, 8), np.float32),
+    }
+    given = {"ids": (TensorProto.INT64, (2, 6))}
+    model = load(make_model(nodes, given, constants))
+    ids = rng.integers(-50, 50, (2, 6))
+    small = model.quantize(model.calibrate([ids]))
+    tables = [x for x in small.graph.constants.values() if x.shape == (50, 16)]
+    assert [type(x) for x in tables] == [QUInt8Tensor]
+    kinds = {n.operation: n.arithmetic for n in small.plan().nodes}
+    assert kinds["take"] == "integer" and "float" not in kinds.values()
+    wanted, found = np.asarray(model(ids)), np.asarray(small(ids))
+    assert ((wanted - found) ** 2).sum() < 1e-3 * (wanted**2).sum()
+    # Negative ids count from the end, once.
+    assert small(ids % 50).tolist() == found.tolist()
+    for outside in (50, -51):
+        with pytest.raises(md.BoundsError, match="Indices go from -50 to 49"):
+            small(np.where(ids == ids[0, 0], outside, ids))
+    profile = str(small.profile(ids))
+    assert "is float" not in profile and "is not compiled: " in profile

@@ -354,7 +354,7 @@ REFUSED = {
     ),
     "a negative scale": ({"sw": -0.1}, CONV, "a scale is"),
     "a zero point of another type": ({"z": 0}, "x sx z w sw zw sy zy", "one type"),
-    "a float bias": ({"b": [1.0] * 4}, CONV, "has a bias of float32"),
+    "a float bias": ({"b": [1.0] * 4}, CONV, "'b' of float"),
     "float weights": ({"w": np.ones((4, 3, 3, 3), F32)}, CONV, "'w' of float"),
     "a bias too long": ({"b": np.arange(5, dtype=np.int32)}, CONV, "5"),
     "only codes": ({}, "x", "has 1 inputs, expected 8 to 9"),

@@ -215,6 +215,25 @@ def test_what_the_standard_does_not_allow(
         load(layer(make_model, "RNN", "b", attributes))
 
 
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("hidden_size", 3, "has hidden_size=3 and 'r' of shape"),
+        ("direction", "bidirectional", "has direction=bidirectional and 'w' of shape"),
+    ],
+)
+def test_weights_of_other_sizes_than_stated(
+    kind: str, name: str, value: Any, wanted: str, make_model: Any
+) -> None:
+    proto = onnx.load(layer(make_model, kind, "b", {"direction": "forward"}))
+    (node,) = proto.graph.node
+    (at,) = (i for i, a in enumerate(node.attribute) if a.name == name)
+    node.attribute[at].CopyFrom(helper.make_attribute(name, value))
+    with pytest.raises(ModelError, match=wanted):
+        load(proto)
+
+
 @pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_reversed_sequences(

@@ -201,6 +201,89 @@ INVALID = {
         model("Resize", {"r": None, "s": None, "n": INTS([1, 3, -4, 4])}),
         "has a size=-4",
     ),
+    "a negative stride": (
+        model("LpPool", kernel_shape=[2, 2], strides=[-1, 1]),
+        "has strides=-1. Use one from 1",
+    ),
+    "a dilation of 0": (
+        model("MaxPool", kernel_shape=[2, 2], dilations=[0, 1]),
+        "has dilations=0. Use one from 1",
+    ),
+    "a window of 0": (
+        model("AveragePool", kernel_shape=[0, 2]),
+        "has kernel_shape=0. Use one from 1",
+    ),
+    "a dilation beyond the image": (
+        model("MaxPool", kernel_shape=[2, 2], dilations=[9, 1]),
+        "has a window of 10 over 4 elements with pads 0 and 0",
+    ),
+    "windows of padding alone": (
+        model("LpPool", kernel_shape=[2, 2], pads=[9, 0, 0, 0]),
+        "has pads 9 and 0 around a window of 2",
+    ),
+    "half the pads, transposed": (
+        model("ConvTranspose", {"w": weights(3, 3, 2, 2)}, pads=[1, 1]),
+        "has 2 numbers as pads, expected 4",
+    ),
+    **{
+        f"two paddings of {kind}": (
+            model(kind, given, pads=[1, 0, 0, 0], auto_pad=name, **options),
+            f"has pads=(1, 0, 0, 0) and auto_pad={name}",
+        )
+        for kind, given, options in (
+            ("Conv", {"w": weights(2, 3, 2, 2)}, {}),
+            ("ConvTranspose", {"w": weights(3, 3, 2, 2)}, {}),
+            ("MaxPool", {}, {"kernel_shape": [2, 2]}),
+        )
+        for name in ("VALID", "SAME_UPPER")
+    },
+    "a norm below 1": (model("LpPool", kernel_shape=[2, 2], p=0), "has p=0.0"),
+    "an order of storage": (
+        model("MaxPool", outputs=TWO, kernel_shape=[2, 2], storage_order=5),
+        "has storage_order=5. Use 0 or 1",
+    ),
+    "a sum that excludes thrice": (
+        model("CumSum", {"a": INTS(0)}, exclusive=3),
+        "has exclusive=3. Use 0 or 1",
+    ),
+    "a negative size to expand to": (
+        model("Expand", {"s": INTS([1, 3, -1, 4])}),
+        "has a size=-1",
+    ),
+    "repetitions of one axis": (
+        model("Tile", {"n": INTS([2])}),
+        "has 1 numbers as repetitions, expected 4",
+    ),
+    "a negative axis in perm": (
+        model("Transpose", perm=[0, 1, 2, -1]),
+        "has an axis of perm=-1. Use one from 0 to 3",
+    ),
+    "three values of OneHot": (
+        model("OneHot", {"d": INTS(3), "v": weights(3)}),
+        "has values of shape (3,)",
+    ),
+    "a matrix of four axes": (
+        model("Gemm", {"w": weights(4, 2)}),
+        "has 4 numbers as the shape of 'x', expected 2",
+    ),
+    "a remainder of floats": (model("Mod", {"y": weights(4)}), "with fmod=0"),
+    "a cubic curve without factor": (
+        model(
+            "Resize",
+            {"r": None, "s": np.float32([1, 1, 2, 2])},
+            mode="cubic",
+            cubic_coeff_a=np.nan,
+        ),
+        "has cubic_coeff_a=nan",
+    ),
+    "a cast to complex numbers": (
+        model("Cast", to=TensorProto.COMPLEX64),
+        "has a result of complex64, which operator set 17 does not allow",
+    ),
+    "weights of integers": (
+        model("PRelu", {"w": np.ones(1, np.int16)}),
+        "reads 'w' of int16, which operator set 17 does not allow",
+    ),
     "an axis twice in perm": (
         model("Transpose", perm=[0, 1, 1, 2]),
         "names an axis twice: perm=(0, 1, 1, 2)",

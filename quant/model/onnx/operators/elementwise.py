@@ -118,6 +118,8 @@ def mod(g: Builder, op: Operator) -> None:
     """Read Mod: the remainder has the sign of the divisor, of the dividend if fmod."""
     x, y = op.inputs
     if not op.get("fmod", 0):
+        if g.specs[str(x)].dtype.is_floating:
+            raise op.error("is of floats, with fmod=0", "Use fmod=1")
         g.call(op, md.remainder, x, y)
         return
     # For magnitudes, floor and truncation agree; then restore the dividend's sign.

@@ -12,6 +12,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.errors import MdtensorError
 from mdtensor.quant.model.onnx.axes import (
+    LARGEST,
     normalize_axes,
     normalize_axis,
     normalize_index,
@@ -32,6 +33,7 @@ from mdtensor.quant.model.onnx.operators.table import (
     reads,
     require_fixed_shape,
 )
+from mdtensor.quant.model.onnx.schemas import check_target
 from mdtensor.quant.model.onnx.sizes import checked_bounds, clamp_slice
 
 
@@ -86,6 +88,9 @@ def transpose(g: Builder, op: Operator) -> None:
     rank = len(g.shape(op.inputs[0]))
     axes = op.get("perm") or tuple(range(rank))[::-1]
     require_count(op, axes, rank, "perm")
+    # Of all axes in the standard, only these are not counted from the end.
+    for axis in axes:
+        require_between(op, axis, 0, rank - 1, "an axis of perm")
     axes = normalize_axes(op, axes, rank, "perm")
     g.call(op, md.permute_dims, op.inputs[0], axes=axes)
 
@@ -195,13 +200,18 @@ def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
 @reads("Expand")
 def expand(g: Builder, op: Operator) -> None:
     shape = require_fixed_shape(g, op, op.inputs[0])
-    target = md.broadcast_shapes(shape, g.integers(op, 1, "the shape"))
+    given = g.integers(op, 1, "the shape")
+    for size in given:
+        require_between(op, size, 0, LARGEST, "a size")
+    target = md.broadcast_shapes(shape, given)
     g.call(op, md.broadcast_to, op.inputs[0], shape=target)
 
 
 @reads("Tile")
 def tile(g: Builder, op: Operator) -> None:
-    g.call(op, md.tile, op.inputs[0], g.integers(op, 1, "the repetitions"))
+    counts = g.integers(op, 1, "the repetitions")
+    require_count(op, counts, len(g.shape(op.inputs[0])), "repetitions")
+    g.call(op, md.tile, op.inputs[0], counts)
 
 
 @reads("Split")
@@ -402,6 +412,9 @@ def one_hot(g: Builder, op: Operator) -> None:
     An index out of range gives `off` everywhere.
     """
     depth = int(g.require_array(op, 1, "the depth").reshape(-1)[0])
+    if g.shape(op.inputs[2]) != (2,):
+        problem = f"has values of shape {g.shape(op.inputs[2])}"
+        raise op.error(problem, "Give it two, off and on")
     off, on = (
         g.step(op, name, md.getitem, op.inputs[2], key=place)
         for place, name in enumerate(("off", "on"))
@@ -462,7 +475,11 @@ def cast(g: Builder, op: Operator) -> None:
 
 def target_code(g: Builder, op: Operator) -> int:
     """Return the number of the target element type of Cast or CastLike."""
-    return int(op.get("to")) if op.kind == "Cast" else g.code(op.inputs[1])
+    if op.kind != "Cast":
+        return g.code(op.inputs[1])
+    code = int(op.get("to"))
+    check_target(op, code)
+    return code
 
 
 @reads("Identity")

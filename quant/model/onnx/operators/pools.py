@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor import TensorSpec
+from mdtensor.quant.model.onnx.axes import require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import require_fixed_shape
 
@@ -46,14 +47,40 @@ class Window:
     ceil_mode: bool
 
     @property
+    def reach(self) -> tuple[int, ...]:
+        """Return how many elements lie between the ends of a window, with both."""
+        pairs = zip(self.kernel, self.dilation, strict=True)
+        return tuple((k - 1) * d + 1 for k, d in pairs)
+
+    def require_elements(self, op: Operator) -> None:
+        """Require that there are windows, and that each one reads an element.
+
+        Raises:
+            ModelError: a window is larger than the padded input, or as small as the
+                padding.
+        """
+        each = zip(self.reach, self.sizes, self.before, self.after, strict=True)
+        for reach, size, before, after in each:
+            if reach > size + before + after:
+                raise op.error(
+                    f"has a window of {reach} over {size} elements with pads "
+                    f"{before} and {after}",
+                    "Use a smaller window",
+                )
+            if max(before, after) >= reach:
+                raise op.error(
+                    f"has pads {before} and {after} around a window of {reach}",
+                    "Use pads smaller than the window",
+                )
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """Return the number of windows along each axis."""
         return tuple(map(self._count, range(len(self.sizes))))
 
     def _count(self, axis: int) -> int:
         size, stride = self.sizes[axis], self.stride[axis]
-        reach = (self.kernel[axis] - 1) * self.dilation[axis] + 1
-        room = size + self.before[axis] + self.after[axis] - reach
+        room = size + self.before[axis] + self.after[axis] - self.reach[axis]
         count = (-(-room // stride) if self.ceil_mode else room // stride) + 1
         # The last window must begin inside of the input or of the padding before it.
         if self.ceil_mode and (count - 1) * stride >= size + self.before[axis]:
@@ -65,8 +92,7 @@ class Window:
         """Return the padding of each axis of the input, with what ceil_mode adds."""
         found = [(0, 0), (0, 0)]
         for axis, count in enumerate(self.counts):
-            reach = (self.kernel[axis] - 1) * self.dilation[axis] + 1
-            last = (count - 1) * self.stride[axis] + reach
+            last = (count - 1) * self.stride[axis] + self.reach[axis]
             more = last - self.sizes[axis] - self.before[axis]
             found.append((self.before[axis], max(self.after[axis], more)))
         return tuple(found)
@@ -138,6 +164,7 @@ def _places(g: Builder, op: Operator, window: Window) -> list[str]:
 def _norm_pool(g: Builder, op: Operator, window: Window) -> None:
     """Read LpPool: the root of the sum of powers."""
     p = float(op.get("p", 2))
+    require_between(op, p, 1, inf, "p")
     sizes = g.step(op, "sizes", md.abs, op.inputs[0])
     total = _sum_of_parts(g, op, g.step(op, "powers", md.pow, sizes, p), window)
     g.call(op, md.pow, total, 1 / p)

@@ -83,6 +83,7 @@ def read_layer(
         op = replace(op, outputs=(g.fresh(f"{op.name}.y"), *op.outputs[1:]))
     is_batch_first = bool(op.get("layout", 0))
     x, functions = str(op.inputs[0]), _functions(op, layer, len(directions))
+    _check_sizes(g, op, layer, weights, len(directions))
     if is_batch_first:
         x = g.step(op, "steps", md.permute_dims, x, axes=(1, 0, 2))
     lengths = _lengths(g, op, x)
@@ -103,6 +104,30 @@ def read_layer(
             row = g.step(op, f"last{at}", md.getitem, states, key=key)
             rows[1 + state].append(row)
     _results(g, op, rows, is_batch_first)
+
+
+def _check_sizes(
+    g: Builder, op: Operator, layer: Layer, weights: tuple[str, str], count: int
+) -> None:
+    """Require the directions and sizes that the attributes state.
+
+    Raises:
+        ModelError: the weights have other ones.
+    """
+    for name in (*weights, op.input(3), op.input(7) if layer.states == 2 else None):
+        if name is not None and g.shape(name)[:1] != (count,):
+            raise op.error(
+                f"has direction={op.get('direction', 'forward')} and {name!r} of shape "
+                f"{g.shape(name)}",
+                f"Use one that starts with {count}",
+            )
+    units = g.shape(weights[1])[-1]
+    if op.get("hidden_size", units) != units:
+        raise op.error(
+            f"has hidden_size={op.get('hidden_size')} and {weights[1]!r} of shape "
+            f"{g.shape(weights[1])}",
+            "Export it again",
+        )
 
 
 def _forward(stem: str, x: str) -> str:

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.onnx.axes import normalize_axes, normalize_axis
+from mdtensor.quant.model.onnx.axes import (
+    LARGEST,
+    normalize_axes,
+    normalize_axis,
+    require_between,
+    require_count,
+)
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
@@ -256,12 +262,15 @@ def local_response_norm(g: Builder, op: Operator) -> None:
     channels = g.shape(x)[1]
     if channels < 0:
         raise op.size_error("sums over channels of dynamic size")
+    require_between(op, size, 1, LARGEST, "size")
+    # Neighbours beyond the first and the last channel are 0, and need no terms.
+    before, after = (min(n, channels) for n in ((size - 1) // 2, size // 2))
     widths = [(0, 0)] * len(g.shape(x))
-    widths[1] = ((size - 1) // 2, size // 2)
+    widths[1] = before, after
     squares = g.step(op, "squares", md.square, x)
     padded = g.step(op, "padded", md.pad, squares, pad_width=tuple(widths))
     total = ""
-    for first in range(size):
+    for first in range(before + 1 + after):
         key = (slice(None), slice(first, first + channels))
         part = g.step(op, f"part{first}", md.getitem, padded, key=key)
         total = g.step(op, f"sum{first}", md.add, total, part) if total else part
@@ -290,6 +299,8 @@ def mean_variance_norm(g: Builder, op: Operator) -> None:
 def gemm(g: Builder, op: Operator) -> None:
     """Read Gemm: alpha · A' · B' + beta · C, as `linear`, x · wᵀ + b, if possible."""
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
+    for name in (x, w):
+        require_count(op, g.shape(name), 2, f"the shape of {name!r}")
     if op.get("transA", 0):
         x = g.step(op, "x", md.permute_dims, x, axes=(1, 0))
     if not op.get("transB", 0):

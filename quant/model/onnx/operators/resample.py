@@ -17,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 import mdtensor as md
+from mdtensor.quant.model.onnx.axes import require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator
 
 Array = npt.NDArray[Any]
+#: The largest factor of a cubic curve; files have -0.75 or -0.5.
+LIMIT = 100
 #: A function from the distance to a pixel to the weight of that pixel.
 Curve = Callable[[Fraction], Fraction]
 
@@ -95,9 +98,10 @@ class Resampling:
 def resampling_of(op: Operator) -> Resampling:
     """Return the resampling that the attributes of Resize name."""
     is_linear = op.get("mode") == "linear"
-    a = Fraction(op.get("cubic_coeff_a", -0.75))
+    a = op.get("cubic_coeff_a", -0.75)
+    require_between(op, a, -LIMIT, LIMIT, "cubic_coeff_a")
     return Resampling(
-        triangle if is_linear else cubic(a),
+        triangle if is_linear else cubic(Fraction(a)),
         1 if is_linear else 2,
         bool(op.get("antialias", 0)),
         bool(op.get("exclude_outside", 0)),

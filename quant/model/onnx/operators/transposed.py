@@ -13,7 +13,7 @@ from typing import Any
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
-from mdtensor.quant.model.onnx.operators.windows import kernel_of, per_axis
+from mdtensor.quant.model.onnx.operators.windows import kernel_of, pads_of, per_axis
 
 Sizes = tuple[int, ...]
 
@@ -64,13 +64,11 @@ def conv_transpose(g: Builder, op: Operator) -> None:
 def _window(g: Builder, op: Operator) -> Window:
     """Return the window; its padding is given, or follows from the output size."""
     kernel = kernel_of(g, op, op.inputs[1])
-    nothing = (0,) * len(kernel)
     stride, dilation = (per_axis(op, name, kernel) for name in ("strides", "dilations"))
     more = per_axis(op, "output_padding", kernel, 0)
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-    kind = op.get("auto_pad", "NOTSET")
+    kind, pads = op.get("auto_pad", "NOTSET"), pads_of(op, len(kernel))
     if "output_shape" not in op.attributes and not kind.startswith("SAME"):
-        pads = tuple(op.get("pads", nothing * 2)) if kind == "NOTSET" else nothing * 2
         count = len(kernel)
         return Window(kernel, stride, dilation, pads[:count], pads[count:], more)
     sizes = require_fixed_shape(g, op, op.inputs[0])[2:]

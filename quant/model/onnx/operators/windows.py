@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.axes import (
+    LARGEST,
     normalize_axes,
     require_between,
     require_count,
@@ -72,10 +73,31 @@ def kernel_of(g: Builder, op: Operator, w: Any) -> tuple[int, ...]:
 def per_axis(
     op: Operator, name: str, kernel: tuple[int, ...], default: int = 1
 ) -> tuple[int, ...]:
-    """Return an attribute with one number for each axis of the window."""
+    """Return an attribute with one number for each axis of the window.
+
+    Raises:
+        ModelError: it has more or fewer numbers, or one below the default.
+    """
     given = tuple(op.get(name, (default,) * len(kernel)))
     require_count(op, given, len(kernel), name)
+    for number in given:
+        require_between(op, number, default, LARGEST, name)
     return given
+
+
+def pads_of(op: Operator, axes: int) -> tuple[int, ...]:
+    """Return the attribute pads: those before, then those after each axis.
+
+    Raises:
+        ModelError: there are more or fewer, or the attribute auto_pad wants others.
+    """
+    pads = tuple(op.get("pads", (0, 0) * axes))
+    require_count(op, pads, 2 * axes, "pads")
+    # Peers disagree which of the two counts.
+    if any(pads) and (kind := op.get("auto_pad", "NOTSET")) != "NOTSET":
+        problem = f"has pads={pads} and auto_pad={kind}"
+        raise op.error(problem, "Give it one of the two attributes")
+    return pads
 
 
 def require_window_axes(op: Operator, kernel: Any, known: Any) -> int:
@@ -98,13 +120,9 @@ def _padding(
     """Return the padding (top, left, bottom, right); (before, after) for one axis."""
     kind = op.get("auto_pad", "NOTSET")
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-    nothing = (0, 0) * len(stride)
-    if kind == "NOTSET":
-        pads = tuple(op.get("pads", nothing))
-        require_count(op, pads, len(nothing), "pads")
+    pads = pads_of(op, len(stride))
+    if kind in ("NOTSET", "VALID"):
         return pads
-    if kind == "VALID":
-        return nothing
     sizes = g.shape(op.inputs[0])[2:]
     require_count(op, sizes, len(stride), "the sizes of its images")
     if min(sizes) < 0:
@@ -138,6 +156,7 @@ def norm_pool(g: Builder, op: Operator) -> None:
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     """Read a pool with the operation for its number of axes."""
     kernel = tuple(op.get("kernel_shape", ()))
+    per_axis(op, "kernel_shape", kernel)
     stride = per_axis(op, "strides", kernel)
     dilation = per_axis(op, "dilations", kernel)
     has_places = len(op.outputs) > 1 and op.outputs[1]
@@ -155,6 +174,7 @@ def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) 
         mode = bool(op.get("ceil_mode", 0))
         ends = pads[:count], pads[count:]
         window = Window(sizes, kernel, stride, dilation, *ends, mode)
+        window.require_elements(op)
         pool_by_definition(g, op, window)
         return
     operation = operations[len(kernel)]
@@ -247,8 +267,6 @@ NEAREST: Mapping[str, tuple[Fraction, bool]] = {
     "floor": (Fraction(0), False),
     "ceil": (Fraction(0), True),
 }
-#: The largest size of an axis.
-LARGEST = 2**63 - 1
 
 
 @reads("Resize")
