@@ -15,7 +15,7 @@ if __name__ != "mdtensor.quant":
 import importlib
 import types
 
-from mdtensor import cuda as _cuda
+from mdtensor import CudaInt8Tensor as _CudaTensor
 from mdtensor.extend import on_rendered_device
 from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
@@ -78,10 +78,11 @@ from mdtensor.quant.weights import (
 )
 
 # Types for GPUs, and types and methods for devices that run rendered loops.
-_rendered.types.declare(_cuda)
+# Named by its types: `device("cuda")` would open a GPU.
+_rendered.types.declare(_CudaTensor.device)
 on_rendered_device(_rendered.register)
 # Its import has registered the audits; the name is not public.
-del _cuda, _losses, _rendered, on_rendered_device
+del _CudaTensor, _losses, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),

@@ -131,10 +131,10 @@ class Cuda(RenderedDevice):
 
     def issue(self, stream: CudaStream, kernel: Kernel, launch: Launch) -> None:
         operands = [x for x in launch.operands if isinstance(x, CudaBuffer)]
-        for memory in (x.memory for x in operands):
-            # Launches of the stream that had the block before may still run.
-            if memory.home is not stream and stream not in memory.uses.streams:
-                stream.follow(memory.home)
+        fresh = [x.memory for x in operands if stream not in x.memory.uses.streams]
+        # Launches of the streams that had the blocks before may still run.
+        for home in {memory.home for memory in fresh} - {stream}:
+            stream.follow(home)
         addresses = [getattr(x, "address", 0) for x in launch.operands]
         try:
             self.gpu.launch(kernel, launch, addresses, stream.raw)

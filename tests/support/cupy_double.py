@@ -153,7 +153,7 @@ def _stack() -> list[Any]:
 
 
 class MemoryPool:
-    """Blocks of the host; a freed one goes to the next buffer of its size and stream."""
+    """Blocks of the host; freed ones go to later buffers of their size and stream."""
 
     def __init__(self) -> None:
         self.blocks: dict[Any, list[Any]] = {}
