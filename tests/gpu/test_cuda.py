@@ -8,6 +8,7 @@ import pytest
 from support import cupy_double, rendered_device
 
 import mdtensor as md
+from bench import gpu as gpu_run
 from mdtensor.errors import DeviceError, OptionError
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, load
@@ -190,3 +191,24 @@ def test_pinned_memory_is_read_before_the_copy_returns(
     asked("synchronize")
     md.asarray([1.0]).to(cuda)
     assert len(asked("synchronize")) == 1
+
+
+def test_the_timings_of_a_run_on_a_gpu() -> None:
+    """On the double they say nothing, but they run."""
+    found = {**gpu_run.elementwise(1000), **gpu_run.products(8)}
+    assert {"copy GB/s", "add / copy", "chain / copy", "int8 8 ms"} <= set(found)
+    assert gpu_run.launch_overhead() > 0
+    x = md.asarray([2.0]).to(cuda)
+    out = cuda.alloc((1,), np.dtype("float32"))
+    cuda.launch(gpu_run.chain(), x.buffer, out)
+    wanted = np.float32(2)
+    for _ in range(5):
+        wanted = wanted * np.float32(1.5) + np.float32(1.5)
+    assert cuda.to_host(out).tolist() == [float(wanted)]
+
+
+def test_events_have_times() -> None:
+    stream = cuda.stream()
+    first, last = stream.record(), stream.record()
+    last.wait()
+    assert last.is_done and last.milliseconds_since(first) >= 0

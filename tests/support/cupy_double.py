@@ -10,6 +10,7 @@ import ctypes
 import re
 import tempfile
 import threading
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -120,6 +121,7 @@ class Stream:
 class Event:
     def __init__(self, stream: Any) -> None:
         self.stream, self.done = stream, False
+        self.at = time.perf_counter()
 
     def synchronize(self) -> None:
         self.stream.synchronize()
@@ -274,7 +276,7 @@ def install(monkeypatch: Any) -> ModuleType:
         ),
         UnownedMemory=lambda ptr, size, owner, _: SimpleNamespace(ptr=ptr, owner=owner),
         get_current_stream=lambda: _stack()[-1],
-        get_elapsed_time=lambda start, end: 0.0,
+        get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
         driver=SimpleNamespace(launchKernel=launch_kernel),
         function=SimpleNamespace(Module=Module),
         runtime=SimpleNamespace(
