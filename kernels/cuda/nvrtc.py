@@ -64,6 +64,7 @@ def version(lib: ctypes.CDLL) -> tuple[int, int]:
     return major.value, minor.value
 
 
+# Not by CuPy, which needs a GPU to compile (decision 0076).
 def compile_text(
     lib: ctypes.CDLL, text: str, options: tuple[str, ...]
 ) -> tuple[bytes, str]:

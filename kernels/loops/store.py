@@ -48,6 +48,7 @@ def read(path: Path) -> bytes | None:
     return contents if sha256(contents).digest() == found[:DIGEST] else None
 
 
+# A digest, since a damaged CUBIN would be loaded into the driver (decision 0076).
 def write(path: Path, contents: bytes) -> None:
     """Write a file with its digest; a full disk leaves no file."""
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")

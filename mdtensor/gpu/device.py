@@ -22,6 +22,7 @@ from mdtensor.rendered import register
 from mdtensor.rendered.queues import RenderedDevice, copy_kernel
 
 
+# What is not memory or streams is the emulated device's, too (decision 0075).
 class Cuda(RenderedDevice):
     """The first GPU of this machine, if there is one.
 
@@ -50,7 +51,7 @@ class Cuda(RenderedDevice):
     def missing(self) -> str:  # type: ignore[override]
         return driver.missing()
 
-    # Methods take 200 ms, which a program without CUDA does not pay (decision 0075).
+    # Methods take 200 ms, which a program without CUDA does not pay.
     def prepare(self) -> None:
         with suppress(DeviceError):
             _ = self.gpu

@@ -28,6 +28,8 @@ class Count:
             self.peak = max(self.peak, self.used)
 
 
+# The pool gives a freed block to the next buffer of its stream at once, so launches of
+# other streams that still use it must come first (decision 0075).
 class CudaMemory(Memory):
     """Bytes on the GPU.
 
@@ -49,8 +51,6 @@ class CudaMemory(Memory):
         weakref.finalize(self, _release, *given).atexit = False
 
 
-# The pool gives a block to the next buffer of its stream at once, so launches of other
-# streams that still use it must come first (decision 0075).
 def _release(
     owner: Any, home: CudaStream, streams: set[CudaStream], size: int, count: Count
 ) -> None:
