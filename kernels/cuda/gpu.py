@@ -8,8 +8,10 @@ as 8 bytes. So launches go to the driver's own function, with arguments that
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from threading import Lock
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock, local
 from typing import Any
 
 from mdtensor.kernels.cuda import compiler, driver, nvrtc
@@ -38,8 +40,9 @@ class Gpu:
         self.arch = int(self.device.compute_capability)
         #: Blocks of freed buffers, for later ones of the same stream.
         self.pool = self.cuda.MemoryPool()
+        self._own_pool: ContextVar[Any] = ContextVar("pool", default=None)
         self._functions: dict[str, Any] = {}
-        self._lock = Lock()
+        self._lock, self._threads = Lock(), local()
 
     def stream(self) -> Any:
         """Return a new stream that does not wait for the default stream."""
@@ -57,7 +60,19 @@ class Gpu:
     def allocate(self, size: int, stream: Any) -> Any:
         """Return memory with `ptr`; a later launch of the stream may use it at once."""
         with self.device, stream:
-            return self.pool.malloc(size)
+            return (self._own_pool.get() or self.pool).malloc(size)
+
+    @contextmanager
+    def own_pool(self) -> Iterator[None]:
+        """Let the memory of a block come from a pool of its own.
+
+        The pool lives as long as its memory: what replays launches must hold that.
+        """
+        token = self._own_pool.set(self.cuda.MemoryPool())
+        try:
+            yield
+        finally:
+            self._own_pool.reset(token)
 
     def copy(self, target: int, source: int, size: int, kind: int, stream: Any) -> None:
         """Copy bytes between addresses, behind the launches of a stream.
@@ -86,6 +101,7 @@ class Gpu:
         # A grid without blocks is an error for the driver.
         if not launch.grid:
             return
+        self._enter_context()
         function = self._function(kernel)
         table, alive = packed(launch, addresses)
         self.cuda.driver.launchKernel(
@@ -94,6 +110,16 @@ class Gpu:
         )
         # The driver has copied the arguments; until here they had to stay.
         del alive
+
+    def _enter_context(self) -> None:
+        """Make the context of the GPU that of this thread.
+
+        Functions of the runtime do that by themselves, those of the driver raise.
+        """
+        if not hasattr(self._threads, "has_context"):
+            with self.device:
+                self.cuda.runtime.memGetInfo()
+            self._threads.has_context = True
 
     def _function(self, kernel: Kernel) -> Any:
         found = self._functions.get(kernel.name)

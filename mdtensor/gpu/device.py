@@ -14,12 +14,17 @@ import numpy.typing as npt
 
 from mdtensor import ledger
 from mdtensor.errors import DeviceError, OptionError, shown
+from mdtensor.gpu.capture import Captured
 from mdtensor.gpu.memory import Count, CudaBuffer, CudaMemory
 from mdtensor.gpu.streams import CudaStream, reporting
 from mdtensor.kernels.cuda import driver, exchange, gpu as gpus
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
 from mdtensor.rendered.queues import RenderedDevice, copy_kernel
+from mdtensor.tensor import Tensor
+
+#: Streams of DLPack: the default stream, and none that is to be ordered.
+LEGACY, NO_ORDER = 1, -1
 
 
 # What is not memory or streams is the emulated device's, too (decision 0075).
@@ -96,6 +101,7 @@ class Cuda(RenderedDevice):
         given = made.address, source.ctypes.data, source.nbytes
         with reporting("copying to the GPU"):
             self.gpu.copy(*given, gpus.TO_DEVICE, made.memory.home.raw)
+        made.memory.home.issued += 1
         return made
 
     def to_host(self, buffer: CudaBuffer) -> npt.NDArray[Any]:
@@ -136,12 +142,32 @@ class Cuda(RenderedDevice):
         # Launches of the streams that had the blocks before may still run.
         for home in {memory.home for memory in fresh} - {stream}:
             stream.follow(home)
+        if stream.captured is not None:
+            for x in operands:
+                stream.captured.setdefault(x.memory, False)
+            stream.captured[operands[-1].memory] = True
         addresses = [getattr(x, "address", 0) for x in launch.operands]
         try:
             self.gpu.launch(kernel, launch, addresses, stream.raw)
         except Exception as error:
             raise self.failure(kernel, launch.operands, error) from error
         stream.issued += 1
+
+    def capture(self, function: Callable[..., Any], *examples: Tensor) -> Captured:
+        """Return a function that replays the launches of a call as one CUDA graph.
+
+        Args:
+            function: gets tensors of this device and returns one, or a tuple. It must
+                not wait: no read, no check of elements.
+            examples: tensors of this device; later calls take their types and shapes.
+
+        Raises:
+            DeviceError: the function waits or copies, or CUDA cannot capture it.
+            OptionError: there is no example, or one is not on this device.
+
+        Source: CUDA C++ Programming Guide, "CUDA Graphs".
+        """
+        return Captured(self, function, examples)
 
     def synchronize(self) -> None:
         ledger.waited(self, "synchronize")
@@ -162,7 +188,9 @@ class Cuda(RenderedDevice):
     def main_stream(self) -> CudaStream:
         """Return CuPy's current stream; our own outside of CuPy's `with` blocks."""
         current = self.gpu.cuda.get_current_stream()
-        return self._stream_of(current.ptr, lambda: current)
+        found = self._stream_of(current.ptr, lambda: current)
+        found.is_shared = found is not self._main
+        return found
 
     def share_stream(self, stream: Any) -> CudaStream:
         """Return the stream of another library as one of this device.
@@ -179,16 +207,22 @@ class Cuda(RenderedDevice):
         if not isinstance(handle, int):
             fix = "Give a stream of CuPy or PyTorch"
             raise OptionError(f"{shown(stream)} is not a stream of CUDA", fix)
-        found = self._stream_of(handle, lambda: self.gpu.external_stream(handle))
+        found = self._foreign(handle)
         # The other library ends the stream with its object.
         found.owner = stream
         return found
 
+    def _foreign(self, handle: int) -> CudaStream:
+        found = self._stream_of(handle, lambda: self.gpu.external_stream(handle))
+        found.is_shared = found is not self._main
+        return found
+
     def _stream_of(self, handle: int, make: Callable[[], Any]) -> CudaStream:
         """Return the stream with a handle; for the default stream, our own."""
+        main = self._main
         # The default stream, 0, would wait for all others.
-        if not handle and self._main is not None:
-            return self._main
+        if main is not None and handle in (0, main.raw.ptr):
+            return main
         found = self._streams.get(handle)
         if found is None:
             found = self._streams.setdefault(handle, CudaStream(self, make()))
@@ -211,6 +245,10 @@ class Cuda(RenderedDevice):
         self, buffer: CudaBuffer, dtype: np.dtype[Any], options: dict[str, Any]
     ) -> Any:
         """Return the DLPack capsule of a buffer; the consumer's stream waits for it."""
+        handle = options["stream"]
+        # The consumer may let the memory go while its stream still reads it.
+        if handle != NO_ORDER:
+            buffer.memory.uses.streams.add(self._foreign(handle or LEGACY))
         with self._last_stream(buffer):
             return self.to_array(buffer, dtype).__dlpack__(**options)
 
@@ -222,6 +260,8 @@ class Cuda(RenderedDevice):
         """
         stream = self.stream_now()
         array = exchange.imported(self.gpu, source, stream.raw)
+        # What the other library has launched is ordered before this.
+        stream.issued += 1
         low, size = exchange.extent(array)
         memory = CudaMemory(size, low, array, stream, Count())
         at = int(array.data.ptr) - low

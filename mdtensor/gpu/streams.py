@@ -69,6 +69,11 @@ class CudaStream(QueueStream):
         super().__init__(device)
         self.raw = raw
         self.owner: Any = None
+        #: Whether others may launch there, whom nobody counts.
+        self.is_shared = False
+        #: While launches are captured: the memory that they use, and whether they
+        #: write it.
+        self.captured: dict[Any, bool] | None = None
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         self.device.enqueue(self, kernel, arguments)
@@ -96,7 +101,10 @@ class CudaStream(QueueStream):
 
     def follow(self, other: CudaStream) -> None:
         """Let the GPU run later launches after those of another stream."""
-        self.raw.wait_event(other.raw.record())
+        # A capture begins when all is done, and a replay is ordered when it is made.
+        is_captured = self.captured is not None or other.captured is not None
+        if not is_captured and (other.is_shared or other.done < other.issued):
+            self.raw.wait_event(other.raw.record())
 
     def __enter__(self) -> Self:
         self.raw.__enter__()

@@ -3,7 +3,8 @@
 It runs all of mdtensor's own code for GPUs, and nothing of NVIDIA's: launches run at
 once on the CPU, and memory is the host's. What it keeps from a GPU: fresh memory is
 poisoned, a copy to the host arrives when its stream has been waited for, a grid without
-blocks is an error, and errors of a launch come out of a later wait.
+blocks is an error, a thread without a context cannot launch, errors of a launch come
+out of a later wait, and a capture takes launches only.
 """
 
 import ctypes
@@ -34,11 +35,23 @@ class Broken(Exception):
 # --- NVRTC ----------------------------------------------------------------------------
 
 
+#: The bytes of each argument, which a driver knows of a kernel.
+SIZES = """
+template <typename... A> static void mdt_sizes(void (*)(A...), int* out) {{
+  int i = 0;
+  ((out[i++] = sizeof(A)), ...);
+}}
+extern "C" void {name}_sizes(int* out) {{ mdt_sizes({name}, out); }}
+"""
+#: By the address of a function: the bytes of its arguments.
+ARGUMENTS: dict[int, list[int]] = {}
+
+
 def compile_text(lib: Any, text: str, options: Any) -> tuple[bytes, str]:
     """g++ instead of NVRTC: a library instead of a CUBIN."""
     (name,) = re.findall(r"__global__ void (\w+)\(", text)
     barriers = str("__syncthreads" in text.partition(name)[2]).lower()
-    entry = f"MDT_EMULATED({name}, {barriers})"
+    entry = f"MDT_EMULATED({name}, {barriers})\n" + SIZES.format(name=name)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "kernel.so"
         try:
@@ -60,6 +73,9 @@ class Module:
     def get_function(self, name: str) -> Any:
         found = getattr(self.library, f"{name}_launch")
         address = ctypes.cast(found, ctypes.c_void_p).value
+        sizes = (ctypes.c_int * 64)()
+        getattr(self.library, f"{name}_sizes")(sizes)
+        ARGUMENTS[address] = [n for n in sizes if n]  # type: ignore[index]
         return SimpleNamespace(ptr=address, module=self, kernel=name)
 
 
@@ -74,9 +90,19 @@ def launch_kernel(
 ) -> None:
     _shared, stream, arguments, _extra = rest
     assert gy == gz == by == bz == 1
+    if not hasattr(_local, "has_context"):
+        raise Broken("CUDA_ERROR_INVALID_CONTEXT: invalid device context")
     CALLS.append(("launch", gx, bx, stream))
     if gx < 1 or bx < 1:
         raise Broken("CUDA_ERROR_INVALID_VALUE: invalid argument")
+    if Stream.all[stream].graph is not None:
+        pointers = (ctypes.c_void_p * 64).from_address(arguments)
+        values = [
+            ctypes.create_string_buffer(ctypes.string_at(at, n), n)
+            for at, n in zip(pointers, ARGUMENTS[function], strict=False)
+        ]
+        Stream.all[stream].graph.launches.append((function, gx, bx, values))
+        return
     failed = ENTRY(function)(arguments, gx, bx, 0, 0)
     if failed:
         # As on a GPU, the launch itself succeeds.
@@ -92,6 +118,7 @@ class Stream:
     def __init__(self, non_blocking: bool = False, ptr: int | None = None) -> None:
         self.ptr = 0x1000 + len(Stream.all) if ptr is None else ptr
         self.waiting: list[Any] = []
+        self.graph: Any = None
         self.error = ""
         Stream.all[self.ptr] = self
 
@@ -105,10 +132,19 @@ class Stream:
     def record(self) -> Any:
         return Event(self)
 
+    def begin_capture(self) -> None:
+        self.graph = Graph()
+
+    def end_capture(self) -> Any:
+        graph, self.graph = self.graph, None
+        return graph
+
     def wait_event(self, event: Any) -> None:
+        _refuse_capture(self, event.stream)
         CALLS.append(("wait", self.ptr, event.stream.ptr))
 
     def synchronize(self) -> None:
+        _refuse_capture(self)
         CALLS.append(("synchronize", self.ptr))
         error, self.error = self.error, ""
         if error:
@@ -116,6 +152,25 @@ class Stream:
         for target, data in self.waiting:
             ctypes.memmove(target, data, len(data))
         self.waiting.clear()
+
+
+class Graph:
+    """Launches with a copy of their arguments."""
+
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
+
+    def launch(self, stream: Any) -> None:
+        CALLS.append(("graph", len(self.launches), stream.ptr))
+        for function, grid, block, values in self.launches:
+            places = [ctypes.addressof(value) for value in values]
+            table = (ctypes.c_void_p * len(places))(*places)
+            assert not ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
+
+
+def _refuse_capture(*streams: Any) -> None:
+    if any(stream.graph is not None for stream in streams):
+        raise Broken("cudaErrorStreamCaptureUnsupported: not permitted when capturing")
 
 
 class Event:
@@ -182,6 +237,7 @@ class Block:
 
 def memcpy_async(target: int, source: int, size: int, kind: int, stream: int) -> None:
     CALLS.append(("copy", kind, size, stream))
+    _refuse_capture(Stream.all[stream])
     data = ctypes.string_at(source, size)
     if kind == 2:
         Stream.all[stream].waiting.append((target, data))
@@ -269,7 +325,7 @@ def install(monkeypatch: Any) -> ModuleType:
     made.cuda = SimpleNamespace(
         Device=Device,
         Stream=Stream,
-        ExternalStream=lambda ptr, _: Stream(ptr=ptr),
+        ExternalStream=lambda ptr, _: Stream.all.get(ptr) or Stream(ptr=ptr),
         MemoryPool=MemoryPool,
         MemoryPointer=lambda memory, at: SimpleNamespace(
             ptr=memory.ptr + at, owner=memory
@@ -282,6 +338,7 @@ def install(monkeypatch: Any) -> ModuleType:
         runtime=SimpleNamespace(
             getDeviceCount=lambda: 1,
             memcpyAsync=memcpy_async,
+            memGetInfo=lambda: setattr(_local, "has_context", True),
             pointerGetAttributes=lambda ptr: SimpleNamespace(type=0),
         ),
     )
@@ -289,6 +346,6 @@ def install(monkeypatch: Any) -> ModuleType:
     monkeypatch.setattr(driver, "cupy", lambda: made)
     monkeypatch.setattr(driver, "missing", lambda: "")
     monkeypatch.setattr(nvrtc, "library", lambda most=13: made)
-    monkeypatch.setattr(nvrtc, "version", lambda lib: ("double", gpp._version()))
+    monkeypatch.setattr(nvrtc, "version", lambda lib: ("double", gpp._version(), SIZES))
     monkeypatch.setattr(nvrtc, "compile_text", compile_text)
     return made
