@@ -95,7 +95,7 @@ def checks() -> Facts:
 
 def milliseconds(call: Callable[[], object], rounds: int = ROUNDS) -> float:
     """Return the median time of a call on the GPU."""
-    stream: Any = md.cuda.main_stream()  # type: ignore[attr-defined]
+    stream: Any = md.cuda.main_stream()
     call()
     times = []
     for _ in range(rounds):
@@ -156,7 +156,7 @@ def _codes(side: int, seed: int) -> Any:
 def rivals(side: int) -> Facts:
     """Return the times of CuPy's int8 product, which wraps, and of cuBLAS."""
     cupy = driver.cupy()
-    stream: Any = md.cuda.main_stream()  # type: ignore[attr-defined]
+    stream: Any = md.cuda.main_stream()
     with stream:
         a = cupy.ones((side, side), cupy.int8)
         c = cupy.empty((side, side), cupy.int32)

@@ -10,8 +10,9 @@ from mdtensor.kernels.loops.cuda import SCALARS
 from mdtensor.kernels.loops.kernel import Kernel
 
 #: Products and sums round separately, and no number becomes 0: the bytes of the host.
-OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true")
-OPTIONS += ("--prec-sqrt=true", "-default-device", "--diag-suppress=177")
+OPTIONS: tuple[str, ...] = ("--std=c++17", "--fmad=false", "--ftz=false")
+OPTIONS += ("--prec-div=true", "--prec-sqrt=true", "-default-device")
+OPTIONS += ("--diag-suppress=177",)
 
 
 def source(kernel: Kernel) -> str:

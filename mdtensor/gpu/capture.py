@@ -48,7 +48,8 @@ class Captured:
 
     def _capture(self, stream: CudaStream) -> tuple[Any, Any]:
         """Return the graph of a call, and the result of that call."""
-        stream.captured = held = {}
+        held: dict[Any, bool] = {}
+        stream.captured = held
         stream.raw.begin_capture()
         try:
             with no_sync(), no_transfer():

@@ -53,7 +53,7 @@ class Cuda(RenderedDevice):
         self._streams: WeakValueDictionary[int, CudaStream] = WeakValueDictionary()
 
     @cached_property
-    def missing(self) -> str:  # type: ignore[override]
+    def missing(self) -> str:
         return driver.missing()
 
     # Methods take 200 ms, which a program without CUDA does not pay.

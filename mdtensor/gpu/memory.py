@@ -52,7 +52,7 @@ class CudaMemory(Memory):
 
 
 def _release(
-    owner: Any, home: CudaStream, streams: set[CudaStream], size: int, count: Count
+    owner: Any, home: CudaStream, streams: set[Any], size: int, count: Count
 ) -> None:
     """Give the bytes of a buffer back that nothing holds any more."""
     for stream in streams - {home}:

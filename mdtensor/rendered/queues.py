@@ -32,7 +32,7 @@ class RenderedDevice(Device):
     def main_stream(self) -> QueueStream:
         """Return the stream outside of all `with stream:` blocks."""
 
-    def stream_now(self) -> QueueStream:
+    def stream_now(self) -> Any:
         """Return the stream that launches of the caller go to."""
         current: Stream | None = self.current_stream()
         return current if isinstance(current, QueueStream) else self.main_stream()
