@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bench import report
+from bench import gpu, report
 from bench.harness import Bench, Found, spread
 from bench.harness.machine import environment
 from bench.harness.promise import judged
@@ -33,6 +33,8 @@ def execute(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     if options.names == ["report"]:
         return report.write(NAMES)
+    if options.names == ["gpu"]:
+        return gpu.execute(options.quick, options.saves)
     if options.names == ["zoo"]:
         return zoo.execute(options.row, options.quick, options.saves)
     return show_rows(options) if options.rows else measure(options)
@@ -61,7 +63,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join(NAMES)}, or report, or zoo",
+        help=f"of {', '.join(NAMES)}, or report, or zoo, or gpu",
     )
     parser.add_argument("--quick", action="store_true", help="one round, none kept")
     parser.add_argument(
@@ -74,7 +76,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-save", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)
     unknown = [n for n in options.names if n not in NAMES]
-    if unknown and options.names not in (["report"], ["zoo"]):
+    if unknown and options.names not in (["report"], ["zoo"], ["gpu"]):
         parser.error(f"no bench is called {', '.join(unknown)}")
     if options.rounds is not None and options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: a row takes at least one")

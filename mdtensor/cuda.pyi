@@ -8,11 +8,11 @@ promotion rules. `mdtensor stubs --check` tells what has changed since.
 # mypy: disable-error-code="override"
 
 
-from mdtensor.device import Device
+from mdtensor.gpu.device import Cuda
 
 from mdtensor.types import ComplexTensor, FloatingTensor, LogicalTensor, SignedTensor, UnsignedTensor
 __all__ = ['cuda', 'CudaBoolTensor', 'CudaInt8Tensor', 'CudaInt16Tensor', 'CudaInt32Tensor', 'CudaInt64Tensor', 'CudaUInt8Tensor', 'CudaUInt16Tensor', 'CudaUInt32Tensor', 'CudaUInt64Tensor', 'CudaFloat16Tensor', 'CudaBFloat16Tensor', 'CudaFloat32Tensor', 'CudaFloat64Tensor', 'CudaComplex64Tensor', 'CudaComplex128Tensor']
-cuda: Device
+cuda: Cuda
 class CudaBoolTensor(LogicalTensor): ...
 class CudaInt8Tensor(SignedTensor): ...
 class CudaInt16Tensor(SignedTensor): ...

@@ -130,6 +130,14 @@ class Device(ABC):
         """
         return None
 
+    #: Whether other libraries can share its memory. Then it has the methods
+    #: `export_dlpack`, `import_array` and `array_interface` (`mdtensor.gpu.device`).
+    shares_memory = False
+
+    def prepare(self) -> None:
+        """Do what the first use needs; `device` calls this when the device is named."""
+        return None
+
     #: Takes an operation and the types of the arguments, and returns the function that
     #: runs. Without it the methods of the operation are looked up.
     implementation: Callable[..., Callable[..., Any]] | None = None
@@ -297,6 +305,7 @@ def device(name: str | Device) -> Device:
     if not found:
         known = ", ".join(_REGISTRY)
         raise DeviceError(f"no device {shown(name)}", f"Registered devices: {known}")
+    found.prepare()
     return found
 
 

@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import ledger
-from mdtensor.device import Device, Event, Stream, register_device
-from mdtensor.errors import DeviceError, MdtensorError, describe, shown
-from mdtensor.kernels import observe
+from mdtensor.device import Event, register_device
+from mdtensor.errors import DeviceError, MdtensorError, describe
 from mdtensor.kernels.emulated import launcher
 from mdtensor.kernels.emulated.compiler import (
     NO_COMPILER,
@@ -38,6 +37,9 @@ from mdtensor.kernels.emulated.compiler import (
 )
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
+from mdtensor.rendered.memory import Buffer, Memory
+from mdtensor.rendered.order import QueueEvent, QueueStream
+from mdtensor.rendered.queues import RenderedDevice
 from mdtensor.siblings import siblings
 from mdtensor.types import HOST
 
@@ -81,16 +83,14 @@ class Pool:
                 self.blocks.setdefault(size, []).append(block)
 
 
-class EmuMemory:
-    """Bytes of one allocation between two red zones, and the launches that use them."""
+class EmuMemory(Memory):
+    """Bytes of one allocation between two red zones."""
 
     def __init__(self, size: int, pool: Pool) -> None:
         self.bytes = pool.take(size)
+        super().__init__(self.bytes, int(self.bytes.ctypes.data))
         # Not at the end of the process, when nothing takes a block any more.
         weakref.finalize(self, pool.give, self.bytes).atexit = False
-        #: The last launch that writes, and those that read since: (stream, number).
-        self.writer: tuple[EmuStream, int] | None = None
-        self.readers: dict[EmuStream, int] = {}
 
     @property
     def is_damaged(self) -> bool:
@@ -99,42 +99,18 @@ class EmuMemory:
         return any(bool((zone != GUARD).any()) for zone in zones)
 
 
-class EmuBuffer:
+class EmuBuffer(Buffer):
     """Elements in the memory of the device; views share it."""
 
-    def __init__(self, memory: EmuMemory, elements: npt.NDArray[Any]) -> None:
-        self.memory = memory
-        self._elements = elements
-        self.shape, self.strides = elements.shape, elements.strides
-        self.dtype, self.size = elements.dtype, elements.size
-        self.is_writable = elements.flags.writeable
-
-    @property
-    def address(self) -> int:
-        """Return where the first element is."""
-        return int(self._elements.ctypes.data)
-
-    def view(self, function: Callable[[Any], Any]) -> EmuBuffer | None:
-        """Return the view that `function` makes of an array; None if it copies."""
-        found = function(self._elements)
-        # Views of nothing share no byte.
-        shares = not found.size or np.may_share_memory(found, self.memory.bytes)
-        return EmuBuffer(self.memory, found) if shares else None
+    memory: EmuMemory
 
     def raw(self) -> npt.NDArray[Any]:
         """Return the present contents without waiting, as no GPU lets you."""
         return self._elements.copy()
 
 
-class EmuEvent(Event):
-    """A number of launches of a stream, and what these had waited for."""
-
-    stream: EmuStream
-
-    def __init__(self, stream: EmuStream) -> None:
-        super().__init__(stream)
-        self.number = stream.issued
-        self.clock = {**stream.clock, stream: stream.issued}
+class EmuEvent(QueueEvent):
+    """An event of the emulated device."""
 
     def wait(self) -> None:
         ledger.waited(emucuda, "event")
@@ -152,16 +128,11 @@ class Task(NamedTuple):
     kernel: Kernel | None = None
 
 
-class EmuStream(Stream):
+class EmuStream(QueueStream):
     """A queue of launches, which run when somebody waits for them."""
-
-    device: EmuCuda
 
     def __init__(self, device: EmuCuda) -> None:
         super().__init__(device)
-        self.issued = self.done = 0
-        #: The launches of other streams that come before the next launch.
-        self.clock: dict[EmuStream, int] = {}
         self.tasks: deque[Task] = deque()
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
@@ -174,21 +145,15 @@ class EmuStream(Stream):
         if not isinstance(event, EmuEvent):
             super().wait(event)
             return
-        for stream, number in event.clock.items():
-            self.clock[stream] = max(number, self.clock.get(stream, 0))
+        self.learn(event)
         self.device.add_task(self, Task(event.reach))
 
     def synchronize(self) -> None:
         ledger.waited(self.device, "stream")
         self.device.wait_for(self, self.issued)
 
-    def comes_after(self, stream: EmuStream, number: int) -> bool:
-        """Return whether the next launch comes after a launch of any stream."""
-        known = max(stream.done, self.clock.get(stream, 0))
-        return stream is self or number <= known
 
-
-class EmuCuda(Device):
+class EmuCuda(RenderedDevice):
     """See the module."""
 
     name = "emucuda"
@@ -196,9 +161,9 @@ class EmuCuda(Device):
     order = "ascending"
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        super().__init__()
         self._main = EmuStream(self)
-        self._pending: dict[EmuStream, None] = {}
+        self._pending: dict[Any, None] = {}
         self._pool = Pool()
         #: What the device did itself, to compare a ledger with: launches that ran, and
         #: bytes that were copied in each direction.
@@ -223,8 +188,8 @@ class EmuCuda(Device):
         ledger.waited(self, "read")
         ledger.copied(self, ledger.TO_HOST, buffer.size * buffer.dtype.itemsize)
         with self._lock:
-            if buffer.memory.writer is not None:
-                self.wait_for(*buffer.memory.writer)
+            if buffer.memory.uses.writer is not None:
+                self.wait_for(*buffer.memory.uses.writer)
             found = buffer.raw()
             self.counts[ledger.TO_HOST] += found.nbytes
             return found
@@ -232,11 +197,6 @@ class EmuCuda(Device):
     def memory_stats(self) -> ledger.MemoryStats:
         """Return the bytes in buffers, in the pool, and in buffers at most."""
         return ledger.MemoryStats(self._pool.used, self._pool.pooled, self._pool.peak)
-
-    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        current = self.current_stream()
-        stream = current if isinstance(current, EmuStream) else self._main
-        self.enqueue(stream, kernel, arguments)
 
     def synchronize(self) -> None:
         ledger.waited(self, "synchronize")
@@ -248,32 +208,11 @@ class EmuCuda(Device):
     def stream(self) -> EmuStream:
         return EmuStream(self)
 
-    def enqueue(self, stream: EmuStream, kernel: Any, given: tuple[Any, ...]) -> None:
-        """Check a launch and put it into a stream.
+    def main_stream(self) -> EmuStream:
+        return self._main
 
-        Raises:
-            DeviceError: the kernel does not take the arguments, or another stream uses
-                a buffer of them at the same time.
-        """
-        if not isinstance(kernel, Kernel):
-            problem = f"emucuda launches kernels of CUDA text, not {shown(kernel)}"
-            raise DeviceError(problem, "Use mdtensor.kernels.loops.cuda.render(loop)")
-        try:
-            launch = kernel.bind(given)
-        except (TypeError, ValueError) as error:
-            problem = str(error).removesuffix(".")
-            raise DeviceError(f"a launch on emucuda does not fit: {problem}") from error
-        if observe.ACTIVE:
-            observe.ran(kernel.__name__, "CUDA text")
-        ledger.launched(self, kernel.__name__)
-        with self._lock:
-            *inputs, out = launch.operands
-            reads = [x.memory for x in inputs if isinstance(x, EmuBuffer)]
-            _check_streams(stream, kernel, reads, out.memory)
-            self.add_task(stream, Task(lambda: self._run(kernel, launch), kernel))
-            for memory in reads:
-                memory.readers[stream] = stream.issued
-            out.memory.writer, out.memory.readers = (stream, stream.issued), {}
+    def issue(self, stream: EmuStream, kernel: Kernel, launch: Launch) -> None:
+        self.add_task(stream, Task(lambda: self._run(kernel, launch), kernel))
 
     def add_task(self, stream: EmuStream, task: Task) -> None:
         """Put a task at the end of a stream."""
@@ -282,7 +221,7 @@ class EmuCuda(Device):
             stream.issued += 1
             self._pending[stream] = None
 
-    def wait_for(self, stream: EmuStream, number: int) -> None:
+    def wait_for(self, stream: Any, number: int) -> None:
         """Run a stream up to a number of tasks."""
         with self._lock:
             if stream.done < number:
@@ -325,18 +264,6 @@ class EmuCuda(Device):
                 problem = f"on emucuda a launch wrote outside of argument {at}"
                 call = describe(kernel.name, *launch.operands)
                 raise DeviceError(problem, "Check the places that it writes", call)
-
-
-def _check_streams(
-    stream: EmuStream, kernel: Kernel, reads: list[EmuMemory], target: EmuMemory
-) -> None:
-    """Raise if another stream uses a buffer, and nothing orders the two launches."""
-    before = [m.writer for m in (*reads, target) if m.writer is not None]
-    before += target.readers.items()
-    if all(stream.comes_after(*one) for one in before):
-        return
-    problem = f"{kernel.name} uses a buffer that a launch in another stream uses"
-    raise DeviceError(f"emucuda: {problem}", "Use stream.wait(other.record()) first")
 
 
 def _repair(memory: EmuMemory) -> None:

@@ -94,6 +94,44 @@ def export(
     return capsule
 
 
+def export_from(
+    place: Any, buffer: Any, stream: Any, max_version: Any, copy: Any
+) -> Any:
+    """Return the capsule of a buffer of a device that shares its memory.
+
+    Raises:
+        ExchangeError: the buffer is read-only, and is not to be copied.
+    """
+    if copy:
+        buffer = place.copy(buffer)
+    if not buffer.is_writable:
+        raise ExchangeError("the buffer is read-only", "Use copy=True")
+    is_bfloat16 = buffer.dtype == bfloat16.storage
+    storage = np.dtype(np.uint16) if is_bfloat16 else buffer.dtype
+    options = {"stream": stream, "max_version": max_version}
+    try:
+        capsule = place.export_dlpack(buffer, storage, options)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ExchangeError(str(error).rstrip("."), "Use copy=True") from error
+    if is_bfloat16:
+        _type_code(capsule).value = BFLOAT
+    return capsule
+
+
+def import_from(place: Any, source: Any) -> tuple[Any, DType]:
+    """Return the buffer on a device that shares the memory of an array, and its type.
+
+    Raises:
+        BufferError, RuntimeError, TypeError, ValueError: the memory cannot be shared.
+        OptionError: there is no element type for that of the array.
+    """
+    producer = _Producer(source) if hasattr(source, "__dlpack__") else source
+    buffer, found = place.import_array(producer)
+    if getattr(producer, "is_bfloat16", False):
+        return buffer.view(lambda array: array.view(bfloat16.storage)), bfloat16
+    return buffer, dtypes.dtype(found)
+
+
 def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
     """Return the problem and the fix for an array that NumPy cannot export."""
     problem = f"DLPack cannot represent {array.dtype}"
@@ -273,6 +311,9 @@ class Interchange:
         is_here = self.device is cpu
 
         def capsule() -> Any:
+            if self.device.shares_memory and dl_device in (None, self.device.dlpack):
+                given = self.buffer, stream, max_version, copy
+                return export_from(self.device, *given)
             if not is_here and (copy is False or dl_device != HOST):
                 problem = f"the elements are on {self.device}, not on the host"
                 fix = f"Move them with to(cpu), or pass dl_device={HOST}"
@@ -286,6 +327,22 @@ class Interchange:
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return device type and number in DLPack."""
         return self.device.dlpack
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return where a GPU has the elements, for CuPy, Numba and PyTorch.
+
+        Raises:
+            AttributeError: they are not on a GPU, or NumPy lacks their type.
+        """
+        storage = self.dtype.storage
+        is_plain = storage.isbuiltin == 1 and storage.name == self.dtype.name
+        if not (self.device.shares_memory and is_plain):
+            name = "__cuda_array_interface__"
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        place: Any = self.device
+        found: dict[str, Any] = place.array_interface(self.buffer)
+        return found
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer),)

@@ -15,11 +15,8 @@ if __name__ != "mdtensor.quant":
 import importlib
 import types
 
-from mdtensor.extend import (
-    find_device as _find_device,
-    on_rendered_device,
-    register_later as _register_later,
-)
+from mdtensor import CudaInt8Tensor as _CudaTensor
+from mdtensor.extend import on_rendered_device, register_later as _register_later
 from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
@@ -81,11 +78,12 @@ from mdtensor.quant.weights import (
 )
 
 # Types for GPUs, and types and methods for devices that run rendered loops.
-_rendered.types.declare(_find_device("cuda"))
+# Named by its types: `device("cuda")` would open a GPU.
+_rendered.types.declare(_CudaTensor.device)
 on_rendered_device(_rendered.register)
 _register_later("shadow", "mdtensor.quant.shadows", "SHADOW")
 # Its import has registered the audits; the name is not public.
-del _find_device, _losses, _register_later, _rendered, on_rendered_device
+del _CudaTensor, _losses, _register_later, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),

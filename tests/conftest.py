@@ -34,7 +34,8 @@ def pytest_collection() -> Iterator[None]:
 
 #: Tests of a device that stays registered, which other tests of the process would meet.
 #: `test_processes.py` runs them, each file in a process that has this variable.
-APART = ("test_emucuda.py", "test_ledger.py", "rendered")
+APART = ("test_emucuda.py", "test_ledger.py", "rendered", "gpu")
+APART += ("test_compile_gate.py",)
 ALLOWED = "MDTENSOR_TEST_DEVICE"
 
 

@@ -7,18 +7,26 @@ from pathlib import Path
 
 import pytest
 
+import mdtensor as md
+
 TESTS = Path(__file__).resolve().parent
 FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
 FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
 FILES += ["rendered/test_faults.py", "rendered/test_lines.py"]
+#: On a double of CuPy: the code of cuda:0, and the operations with the most of it.
+DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "gpu/test_capture.py"]
+DOUBLE += ["rendered/test_products.py"]
+#: What a GPU must pass: every suite of operations.
+SUITES = ["rendered/test_operations.py", "rendered/test_products.py"]
+SUITES += ["rendered/test_lines.py", "quant/rendered/test_codes.py"]
 
 
-def run(file: str, marker: str) -> None:
+def run(file: str, marker: str, device: str = "emucuda") -> None:
     """Run the tests of a file with or without the slow ones."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-m", marker, str(TESTS / file)],
         cwd=TESTS.parent,
-        env={**os.environ, "MDTENSOR_TEST_DEVICE": "1", "PYTEST_XDIST_WORKER": ""},
+        env={**os.environ, "MDTENSOR_TEST_DEVICE": device, "PYTEST_XDIST_WORKER": ""},
         capture_output=True,
         text=True,
     )
@@ -30,6 +38,25 @@ def run(file: str, marker: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_in_a_process_of_its_own(file: str) -> None:
     run(file, "not slow")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("file", DOUBLE)
+def test_on_a_double_of_cupy(file: str) -> None:
+    run(file, "not slow", "double")
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(bool(md.cuda.missing), reason=md.cuda.missing)
+@pytest.mark.parametrize("file", SUITES)
+def test_on_a_gpu(file: str) -> None:
+    run(file, "not slow or slow", "cuda")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [SUITES[0], *SUITES[2:]])
+def test_every_suite_on_a_double_of_cupy(file: str) -> None:
+    run(file, "not slow", "double")
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_a_device_without_kernels_misses_what_runs_on_the_host(
         wanted |= {"refused"} if cell.dtype.kind == "quantized" else set()
         assert cell.state in wanted, cell
     why = {cell.why for cell in there if cell.state == "missing"}
-    assert why == {"cuda:0: mdtensor does not have CUDA kernels"}
+    assert why == {f"cuda:0: {md.cuda.missing}"}
 
 
 def test_on_a_device_of_few_methods(here: dict[Any, str]) -> None:

@@ -1,14 +1,12 @@
 """g++ as a compiler of CUDA C++ text: once for each text, cached by content.
 
-The cache is the folder `emulated` next to numba's: `NUMBA_CACHE_DIR`, or the user's
-cache. A file appears under its final name at once, so readers and a process that dies
-never see half of it.
+`loops/store.py` has the folder. A file appears under its final name at once, so readers
+and a process that dies never see half of it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from mdtensor.kernels.loops import store
 from mdtensor.kernels.loops.cuda import SCALARS
 from mdtensor.kernels.loops.kernel import Kernel
 
@@ -43,22 +42,6 @@ class EmulationError(Exception):
 def compiler() -> str:
     """Return the path of g++; empty if there is none. `CXX` names another command."""
     return shutil.which(os.environ.get("CXX") or "g++") or ""
-
-
-@cache
-def folder() -> Path:
-    """Return the folder of compiled texts; one for this process if none is writable."""
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    places = [os.environ.get("NUMBA_CACHE_DIR"), home]
-    for place in filter(None, places):
-        try:
-            found = Path(place).expanduser() / "mdtensor" / "emulated"
-            found.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=found):
-                return found
-        except (OSError, RuntimeError):
-            continue
-    return Path(tempfile.mkdtemp(prefix="mdtensor-emulated-"))
 
 
 @cache
@@ -89,7 +72,7 @@ def prepare(kernels: Iterable[Kernel]) -> None:
     if not missing:
         return
     text = source(missing)
-    library = folder() / f"{_key(text)}.so"
+    library = store.folder("emulated") / f"{_key(text)}.so"
     _compile(text, library)
     for one in missing:
         # A link appears at once, too.
@@ -102,13 +85,13 @@ def prepare(kernels: Iterable[Kernel]) -> None:
 @cache
 def _place(kernel: Kernel) -> Path:
     """Return the link to the library with this kernel."""
-    return folder() / f"{_key(source((kernel,)))}.kernel"
+    return store.folder("emulated") / f"{_key(source((kernel,)))}.kernel"
 
 
 def _key(text: str) -> str:
     if not compiler():
         raise EmulationError(f"{NO_COMPILER}. Install g++, or set CXX.")
-    return hashlib.sha256(repr((text, OPTIONS, _version())).encode()).hexdigest()[:32]
+    return store.key_of(text, OPTIONS, _version())
 
 
 def source(kernels: Iterable[Kernel]) -> str:

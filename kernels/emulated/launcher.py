@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from threading import Lock
 
-import numpy as np
-
 from mdtensor.kernels.emulated.compiler import FAILURES, EmulationError, entry
+from mdtensor.kernels.loops.arguments import packed
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 
 #: Orders in which the threads of a block, and the blocks of a grid, run.
@@ -36,14 +34,7 @@ def run(
             or waits at a barrier that others do not reach.
     """
     function = entry(kernel)
-    # Each pointer points at an argument, as for cuLaunchKernel.
-    pointers = [ctypes.c_void_p(address) for address in addresses]
-    values = [
-        x.ctypes.data if isinstance(x, np.ndarray) else ctypes.addressof(pointer)
-        for x, pointer in zip(launch.operands, pointers, strict=True)
-    ]
-    values += [x.ctypes.data for x in launch.walks]
-    table = (ctypes.c_void_p * len(values))(*values)
+    table, _alive = packed(launch, addresses)
     at = ORDERS.index(order)
     with _ONE_AT_A_TIME:
         failed = function(table, launch.grid, launch.block, at, seed)

@@ -440,8 +440,8 @@ __device__ static inline bool aligned(const void* a, const void* b) {
 }
 template <typename A>
 __device__ static inline int32 dot4(const A* a, const int8* b, int32 zero, int32 sum) {
-  uint32 x, y;
-  memcpy(&x, a, 4), memcpy(&y, b, 4);
+  // One load each; a copy of bytes would be four, since nothing else says `aligned`.
+  const uint32 x = *(const uint32*)a, y = *(const uint32*)b;
   // An unsigned byte minus 128 is a signed one.
   const int32 lift = same<A, int8>::value ? 0 : 128;
   sum = __dp4a((int)(lift ? x ^ 0x80808080u : x), (int)y, sum);
@@ -470,6 +470,8 @@ template <int N> struct walk {
   int64 count, rank, size[8], jump[N][8];
   __device__ int64 at(int operand, int64 i) const {
     int64 place = 0;
+    // Divisions of 64 bits are long: unrolled they take most of the time to compile.
+#pragma unroll 1
     for (int64 axis = rank - 1; axis > 0; --axis) {
       place += i % size[axis] * jump[operand][axis];
       i /= size[axis];

@@ -237,7 +237,7 @@ def describe_host() -> dict[str, Any]:
         "platform": platform.platform(terse=True),
         "packages": {name: _version(name) for name in PACKAGES},
         "cpu": isa.describe() | {"kernels": library.describe(isa.ISA)},
-        "devices": ["cpu"],
+        "devices": {place.name: place.missing for place in mdtensor.devices()},
         "tensor_types": len(mdtensor.leaves()),
         "operations": len(mdtensor.operations()),
     }

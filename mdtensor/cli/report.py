@@ -99,11 +99,18 @@ def show_info(console: Console, facts: Facts) -> None:
         *[("", "only emulated so far: `mdtensor verify` checks it here")]
         * (not cpu["proven"]),
         ("kernels", f"from {cpu['kernels']}"),
-        ("devices", " ".join(facts["devices"])),
+        *_device_rows(facts["devices"]),
         ("tensor types", str(facts["tensor_types"])),
         ("operations", str(facts["operations"])),
     ]
     pairs(console, rows)
+
+
+def _device_rows(devices: dict[str, str]) -> list[tuple[str, str]]:
+    """Return a row for the devices that can be used, and one for each other device."""
+    usable = [name for name, missing in devices.items() if not missing]
+    reasons = [f"{name}: {missing}" for name, missing in devices.items() if missing]
+    return [("devices", " ".join(usable)), *(("", reason) for reason in reasons)]
 
 
 def show_stubs(console: Console, result: Facts) -> None:

@@ -69,6 +69,7 @@ ATTRIBUTES = {
     "contiguous": "asarray(x, copy=True)",
     "copy": "asarray(x, copy=True)",
     "cpu": "x.to('cpu')",
+    "cuda": "x.to('cuda')",
     "data": "x.buffer",
     "dim": "x.ndim",
     "double": "astype(x, float64)",
@@ -114,8 +115,6 @@ _READ = (
     "or mdtensor.quant.load(path) for a model"
 )
 _WRITE = "Use mdtensor.safetensors.save_file(tensors, path)"
-#: Why nothing runs on a GPU; the device says the same.
-NO_CUDA = "mdtensor does not have CUDA kernels"
 #: Names of features that mdtensor does not have, each with a sentence for the user.
 ABSENT = {
     **dict.fromkeys(
@@ -137,7 +136,6 @@ ABSENT = {
     **dict.fromkeys(("nn", "optim"), _NO_TRAINING),
     **dict.fromkeys(("load", "load_file"), _READ),
     **dict.fromkeys(("save", "save_file", "savez"), _WRITE),
-    "cuda": NO_CUDA,
 }
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
 _TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian"})

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdtensor import dtypes, interop
 from mdtensor.coercion import typed_array
-from mdtensor.device import Device, cpu, device as find_device
+from mdtensor.device import Device, cpu, device as find_device, devices
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
@@ -242,6 +242,8 @@ def _share(obj: Any) -> Tensor | None:
     require_plain(obj)
     if hasattr(obj, "__dlpack__"):
         return _import_dlpack(obj)
+    if hasattr(type(obj), "__cuda_array_interface__"):
+        return _import_from(find_device("cuda"), obj, f"asarray({type(obj).__name__})")
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
         return _share(read_array(obj))
     try:
@@ -258,12 +260,13 @@ def from_dlpack(
     """Return a tensor that shares the memory of another library's array.
 
     Args:
-        x: an array with `__dlpack__`, in the memory of the host.
-        device: by default cpu.
+        x: an array with `__dlpack__`, in the memory of the host or of a GPU.
+        device: where the tensor lives; by default where `x` is.
         copy: as in `asarray`.
 
     Raises:
-        ExchangeError: `x` is not on the host, or its memory cannot be shared.
+        ExchangeError: the memory of `x` cannot be shared.
+        DeviceError: `x` is on a GPU, and CUDA cannot be used here.
         OptionError: `copy` is False, but `device` is another device.
         ProtocolError: `x` does not have `__dlpack__`.
 
@@ -290,12 +293,28 @@ def _import_dlpack(x: object) -> Tensor:
         )
     checked("from_dlpack", (x,), lambda: require_plain(x))
     kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
-    if kind != HOST:
+    place = next((d for d in devices() if d.dlpack == (int(kind), number)), None)
+    if kind != HOST and not (place is not None and place.shares_memory):
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"
         raise ExchangeError(problem, "Move it to the host first", call)
+    if kind != HOST:
+        return _import_from(place, x, call)
     try:
         array = interop.import_array(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
-        problem = f"the memory of the array cannot be shared: {str(error).rstrip('.')}"
-        raise ExchangeError(problem, "", call) from error
+        raise _unshared(error, call) from error
     return from_numpy(array)
+
+
+def _import_from(place: Any, x: object, call: str) -> Tensor:
+    """Return a tensor in the memory that an array has on a device."""
+    try:
+        buffer, dtype = interop.import_from(place, x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise _unshared(error, call) from error
+    return leaf(dtype, place).wrap(buffer)
+
+
+def _unshared(error: Exception, call: str) -> ExchangeError:
+    problem = f"the memory of the array cannot be shared: {str(error).rstrip('.')}"
+    return ExchangeError(problem, "", call)

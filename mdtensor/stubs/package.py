@@ -89,7 +89,7 @@ from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 """
 SIBLINGS = """
-from mdtensor.device import Device
+from mdtensor.gpu.device import Cuda
 """
 DTYPES = """
 from typing import Generic, overload
@@ -145,7 +145,7 @@ class Package:
         imports = f"from mdtensor.types import {', '.join(above)}"
         names = ["cuda", *(kind.__name__ for kind in kinds)]
         return _join_lines(
-            HEADER, SIBLINGS, imports, f"__all__ = {names!r}", "cuda: Device", *lines
+            HEADER, SIBLINGS, imports, f"__all__ = {names!r}", "cuda: Cuda", *lines
         )
 
     def _space(self, space: ModuleType, lines: list[str]) -> str:

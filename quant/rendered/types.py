@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mdtensor import Device, Operation, Tensor, TensorSpec, cpu, dtypes, leaf, method
+from mdtensor import (
+    Device,
+    Operation,
+    Tensor,
+    TensorSpec,
+    cpu,
+    dtypes,
+    leaf,
+    leaves,
+    method,
+)
 from mdtensor.errors import DeviceError, NoMethodError, describe, no_method_on
 from mdtensor.extend import siblings
 from mdtensor.quant import rules
@@ -22,10 +32,12 @@ AFFINE = (*SHORT, QInt32Tensor)
 
 
 def declare(device: Device) -> None:
-    """Declare the types of a device; their names begin as those of its floats."""
+    """Declare the types that a device lacks; their names begin as its floats' do."""
+    known = {kind.dtype for kind in leaves() if kind.device is device}
+    wanted = [host for host in AFFINE if host.dtype not in known]
     prefix = leaf(dtypes.float32, device).__name__.removesuffix("Float32Tensor")
     # As attributes of this module, so that tensors pickle.
-    globals().update(siblings(device, prefix, AFFINE, __name__))
+    globals().update(siblings(device, prefix, wanted, __name__))
 
 
 def types_on(device: Device, hosts: tuple[type[Tensor], ...]) -> tuple[Any, ...]:

@@ -53,7 +53,7 @@ def test_one_operation_says_why(call: Call) -> None:
 
 def test_a_missing_device(call: Call) -> None:
     lines = call("support", "exp").out.splitlines()
-    missing = "cuda:0: mdtensor does not have CUDA kernels"
+    missing = f"cuda:0: {md.cuda.missing}"
     assert f"{missing}; 9 cells would run there" in lines
     alone = call("support", "exp", "--device", "cuda:0").out.splitlines()
     assert "  exp  ·     ····  ····  ○○○○   ○○       ○○○·" in alone

@@ -69,7 +69,7 @@ def test_what_is_not_there_is_said_in_one_sentence() -> None:
     assert text(lambda: x.median).endswith("'median'. mdtensor does not have median.")
     assert text(lambda: x.add_(1)).endswith("to write into x: x += y.")
     assert text(lambda: x.backward()).endswith("mdtensor does not compute gradients.")
-    assert text(lambda: x.cuda()).endswith("mdtensor does not have CUDA kernels.")
+    assert text(lambda: x.cuda()).endswith("'cuda'. Use x.to('cuda').")
     assert text(lambda: md.random).endswith(".random(shape)).")
     x[...] = md.relu(x)
 

@@ -6,22 +6,23 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support import rendered_device
 
 import mdtensor as md
 from mdtensor.errors import BoundsError
-from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
 
-emucuda: Any = md.device("emucuda")
-pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
+gpu: Any = rendered_device.chosen()
+WHY = rendered_device.missing(gpu)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 FLOATS = [md.float16, md.bfloat16, md.float32, md.float64]
 
 
 @pytest.fixture(autouse=True)
 def ascending() -> Iterator[None]:
     yield
-    emucuda.order = "ascending"
-    emucuda.synchronize()
+    gpu.order = "ascending"
+    gpu.synchronize()
 
 
 def floats(*shape: int) -> Any:
@@ -30,8 +31,8 @@ def floats(*shape: int) -> Any:
 
 def both(call: Any, *arrays: Any) -> tuple[Any, Any]:
     here = [x if isinstance(x, md.Tensor) else md.asarray(x) for x in arrays]
-    found, wanted = call(*(x.to(emucuda) for x in here)), call(*here)
-    assert found.device is emucuda and type(found).dtype is type(wanted).dtype
+    found, wanted = call(*(x.to(gpu) for x in here)), call(*here)
+    assert found.device is gpu and type(found).dtype is type(wanted).dtype
     assert found.shape == wanted.shape
     return np.asarray(found.to("cpu")), np.asarray(wanted)
 
@@ -122,7 +123,7 @@ def test_running_sums_have_the_bytes_of_the_host(
     storage=st.sampled_from([np.int64, np.int8, np.uint8]),
 )
 def test_take(axis: int, shape: Any, order: str, storage: Any) -> None:
-    emucuda.order = order
+    gpu.order = order
     x, rng = floats(3, 4, 5), np.random.default_rng(1)
     least = 0 if storage is np.uint8 else -3
     indices = np.asarray(rng.integers(least, 3, shape), storage)
@@ -141,11 +142,11 @@ def test_take_along_axis_and_bounds() -> None:
         (lambda x, i: md.embedding(i, x), [-1]),
     ):
         texts = []
-        for place in ("cpu", emucuda):
+        for place in ("cpu", gpu):
             given_ = md.asarray(x).to(place), md.asarray(np.array(at)).to(place)
             with pytest.raises(BoundsError) as caught:
                 call(*given_)
-            texts.append(str(caught.value).replace("EmuCuda", ""))
+            texts.append(str(caught.value).replace(rendered_device.prefix(gpu), ""))
         assert texts[0] == texts[1]
 
 
@@ -157,7 +158,7 @@ def test_take_along_axis_and_bounds() -> None:
     seed=st.integers(0, 99),
 )
 def test_sorts(axis: int, descending: bool, order: str, seed: int) -> None:
-    emucuda.order = order
+    gpu.order = order
     rng = np.random.default_rng(seed)
     ties = rng.integers(-3, 3, (5, 17)).astype(np.float32)
     ties[rng.random(ties.shape) < 0.2] = np.nan
@@ -166,8 +167,8 @@ def test_sorts(axis: int, descending: bool, order: str, seed: int) -> None:
     for array in (ties, rng.integers(0, 9, (5, 17)).astype(np.uint8)):
         equal(lambda x: md.argsort(x, **options), array)
         equal(lambda x: md.sort(md.flip(x), **options), array)
-    with pytest.raises(md.NoMethodError, match="no method for emucuda"):
-        md.sort(md.zeros(2**13 + 1, device=emucuda))
+    with pytest.raises(md.NoMethodError, match=f"no method for {gpu}"):
+        md.sort(md.zeros(2**13 + 1, device=gpu))
 
 
 def test_a_new_elementwise_operation_needs_no_code_for_devices() -> None:
@@ -184,6 +185,4 @@ def test_a_new_elementwise_operation_needs_no_code_for_devices() -> None:
 
         found, wanted = both(bump, floats(40))
         np.testing.assert_allclose(found, wanted, rtol=4e-7)
-        assert emucuda in md.registry.devices_of(
-            md.which(bump, md.Float32Tensor).method
-        )
+        assert gpu in md.registry.devices_of(md.which(bump, md.Float32Tensor).method)

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support import rendered_device
 
 import mdtensor as md
-from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
 from mdtensor.kernels.rescale import float32_of
 
-emucuda: Any = md.device("emucuda")
-pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
+gpu: Any = rendered_device.chosen()
+WHY = rendered_device.missing(gpu)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 
 
 @pytest.fixture(autouse=True)
 def ascending() -> Iterator[None]:
     yield
-    emucuda.order = "ascending"
-    emucuda.synchronize()
+    gpu.order = "ascending"
+    gpu.synchronize()
 
 
 def floats(*shape: int, seed: int = 0) -> Any:
@@ -36,9 +37,9 @@ def floats(*shape: int, seed: int = 0) -> Any:
 def both(call: Any, *arrays: Any) -> tuple[Any, Any]:
     """The results of the device, on the host, and of the host."""
     here = [md.asarray(array) for array in arrays]
-    found = call(*(x.to(emucuda) for x in here))
+    found = call(*(x.to(gpu) for x in here))
     wanted = call(*here)
-    assert found.device is emucuda and type(found).dtype is type(wanted).dtype
+    assert found.device is gpu and type(found).dtype is type(wanted).dtype
     assert found.shape == wanted.shape
     return np.asarray(found.to("cpu")), np.asarray(wanted)
 
@@ -55,7 +56,7 @@ def serial(pairs: Any, start: float) -> np.float32:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_matmul_and_linear_add_in_one_order(order: str) -> None:
-    emucuda.order = order
+    gpu.order = order
     x, w, b = floats(3, 23), floats(5, 23), floats(5)
     wanted = [[serial(zip(r, v, strict=True), s) for v, s in zip(w, b, strict=True)]
               for r in x]  # fmt: skip
@@ -110,7 +111,7 @@ def test_conv2d(
     kernel: Any, stride: int, padding: Any, groups: int, order: str
 ) -> None:
     """k counts rows of the window, then columns, then channels."""
-    emucuda.order = order
+    gpu.order = order
     x, w, b = floats(2, 4, 6, 5), floats(8, 4 // groups, *kernel), floats(8)
     found, wanted = both(
         lambda x, w, b: md.conv2d(
@@ -162,11 +163,11 @@ def test_pools_have_the_bytes_of_the_host(padding: int, ceil_mode: bool) -> None
 
 
 def test_wrong_calls_raise_as_on_the_host() -> None:
-    x = md.asarray(floats(2, 3)).to(emucuda)
+    x = md.asarray(floats(2, 3)).to(gpu)
     with pytest.raises(md.ShapeError, match="inner sizes differ, 3 and 2"):
         md.matmul(x, x)
-    with pytest.raises(md.errors.DeviceError, match="operands are on emucuda and cpu"):
+    with pytest.raises(md.errors.DeviceError, match=f"operands are on {gpu} and cpu"):
         md.linear(x, md.asarray(floats(4, 3)))
     z = md.astype(x, md.complex64)
-    with pytest.raises(md.NoMethodError, match="no method for emucuda yet"):
+    with pytest.raises(md.NoMethodError, match=f"no method for {gpu} yet"):
         md.matmul(z, z.T)

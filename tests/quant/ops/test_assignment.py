@@ -162,8 +162,7 @@ def test_codes_stay_on_the_host() -> None:
     with pytest.raises(md.DeviceError) as raised:
         Q.to("cuda")
     assert str(raised.value) == (
-        "to(QInt8Tensor[2,2], str): cuda:0 cannot be used: mdtensor does not have CUDA "
-        "kernels. Use cpu."
+        f"to(QInt8Tensor[2,2], str): cuda:0 cannot be used: {md.cuda.missing}. Use cpu."
     )
 
 

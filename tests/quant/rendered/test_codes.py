@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support import rendered_device
 
 import mdtensor as md
 from bench import mobilenet
 from mdtensor import quant
 from mdtensor.cli import demo_data
 from mdtensor.errors import CastError, DeviceError, GridError
-from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
 from mdtensor.quant import (
     QInt8Tensor,
@@ -22,8 +22,9 @@ from mdtensor.quant import (
     QUInt8Tensor,
 )
 
-emucuda: Any = md.device("emucuda")
-pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
+gpu: Any = rendered_device.chosen()
+WHY = rendered_device.missing(gpu)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 FLOAT = md.asarray([1.0])
 KINDS: list[Any] = [QInt8Tensor, QUInt8Tensor, QInt16Tensor, QInt32Tensor]
 OUT = QParams(0.043, 3)
@@ -35,8 +36,8 @@ PARTIAL |= {"reciprocal", "sqrt", "tan"}
 @pytest.fixture(autouse=True)
 def ascending() -> Iterator[None]:
     yield
-    emucuda.order = "ascending"
-    emucuda.synchronize()
+    gpu.order = "ascending"
+    gpu.synchronize()
 
 
 def codes(
@@ -60,8 +61,8 @@ def weights(*shape: int, seed: int = 1) -> Any:
 def equal(call: Any, *given: Any) -> Any:
     """Check that the device gives the type, grid, rule and bytes of the host."""
     wanted = call(*given)
-    found = call(*(x.to(emucuda) if isinstance(x, md.Tensor) else x for x in given))
-    assert found.device is emucuda
+    found = call(*(x.to(gpu) if isinstance(x, md.Tensor) else x for x in given))
+    assert found.device is gpu
     same(found, wanted)
     return found
 
@@ -78,12 +79,14 @@ def same(found: Any, wanted: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_and_back(kind: Any) -> None:
     x = codes(kind, 2, 3)
-    there = x.to(emucuda)
-    assert type(there).__name__ == f"EmuCuda{kind.__name__}"
-    assert there.to(emucuda) is there
+    there = x.to(gpu)
+    assert type(there).__name__ == f"{rendered_device.prefix(gpu)}{kind.__name__}"
+    assert there.to(gpu) is there
     same(there, x)
     assert type(there).__bases__ == kind.__bases__
-    assert repr(there).startswith(f"EmuCuda{kind.__name__}[2,3](scale=0.037")
+    assert repr(there).startswith(
+        f"{rendered_device.prefix(gpu)}{kind.__name__}[2,3](scale=0.037"
+    )
     assert kind.with_device(md.cuda).__name__ == f"Cuda{kind.__name__}"
 
 
@@ -127,7 +130,7 @@ def test_quantize(dtype: Any) -> None:
         equal(lambda x, out=out: quant.quantize(x, out), x)
     x[1, 1] = np.nan
     with pytest.raises(CastError, match="cannot quantize NaN"):
-        quant.quantize(x.to(emucuda), OUT)
+        quant.quantize(x.to(gpu), OUT)
 
 
 def elementwise() -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -135,7 +138,7 @@ def elementwise() -> Iterator[tuple[str, tuple[Any, ...]]]:
     for call in md.operations().values():
         for method in call.operation.methods:
             is_table = method.location.startswith("mdtensor/quant/rendered/tables.py")
-            if is_table and emucuda in md.registry.devices_of(method):
+            if is_table and gpu in md.registry.devices_of(method):
                 yield call.__name__, method.signature.types
 
 
@@ -160,7 +163,7 @@ def test_every_elementwise_operation_of_codes() -> None:
             call(*given, **options)
         except md.MdtensorError as error:
             with pytest.raises((type(error), md.NoMethodError)):
-                call(*(x.to(emucuda) if isinstance(x, md.Tensor) else x for x in given),
+                call(*(x.to(gpu) if isinstance(x, md.Tensor) else x for x in given),
                      **options)  # fmt: skip
             continue
         try:
@@ -179,14 +182,14 @@ def test_tables_have_the_bytes_of_every_rounding_rule(rule: str) -> None:
     out = OUT.rounded(rule)
     equal(lambda x, y: md.add(x, y, out=out), x, y)
     equal(lambda x: quant.requantize(x, out=out), x)
-    with pytest.raises(md.NoMethodError, match="no method for emucuda yet"):
-        md.matmul(x.to(emucuda), y.to(emucuda).T, out=out)
+    with pytest.raises(md.NoMethodError, match=f"no method for {gpu} yet"):
+        md.matmul(x.to(gpu), y.to(gpu).T, out=out)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("out", [OUT, None], ids=["rounded", "exact"])
 def test_products(order: str, out: Any) -> None:
-    emucuda.order = order
+    gpu.order = order
     x, w = codes(QUInt8Tensor, 5, 70), weights(6, 70)
     grid = QParams(float(x.scale) * w.scale, dtype=quant.qint32, axis=0)
     bias = QInt32Tensor(np.arange(-3, 3) * 4001, grid)
@@ -234,10 +237,12 @@ def test_conv2d(kernel: int, stride: int, padding: Any, groups: int, kind: Any) 
 def test_sums_beyond_32_bits_raise() -> None:
     x = QInt16Tensor(np.full((1, 4), 2**15 - 1), scale=1.0)
     with pytest.raises(GridError) as raised:
-        md.matmul(x.to(emucuda), x.T.to(emucuda))
+        md.matmul(x.to(gpu), x.T.to(gpu))
     with pytest.raises(GridError) as wanted:
         md.matmul(x, x.T)
-    assert str(raised.value).replace("EmuCuda", "") == str(wanted.value)
+    assert str(raised.value).replace(rendered_device.prefix(gpu), "") == str(
+        wanted.value
+    )
     equal(lambda x: md.matmul(x, x.T, out=QParams(2.0**20)), x)
 
 
@@ -275,22 +280,22 @@ def test_movement(grid: Any) -> None:
 
 
 def test_what_devices_lack_raises() -> None:
-    x = codes(QInt8Tensor, 4).to(emucuda)
+    x = codes(QInt8Tensor, 4).to(gpu)
     for call in (
         lambda: md.softmax(x, axis=0),
         lambda: md.sort(x),
         lambda: quant.quantize(
-            md.asarray([1.0]).to(emucuda), QParams(1, dtype=quant.qint4)
+            md.asarray([1.0]).to(gpu), QParams(1, dtype=quant.qint4)
         ),
-        lambda: md.exp(codes(QInt8Tensor, 2, 3, **AXIS).to(emucuda), out=OUT),
+        lambda: md.exp(codes(QInt8Tensor, 2, 3, **AXIS).to(gpu), out=OUT),
     ):
-        with pytest.raises(md.NoMethodError, match=r"no method for emucuda yet\. Move"):
+        with pytest.raises(md.NoMethodError, match=rf"no method for {gpu} yet\. Move"):
             call()
     assert md.which(md.softmax, x, axis=0).is_refusal
-    with pytest.raises(DeviceError, match="operands are on emucuda and cpu"):
+    with pytest.raises(DeviceError, match=f"operands are on {gpu} and cpu"):
         md.add(x, x.to("cpu"), out=OUT)
-    with pytest.raises(DeviceError, match="qint4 has no tensor type on emucuda"):
-        quant.QInt4Tensor([1, 2], scale=1.0).to(emucuda)
+    with pytest.raises(DeviceError, match=f"qint4 has no tensor type on {gpu}"):
+        quant.QInt4Tensor([1, 2], scale=1.0).to(gpu)
 
 
 def test_no_call_is_ambiguous_on_the_device() -> None:
@@ -299,7 +304,7 @@ def test_no_call_is_ambiguous_on_the_device() -> None:
 
 
 def test_which_names_the_kernel_of_the_device() -> None:
-    x = codes(QInt8Tensor, 4).to(emucuda)
+    x = codes(QInt8Tensor, 4).to(gpu)
     found = md.which(md.tanh, x, out=OUT)
     assert (found.kernel, found.isa) == ("tanh_s8", "CUDA text")
     assert "mdtensor/quant/rendered/tables.py:" in found.place
@@ -323,8 +328,8 @@ def test_mobilenet_v2_node_by_node() -> None:
 def compare(small: Any, x: Any) -> None:
     (name,) = small.inputs
     wanted = small.plan({name: x.shape}).values({name: x})
-    there, seen = small.to("emucuda"), {}
-    there.run({name: x.to(emucuda)}, seen.__setitem__)
+    there, seen = small.to(gpu), {}
+    there.run({name: x.to(gpu)}, seen.__setitem__)
     compared = 0
     for value, found in seen.items():
         if value in wanted:
@@ -332,5 +337,5 @@ def compare(small: Any, x: Any) -> None:
             compared += 1
     assert compared > len(small.graph.nodes) * 0.9
     assert there.to("cpu") is small
-    with pytest.raises(DeviceError, match=r"is Float32Tensor.*, not on emucuda"):
+    with pytest.raises(DeviceError, match=rf"is Float32Tensor.*, not on {gpu}"):
         there(x)

@@ -1,0 +1,143 @@
+"""Every text compiles for every architecture, without spills, to what was meant.
+
+NVRTC and nvdisasm come from the extra `gpu-build`; no GPU and no driver are needed.
+Without NVRTC these tests are skipped; `.ci/run` installs it.
+"""
+
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import kernel_texts
+
+import mdtensor as md
+from mdtensor.kernels.cuda import compiler, nvrtc
+from mdtensor.kernels.loops.cuda import SCALARS
+from mdtensor.kernels.loops.kernel import Kernel
+
+ARCHITECTURES = (90, 80, 86, 89, 100, 120)
+#: Texts in one run of the compiler.
+BATCH = 40
+#: Of so many texts one is compiled for each of the other architectures.
+PART = 12
+#: The fewest texts of all operations; fewer would mean that calls are missing.
+LEAST = 1000
+
+
+def library() -> Any:
+    try:
+        return nvrtc.library()
+    except nvrtc.NvrtcError as error:
+        if os.environ.get("MDTENSOR_NEEDS_NVRTC"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def kernels() -> list[Kernel]:
+    library()
+    with pytest.MonkeyPatch.context() as patch:
+        return kernel_texts.collected(md.device("emucuda"), patch)
+
+
+def compiled(batch: list[Kernel], arch: int) -> tuple[bytes, str]:
+    text = "\n".join([SCALARS, *(kernel.text for kernel in batch)])
+    options = (*compiler.options(arch), "--ptxas-options=-v")
+    return nvrtc.compile_text(library(), text, options)
+
+
+def require_no_spills(kernels: list[Kernel], arch: int) -> None:
+    batches = [kernels[at : at + BATCH] for at in range(0, len(kernels), BATCH)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        logs = [log for _, log in pool.map(lambda b: compiled(b, arch), batches)]
+    text = "\n".join(logs)
+    names = re.findall(r"Compiling entry function '(\w+)' for 'sm_(\d+)'", text)
+    assert sorted(names) == sorted((k.name, str(arch)) for k in kernels)
+    # Functions that are not inlined, as of sin, have a line of their own.
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", text)
+    assert len(spills) >= len(kernels)
+    assert set(spills) == {("0", "0")}
+
+
+@pytest.mark.slow
+def test_every_text_compiles_without_spills(kernels: Any) -> None:
+    assert len(kernels) >= LEAST
+    require_no_spills(kernels, ARCHITECTURES[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES[1:])
+def test_some_texts_compile_without_spills(kernels: Any, arch: int) -> None:
+    """Another part for each architecture; `at_length` takes all, 4 minutes for each."""
+    require_no_spills(kernels[arch % PART :: PART], arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES[1:])
+def test_every_text_compiles_without_spills_at_length(kernels: Any, arch: int) -> None:
+    require_no_spills(kernels, arch)
+
+
+@pytest.mark.slow
+def test_products_of_bytes_are_dot_products_of_four(kernels: Any) -> None:
+    found = [kernel for kernel in kernels if "mdt::dot4" in kernel.text]
+    assert len(found) >= 4
+    for arch in ARCHITECTURES:
+        code, _ = compiled(found, arch)
+        listing = sass(code)
+        for kernel in found:
+            body = listing.partition(f".text.{kernel.name}:")[2].partition(".text.")[0]
+            assert "IDP.4A" in body, (kernel.name, arch)
+            # Four codes are one load.
+            assert re.search(r"LDG\.E(\.CONSTANT)? R", body), (kernel.name, arch)
+
+
+@pytest.mark.slow
+def test_no_product_and_sum_become_one(kernels: Any) -> None:
+    """Only texts that ask for `fma` have one: the others have the bytes of the host."""
+    named = [k for k in kernels if re.match(r"(add|mul|sub)_f(32|64)_", k.name)]
+    # A logarithm is a function of NVIDIA's, with products and sums of its own.
+    plain = [k for k in named if not re.search("mdt::(log|exp)", k.text)]
+    assert len(plain) >= 4
+    listing = sass(compiled(plain, 90)[0])
+    assert "FADD" in listing and "DMUL" in listing
+    assert not re.search(r"\b(FFMA|DFMA)\b", listing)
+
+
+@pytest.mark.slow
+def test_machine_code_is_whole_and_kept(
+    kernels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CuPy's wrapper would drop the last byte."""
+    monkeypatch.setattr(compiler.store, "folder", lambda name: tmp_path)
+    code = compiler.cubin(kernels[0], 90)
+    assert code[:4] == b"\x7fELF"
+    assert kernels[0].name in sass(code)
+    monkeypatch.setattr(nvrtc, "compile_text", None)
+    assert compiler.cubin(kernels[0], 90) == code
+    bad = Kernel("bad", "int31 x;", (), "float32")
+    monkeypatch.undo()
+    with pytest.raises(nvrtc.NvrtcError, match=r"does not compile.*int31"):
+        compiler.cubin(bad, 90)
+
+
+def sass(code: bytes) -> str:
+    """Return the listing of machine code."""
+    package = find_spec("nvidia")
+    folders = (package and package.submodule_search_locations) or ()
+    tools = [p for f in folders for p in Path(f).glob("*/bin/nvdisasm")]
+    if not tools:
+        pytest.skip("nvdisasm is not installed: pip install 'mdtensor[gpu-build]'")
+    place = Path(os.environ.get("TMPDIR", "/tmp")) / f"mdtensor-{os.getpid()}.cubin"
+    place.write_bytes(code)
+    try:
+        done = subprocess.run([tools[0], "-c", place], capture_output=True, text=True)
+    finally:
+        place.unlink()
+    assert done.returncode == 0, done.stderr
+    return done.stdout

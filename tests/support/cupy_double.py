@@ -1,0 +1,351 @@
+"""A double of CuPy's small surface that mdtensor uses: texts are compiled by g++.
+
+It runs all of mdtensor's own code for GPUs, and nothing of NVIDIA's: launches run at
+once on the CPU, and memory is the host's. What it keeps from a GPU: fresh memory is
+poisoned, a copy to the host arrives when its stream has been waited for, a grid without
+blocks is an error, a thread without a context cannot launch, errors of a launch come
+out of a later wait, and a capture takes launches only.
+"""
+
+import ctypes
+import re
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mdtensor.kernels.cuda import driver, nvrtc
+from mdtensor.kernels.emulated import compiler as gpp
+from mdtensor.kernels.emulated.compiler import FAILURES, HEADER
+
+#: What the program asked for, in order.
+CALLS: list[tuple[Any, ...]] = []
+POISON = 0xFF
+_local = threading.local()
+
+
+class Broken(Exception):
+    """An error as CuPy raises it."""
+
+
+# --- NVRTC ----------------------------------------------------------------------------
+
+
+#: The bytes of each argument, which a driver knows of a kernel.
+SIZES = """
+template <typename... A> static void mdt_sizes(void (*)(A...), int* out) {{
+  int i = 0;
+  ((out[i++] = sizeof(A)), ...);
+}}
+extern "C" void {name}_sizes(int* out) {{ mdt_sizes({name}, out); }}
+"""
+#: By the address of a function: the bytes of its arguments.
+ARGUMENTS: dict[int, list[int]] = {}
+
+
+def compile_text(lib: Any, text: str, options: Any) -> tuple[bytes, str]:
+    """g++ instead of NVRTC: a library instead of a CUBIN."""
+    (name,) = re.findall(r"__global__ void (\w+)\(", text)
+    barriers = str("__syncthreads" in text.partition(name)[2]).lower()
+    entry = f"MDT_EMULATED({name}, {barriers})\n" + SIZES.format(name=name)
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "kernel.so"
+        try:
+            gpp._compile("\n".join([HEADER, text, entry]), made)
+        except gpp.EmulationError as error:
+            raise nvrtc.NvrtcError(str(error)) from error
+        return made.read_bytes(), ""
+
+
+class Module:
+    """A loaded library."""
+
+    def load(self, code: bytes) -> None:
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(code)
+            file.flush()
+            self.library = ctypes.CDLL(file.name)
+
+    def get_function(self, name: str) -> Any:
+        found = getattr(self.library, f"{name}_launch")
+        address = ctypes.cast(found, ctypes.c_void_p).value
+        sizes = (ctypes.c_int * 64)()
+        getattr(self.library, f"{name}_sizes")(sizes)
+        ARGUMENTS[address] = [n for n in sizes if n]  # type: ignore[index]
+        return SimpleNamespace(ptr=address, module=self, kernel=name)
+
+
+ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    *(ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_int, ctypes.c_ulonglong),
+)
+
+
+def launch_kernel(
+    function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, *rest: int
+) -> None:
+    _shared, stream, arguments, _extra = rest
+    assert gy == gz == by == bz == 1
+    if not hasattr(_local, "has_context"):
+        raise Broken("CUDA_ERROR_INVALID_CONTEXT: invalid device context")
+    CALLS.append(("launch", gx, bx, stream))
+    if gx < 1 or bx < 1:
+        raise Broken("CUDA_ERROR_INVALID_VALUE: invalid argument")
+    if Stream.all[stream].graph is not None:
+        pointers = (ctypes.c_void_p * 64).from_address(arguments)
+        values = [
+            ctypes.create_string_buffer(ctypes.string_at(at, n), n)
+            for at, n in zip(pointers, ARGUMENTS[function], strict=False)
+        ]
+        Stream.all[stream].graph.launches.append((function, gx, bx, values))
+        return
+    failed = ENTRY(function)(arguments, gx, bx, 0, 0)
+    if failed:
+        # As on a GPU, the launch itself succeeds.
+        Stream.all[stream].error = FAILURES[failed]
+
+
+# --- streams --------------------------------------------------------------------------
+
+
+class Stream:
+    all: dict[int, Any] = {}  # noqa: RUF012
+
+    def __init__(self, non_blocking: bool = False, ptr: int | None = None) -> None:
+        self.ptr = 0x1000 + len(Stream.all) if ptr is None else ptr
+        self.waiting: list[Any] = []
+        self.graph: Any = None
+        self.error = ""
+        Stream.all[self.ptr] = self
+
+    def __enter__(self) -> Any:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack().pop()
+
+    def record(self) -> Any:
+        return Event(self)
+
+    def begin_capture(self) -> None:
+        self.graph = Graph()
+
+    def end_capture(self) -> Any:
+        graph, self.graph = self.graph, None
+        return graph
+
+    def wait_event(self, event: Any) -> None:
+        _refuse_capture(self, event.stream)
+        CALLS.append(("wait", self.ptr, event.stream.ptr))
+
+    def synchronize(self) -> None:
+        _refuse_capture(self)
+        CALLS.append(("synchronize", self.ptr))
+        error, self.error = self.error, ""
+        if error:
+            raise Broken(f"cudaErrorLaunchFailure: {error}")
+        for target, data in self.waiting:
+            ctypes.memmove(target, data, len(data))
+        self.waiting.clear()
+
+
+class Graph:
+    """Launches with a copy of their arguments."""
+
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
+
+    def launch(self, stream: Any) -> None:
+        CALLS.append(("graph", len(self.launches), stream.ptr))
+        for function, grid, block, values in self.launches:
+            places = [ctypes.addressof(value) for value in values]
+            table = (ctypes.c_void_p * len(places))(*places)
+            assert not ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
+
+
+def _refuse_capture(*streams: Any) -> None:
+    if any(stream.graph is not None for stream in streams):
+        raise Broken("cudaErrorStreamCaptureUnsupported: not permitted when capturing")
+
+
+class Event:
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.done = stream, False
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None:
+        self.stream.synchronize()
+        self.done = True
+
+
+class Device:
+    compute_capability = "90"
+
+    def __init__(self, number: int = 0) -> None:
+        self.id = number
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        for stream in list(Stream.all.values()):
+            stream.synchronize()
+
+
+def _stack() -> list[Any]:
+    if not hasattr(_local, "stack"):
+        _local.stack = [Stream(ptr=0)]
+    return _local.stack
+
+
+# --- memory ---------------------------------------------------------------------------
+
+
+class MemoryPool:
+    """Blocks of the host; freed ones go to later buffers of their size and stream."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[Any, list[Any]] = {}
+
+    def malloc(self, size: int) -> Any:
+        key = size, _stack()[-1].ptr
+        free = self.blocks.get(key)
+        block = free.pop() if free else np.empty(size + 64, np.uint8)
+        block.fill(POISON)
+        return Block(self, key, block)
+
+    def free_bytes(self) -> int:
+        return sum(key[0] * len(found) for key, found in self.blocks.items())
+
+
+class Block:
+    def __init__(self, pool: Any, key: Any, block: Any) -> None:
+        self.pool, self.key, self.block = pool, key, block
+        self.ptr = block.ctypes.data
+
+    def __del__(self) -> None:
+        self.pool.blocks.setdefault(self.key, []).append(self.block)
+
+
+def memcpy_async(target: int, source: int, size: int, kind: int, stream: int) -> None:
+    CALLS.append(("copy", kind, size, stream))
+    _refuse_capture(Stream.all[stream])
+    data = ctypes.string_at(source, size)
+    if kind == 2:
+        Stream.all[stream].waiting.append((target, data))
+    else:
+        ctypes.memmove(target, data, size)
+
+
+# --- arrays ---------------------------------------------------------------------------
+
+
+def _retagged(capsule: Any, kind: int) -> Any:
+    """The capsule with another device in its structure."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    is_valid = ctypes.pythonapi.PyCapsule_IsValid
+    is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    # DLTensor begins with the data; behind it is the device.
+    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):
+        if is_valid(capsule, name):
+            ctypes.c_int32.from_address(get(capsule, name) + at).value = kind
+    return capsule
+
+
+class ndarray:
+    """An array of the double, over memory of the host."""
+
+    def __init__(self, shape: Any, dtype: Any, memptr: Any, strides: Any) -> None:
+        self.owner = memptr
+        holder = SimpleNamespace(
+            __array_interface__={
+                "shape": tuple(shape),
+                "typestr": np.dtype(dtype).str,
+                "data": (memptr.ptr, False),
+                "strides": tuple(strides),
+                "version": 3,
+            },
+            owner=memptr,
+        )
+        self._set(np.asarray(holder))
+
+    def _set(self, array: Any) -> None:
+        self.host = array
+        self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
+        self.data = SimpleNamespace(ptr=array.ctypes.data)
+
+    @classmethod
+    def of(cls, array: Any) -> Any:
+        made = object.__new__(cls)
+        made._set(array)
+        return made
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        CALLS.append(("dlpack", stream, _stack()[-1].ptr))
+        return _retagged(self.host.__dlpack__(max_version=max_version), 2)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return {**self.host.__array_interface__, "version": 3}
+
+
+def from_dlpack(source: Any) -> Any:
+    assert tuple(source.__dlpack_device__()) == (2, 0)
+    capsule = source.__dlpack__(stream=_stack()[-1].ptr, max_version=(1, 0))
+    host = SimpleNamespace(
+        __dlpack__=lambda **_: _retagged(capsule, 1),
+        __dlpack_device__=lambda: (1, 0),
+    )
+    return ndarray.of(np.from_dlpack(host))
+
+
+def asarray(source: Any) -> Any:
+    fields = dict(source.__cuda_array_interface__)
+    CALLS.append(("interface", fields.pop("stream", None)))
+    holder = SimpleNamespace(__array_interface__=fields, owner=source)
+    return ndarray.of(np.asarray(holder))
+
+
+def install(monkeypatch: Any) -> ModuleType:
+    """Put the double in the place of CuPy, of NVRTC and of the driver."""
+    made: Any = ModuleType("cupy")
+    made.ndarray, made.from_dlpack, made.asarray = ndarray, from_dlpack, asarray
+    made.cuda = SimpleNamespace(
+        Device=Device,
+        Stream=Stream,
+        ExternalStream=lambda ptr, _: Stream.all.get(ptr) or Stream(ptr=ptr),
+        MemoryPool=MemoryPool,
+        MemoryPointer=lambda memory, at: SimpleNamespace(
+            ptr=memory.ptr + at, owner=memory
+        ),
+        UnownedMemory=lambda ptr, size, owner, _: SimpleNamespace(ptr=ptr, owner=owner),
+        get_current_stream=lambda: _stack()[-1],
+        get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
+        driver=SimpleNamespace(launchKernel=launch_kernel),
+        function=SimpleNamespace(Module=Module),
+        runtime=SimpleNamespace(
+            getDeviceCount=lambda: 1,
+            memcpyAsync=memcpy_async,
+            memGetInfo=lambda: setattr(_local, "has_context", True),
+            pointerGetAttributes=lambda ptr: SimpleNamespace(type=0),
+        ),
+    )
+    monkeypatch.setattr(driver, "driver_version", lambda: 13000)
+    monkeypatch.setattr(driver, "cupy", lambda: made)
+    monkeypatch.setattr(driver, "missing", lambda: "")
+    monkeypatch.setattr(nvrtc, "library", lambda most=13: made)
+    monkeypatch.setattr(nvrtc, "version", lambda lib: ("double", gpp._version(), SIZES))
+    monkeypatch.setattr(nvrtc, "compile_text", compile_text)
+    return made
