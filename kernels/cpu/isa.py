@@ -7,13 +7,14 @@ aborts the process, so the features are read first.
     avx512    AVX-512 without it: bytes are split into 16-bit products
     avxvnni   the 8-bit dot product in 256-bit vectors
     avx2      16-bit products, fused multiply-add
-    neon      Arm with the 8-bit dot product
+    i8mm      Arm with the dot product of unsigned by signed bytes
+    neon      Arm with that of signed bytes
     generic   plain loops that LLVM vectorizes for any CPU
 
-The kernels in `dot8/` serve four of these ISAs: vnni, avx512, avxvnni and neon. For
+The kernels in `dot8/` serve all but avx2 and generic. For
 tests, `MDTENSOR_ISA=vnni-emulated` runs these kernels on a CPU that lacks the
 instructions. They are slow and return the same bytes. `avx512-emulated`,
-`avxvnni-emulated` and `neon-emulated` do the same.
+`avxvnni-emulated`, `i8mm-emulated` and `neon-emulated` do the same.
 """
 
 import ctypes
@@ -25,11 +26,16 @@ from pathlib import Path
 from mdtensor.kernels import refusal
 
 # Names of the same features in the operating system and in LLVM.
-# Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst` and
+# Source: Linux, `arch/arm64/include/uapi/asm/hwcap.h` and
 # `arch/x86/include/asm/cpufeatures.h`; Apple, "Determining instruction set
 # characteristics".
 
-LINUX = {"asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm"}
+#: Linux lists the features of an Arm CPU as bits of two words.
+HWCAP, HWCAP2 = 16, 26
+LINUX_ARM = {
+    HWCAP: {1: "neon", 8: "lse", 20: "dotprod"},
+    HWCAP2: {13: "i8mm"},
+}
 #: Every other feature of x86 that this module needs has one name in both.
 LINUX_X86 = {
     "pni": "sse3",
@@ -45,33 +51,45 @@ LINUX_X86 = {
 }
 APPLE = {
     "hw.optional.AdvSIMD": "neon",
+    "hw.optional.armv8_1_atomics": "lse",
     "hw.optional.arm.FEAT_DotProd": "dotprod",
     "hw.optional.arm.FEAT_I8MM": "i8mm",
 }
-IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+#: The kind of CPU that kernels are compiled for: this one, except in some builds.
+MACHINE = os.environ.get("MDTENSOR_BUILD_MACHINE") or platform.machine().lower()
+IS_ARM = MACHINE in ("aarch64", "arm64")
+IS_X86 = MACHINE in ("x86_64", "amd64")
 CPUINFO = Path("/proc/cpuinfo")
 
 
 # The system is queried, because LLVM does not report Arm's dot product (decision 0034).
 def features():
-    """Return the features in LINUX or APPLE that this CPU has, by LLVM's names."""
+    """Return the features in LINUX_ARM or APPLE that this CPU has, by LLVM's names."""
     if not IS_ARM:
         return set()
     if sys.platform == "darwin":
         return {name for key, name in APPLE.items() if _has(key)}
-    return in_cpuinfo(CPUINFO.read_text()) if CPUINFO.exists() else set()
+    return arm_features(_auxiliary) if sys.platform == "linux" else set()
 
 
-def in_cpuinfo(text):
-    """Return the features that all processors in this text have in common.
+def arm_features(word):
+    """Return the features in the words of Linux; `word` returns the one of a number.
 
-    The processors of one machine may differ.
+    The processors of one machine may differ. Linux lists what all of them have.
     """
-    lines = [line for line in text.splitlines() if line.startswith("Features")]
-    each = [set(line.partition(":")[2].split()) for line in lines]
-    common = set.intersection(*each) if each else set()
-    return {name for flag, name in LINUX.items() if flag in common}
+    return {
+        name
+        for number, bits in LINUX_ARM.items()
+        for bit, name in bits.items()
+        if word(number) >> bit & 1
+    }
+
+
+def _auxiliary(number):
+    """Return a word of the auxiliary vector that Linux gave to this process."""
+    query = ctypes.CDLL(None).getauxval
+    query.restype, query.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return query(number)
 
 
 def x86_features(lines):
@@ -92,14 +110,16 @@ def _has(key):
     return not failed and value.value == 1
 
 
-ISAS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
+ISAS = ("generic", "neon", "i8mm", "avx2", "avxvnni", "avx512", "vnni")
 #: ISAs whose kernels are in `dot8/`. A process has one of them.
-DOT_ISAS = ("neon", "avxvnni", "avx512", "vnni")
+DOT_ISAS = ("neon", "i8mm", "avxvnni", "avx512", "vnni")
 EMULATED = "-emulated"
 AVX2_FEATURES = ("avx2", "fma")
 AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 VNNI_FEATURES = (*AVX512_FEATURES, "avx512vnni")
 NEON_FEATURES = ("neon", "dotprod")
+I8MM_FEATURES = (*NEON_FEATURES, "i8mm")
+ARM_ISAS = ("neon", "i8mm")
 #: ISAs that ran on a CPU with their instructions; the others were only emulated so far.
 PROVEN = ("generic", "avx2", "avx512", "vnni")
 # The fastest ISA comes first.
@@ -108,6 +128,7 @@ NEEDED = {
     "avx512": AVX512_FEATURES,
     "avxvnni": (*AVX2_FEATURES, "avxvnni"),
     "avx2": AVX2_FEATURES,
+    "i8mm": I8MM_FEATURES,
     "neon": NEON_FEATURES,
     "generic": (),
 }
@@ -124,7 +145,7 @@ def host_features():
     if target:
         # A library for another CPU is compiled here and not run.
         return frozenset(target.split(","))
-    host = _linux_features() or _llvm_features()
+    host = features() or _linux_features() or _llvm_features()
     restricted = os.environ.get("NUMBA_CPU_FEATURES")
     if restricted is None:
         return frozenset(host)
@@ -142,14 +163,22 @@ def _linux_features():
 
 
 def _llvm_features():
-    """Return the features by LLVM, and by the system if LLVM does not know them."""
+    """Return the features by LLVM."""
     import llvmlite.binding as llvm
 
-    host = {name for name, has in llvm.get_host_cpu_features().items() if has}
-    if cpu_name() == llvm.get_host_cpu_name() != "generic":
-        # Without these LLVM would compile for fewer features than the CPU has.
-        host |= features()
-    return host
+    return {name for name, has in llvm.get_host_cpu_features().items() if has}
+
+
+def numba_features():
+    """Return what numba is told of an Arm CPU: what LLVM finds, and the dot products.
+
+    The text is in LLVM's form, such as "-sve,+dotprod".
+    """
+    import llvmlite.binding as llvm
+
+    found = dict(llvm.get_host_cpu_features())
+    found |= dict.fromkeys(FEATURES, True)
+    return ",".join("-+"[has] + name for name, has in sorted(found.items()))
 
 
 def cpu_name():
@@ -196,7 +225,7 @@ def here():
 def _names_of_architecture(features):
     """Return the ISAs that a CPU of this kind may have, fastest first."""
     is_arm = IS_ARM or "neon" in features
-    return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
+    return [n for n in NEEDED if n == "generic" or is_arm == (n in ARM_ISAS)]
 
 
 def _overridden(features, override, is_jit_disabled):

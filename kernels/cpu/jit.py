@@ -32,6 +32,10 @@ from numba.core.serialize import dumps
 from mdtensor.kernels.cpu import compilation, isa
 from mdtensor.kernels.cpu.cache_entry import facts_of, pack, unpack
 
+# Without these LLVM would end the process at a dot product of Arm (decision 0078).
+if isa.IS_ARM and numba.config.CPU_FEATURES is None:
+    numba.config.CPU_FEATURES = isa.numba_features()
+
 # Shared code of large kernels: callers call a symbol and do not hold a copy.
 
 # Bytes of an object file; the call from Python takes some 3,000 of them.

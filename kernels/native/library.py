@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import os
+import sys
 from functools import cache, partial
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -120,6 +121,9 @@ class Library:
             raise Unusable("NUMBA_DISABLE_JIT is set")
         if isa_name == isa.DOT_ISA and isa.IS_EMULATED:
             raise Unusable(f"{isa_name} is emulated")
+        # The glue counts references as Pythons with a GIL do; another would crash.
+        if "t" in getattr(sys, "abiflags", ""):
+            raise Unusable("this Python is free-threaded")
         entry = read_index(PLACE)["libraries"].get(isa_name)
         if entry is None:
             raise Unusable(f"no library was built for {isa_name}")

@@ -334,10 +334,11 @@ PIECE_NANOSECONDS = 8_000
 #: A longer step has twice as many pieces, so that a late worker still finds one.
 LONG_NANOSECONDS = 150_000
 #: Multiply-accumulates per nanosecond of matrix products and depthwise convolutions.
-#: The numbers of "avx512", "avxvnni" and "neon" are estimates, the others are measured.
+#: The numbers of "generic", "avx2" and "vnni" are measured, the others are estimates.
 RATES = {
     "generic": (10, 6),
     "neon": (60, 15),
+    "i8mm": (65, 16),
     "avx2": (70, 17),
     "avxvnni": (120, 17),
     "avx512": (80, 20),
@@ -347,6 +348,7 @@ RATES = {
 FLOAT_RATES = {
     "generic": (4, 2),
     "neon": (20, 10),
+    "i8mm": (20, 10),
     "avx2": (45, 22),
     "avxvnni": (45, 22),
     "avx512": (70, 22),

@@ -9,7 +9,8 @@ AVX2 = frozenset(isa.AVX2_FEATURES)
 AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
 ALL = AVX512 | frozenset(isa.VNNI_FEATURES)
 ARM = frozenset(isa.NEON_FEATURES)
-NO_SUCH_RUNWAY = "no such ISA. Use one of generic, neon, avx2, avxvnni, avx512, vnni."
+NAMES = "generic, neon, i8mm, avx2, avxvnni, avx512, vnni"
+NO_SUCH_RUNWAY = f"no such ISA. Use one of {NAMES}."
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,9 @@ NO_SUCH_RUNWAY = "no such ISA. Use one of generic, neon, avx2, avxvnni, avx512, 
         (AVX2, None, False, "avx2"),
         (AVX2 | {"avxvnni"}, None, False, "avxvnni"),
         (ARM, None, False, "neon"),
+        (ARM | {"i8mm"}, None, False, "i8mm"),
+        (ARM | {"i8mm"}, "neon", False, "neon"),
+        (ARM, "i8mm-emulated", False, "i8mm"),
         (ARM - {"dotprod"}, None, False, "generic"),
         (AVX2, None, True, "generic"),
         (AVX2 - {"fma"}, None, False, "generic"),
@@ -54,6 +58,7 @@ def test_choice(features, override, is_jit_disabled, runway):
         (ALL, "vnni", True, "NUMBA_DISABLE_JIT"),
         (AVX2, "vnni-emulated", True, "NUMBA_DISABLE_JIT"),
         (ALL, "neon", False, r"lacks neon, dotprod\. Use MDTENSOR_ISA=vnni\."),
+        (ARM, "i8mm", False, r"lacks i8mm\. Use MDTENSOR_ISA=neon\."),
         (ARM, "avx2", False, r"lacks avx2, fma\. Use MDTENSOR_ISA=neon\."),
         (AVX512, "vnni", False, r"lacks avx512vnni\. Use MDTENSOR_ISA=avx512\."),
         (ALL, "sve", False, f"MDTENSOR_ISA=sve: {NO_SUCH_RUNWAY}"),
@@ -72,8 +77,8 @@ def test_impossible_overrides(features, override, is_jit_disabled, message):
         (ALL, "the CPU has avx512f, avx512bw, avx512dq, avx512vl, avx512vnni"),
         (ALL - {"avx512vnni"}, "the CPU has avx512f, avx512bw, avx512dq, avx512vl and"),
         (ALL - {"fma", "avx512f"}, "the CPU lacks avx512f, fma, avxvnni"),
-        (ARM, "the CPU has neon, dotprod"),
-        (ARM - {"dotprod"}, "the CPU lacks dotprod"),
+        (ARM, "the CPU has neon, dotprod and lacks i8mm"),
+        (ARM - {"dotprod"}, "the CPU lacks dotprod, i8mm"),
     ],
 )
 def test_reason(features, why):
@@ -88,26 +93,30 @@ def test_description():
     assert set(isa.PROVEN) < set(isa.ISAS)
 
 
-GRAVITON_2 = (
-    "fp asimd evtstrm aes crc32 atomics fphp asimdhp cpuid asimdrdm asimddp ssbs"
+#: Features of Arm in the order of their bits, as Linux names them.
+#: Source: Linux, arch/arm64/include/uapi/asm/hwcap.h.
+BITS = (
+    *("fp", "asimd", "evtstrm", "aes", "pmull", "sha1", "sha2", "crc32", "atomics"),
+    *("fphp", "asimdhp", "cpuid", "asimdrdm", "jscvt", "fcma", "lrcpc", "dcpop"),
+    *("sha3", "sm3", "sm4", "asimddp", "sha512", "sve"),
 )
 CORTEX_A72 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
+GRAVITON_2 = f"{CORTEX_A72} atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"
+I8MM = 1 << 13
 
 
 @pytest.mark.parametrize(
-    ("processors", "features"),
+    ("named", "more", "features"),
     [
-        ([GRAVITON_2, GRAVITON_2], {"neon", "dotprod"}),
-        ([f"{GRAVITON_2} i8mm bf16"], {"neon", "dotprod", "i8mm"}),
-        ([CORTEX_A72], {"neon"}),
-        ([GRAVITON_2, CORTEX_A72], {"neon"}),
-        ([], set()),
+        (GRAVITON_2, 0, {"neon", "lse", "dotprod"}),
+        (GRAVITON_2, I8MM, {"neon", "lse", "dotprod", "i8mm"}),
+        (CORTEX_A72, 0, {"neon"}),
+        ("", 0, set()),
     ],
 )
-def test_features_that_linux_names(processors, features):
-    entry = "processor\t: 0\nFeatures\t: {}\nCPU part\t: 0xd0c\n\n"
-    text = "".join(map(entry.format, processors))
-    assert isa.in_cpuinfo(text) == features
+def test_features_that_linux_lists(named, more, features):
+    word = sum(1 << BITS.index(name) for name in named.split())
+    assert isa.arm_features({isa.HWCAP: word, isa.HWCAP2: more}.get) == features
 
 
 def test_other_cpus_are_not_asked():
