@@ -99,6 +99,7 @@ def build_library(compiler, folder, isa_name, variables):
     return target, json.loads((own / "kernels.json").read_text())
 
 
+# Wheels name the oldest C library that they load with (decision 0079).
 def needed_glibc(content):
     """Return the version of the C library that a shared library needs."""
     found = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", content)

@@ -26,9 +26,9 @@ class runway:
     calls.
 
     Args:
-        name: "generic", "avx2", "avxvnni", "avx512", "vnni", "neon" or "i8mm", if the
-            CPU has its instructions. A process can use only one of the last five; the
-            variable MDTENSOR_ISA, read at its start, selects another one.
+        name: "generic", "avx2", "avxvnni", "avx512", "vnni" or "neon", if the CPU has
+            its instructions. A process can use only one of the last four; the variable
+            MDTENSOR_ISA, read at the start of the process, selects another one.
 
     Raises:
         OptionError: this process cannot use the ISA.

@@ -7,14 +7,13 @@ aborts the process, so the features are read first.
     avx512    AVX-512 without it: bytes are split into 16-bit products
     avxvnni   the 8-bit dot product in 256-bit vectors
     avx2      16-bit products, fused multiply-add
-    i8mm      Arm with the dot product of unsigned by signed bytes
-    neon      Arm with that of signed bytes
+    neon      Arm with the 8-bit dot product
     generic   plain loops that LLVM vectorizes for any CPU
 
-The kernels in `dot8/` serve all but avx2 and generic. For
+The kernels in `dot8/` serve four of these ISAs: vnni, avx512, avxvnni and neon. For
 tests, `MDTENSOR_ISA=vnni-emulated` runs these kernels on a CPU that lacks the
 instructions. They are slow and return the same bytes. `avx512-emulated`,
-`avxvnni-emulated`, `i8mm-emulated` and `neon-emulated` do the same.
+`avxvnni-emulated` and `neon-emulated` do the same.
 """
 
 import ctypes
@@ -32,10 +31,7 @@ from mdtensor.kernels import refusal
 
 #: Linux lists the features of an Arm CPU as bits of two words.
 HWCAP, HWCAP2 = 16, 26
-LINUX_ARM = {
-    HWCAP: {1: "neon", 8: "lse", 20: "dotprod"},
-    HWCAP2: {13: "i8mm"},
-}
+LINUX_ARM = {HWCAP: {1: "neon", 8: "lse", 20: "dotprod"}, HWCAP2: {13: "i8mm"}}
 #: Every other feature of x86 that this module needs has one name in both.
 LINUX_X86 = {
     "pni": "sse3",
@@ -72,6 +68,7 @@ def features():
     return arm_features(_auxiliary) if sys.platform == "linux" else set()
 
 
+# LLVM reads a file, and finds no dot product (decision 0078).
 def arm_features(word):
     """Return the features in the words of Linux; `word` returns the one of a number.
 
@@ -110,16 +107,14 @@ def _has(key):
     return not failed and value.value == 1
 
 
-ISAS = ("generic", "neon", "i8mm", "avx2", "avxvnni", "avx512", "vnni")
+ISAS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
 #: ISAs whose kernels are in `dot8/`. A process has one of them.
-DOT_ISAS = ("neon", "i8mm", "avxvnni", "avx512", "vnni")
+DOT_ISAS = ("neon", "avxvnni", "avx512", "vnni")
 EMULATED = "-emulated"
 AVX2_FEATURES = ("avx2", "fma")
 AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 VNNI_FEATURES = (*AVX512_FEATURES, "avx512vnni")
 NEON_FEATURES = ("neon", "dotprod")
-I8MM_FEATURES = (*NEON_FEATURES, "i8mm")
-ARM_ISAS = ("neon", "i8mm")
 #: ISAs that ran on a CPU with their instructions; the others were only emulated so far.
 PROVEN = ("generic", "avx2", "avx512", "vnni")
 # The fastest ISA comes first.
@@ -128,7 +123,6 @@ NEEDED = {
     "avx512": AVX512_FEATURES,
     "avxvnni": (*AVX2_FEATURES, "avxvnni"),
     "avx2": AVX2_FEATURES,
-    "i8mm": I8MM_FEATURES,
     "neon": NEON_FEATURES,
     "generic": (),
 }
@@ -225,7 +219,7 @@ def here():
 def _names_of_architecture(features):
     """Return the ISAs that a CPU of this kind may have, fastest first."""
     is_arm = IS_ARM or "neon" in features
-    return [n for n in NEEDED if n == "generic" or is_arm == (n in ARM_ISAS)]
+    return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
 
 
 def _overridden(features, override, is_jit_disabled):

@@ -53,8 +53,7 @@ def modules(name):
     """
     found = {family: f"generic.{family}" for family in FAMILIES}
     found["reduction"] = "generic.pool"
-    is_plain = name in ("generic", *isa.ARM_ISAS)
-    if not is_plain and not isa.lacking("avx2", isa.FEATURES):
+    if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
         fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
         if name in ("avx2", "avxvnni", "avx512"):
             fast += ("conv", "elementwise", "matmul")
@@ -72,7 +71,7 @@ def dot_families(name):
         raise ValueError(f"{name}: this process has {isa.DOT_ISA}")
     if name == "avxvnni":
         return ("matmul",)
-    if name in isa.ARM_ISAS:
+    if name == "neon":
         return ("conv", "matmul")
     if name == "avx512":
         return ("elementwise", "matmul", "reduction")

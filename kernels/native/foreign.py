@@ -11,6 +11,8 @@ import llvmlite.binding as llvm
 from llvmlite.binding import targets
 
 
+# An optimizer that knows the target from the start makes code that another machine runs
+# (decision 0078).
 def compile_for(machine, triple):
     """Let numba compile for a machine, unless it is this one.
 

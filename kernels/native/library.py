@@ -62,6 +62,14 @@ def stamp():
     return text.hexdigest()[:20]
 
 
+# The glue counts references where Pythons with a GIL do, so another would crash
+# (decision 0079).
+def require_gil():
+    """Raise Unusable in a free-threaded Python."""
+    if "t" in getattr(sys, "abiflags", ""):
+        raise Unusable("this Python is free-threaded")
+
+
 def read_index(folder):
     """Return the contents of `INDEX`.
 
@@ -121,9 +129,7 @@ class Library:
             raise Unusable("NUMBA_DISABLE_JIT is set")
         if isa_name == isa.DOT_ISA and isa.IS_EMULATED:
             raise Unusable(f"{isa_name} is emulated")
-        # The glue counts references as Pythons with a GIL do; another would crash.
-        if "t" in getattr(sys, "abiflags", ""):
-            raise Unusable("this Python is free-threaded")
+        require_gil()
         entry = read_index(PLACE)["libraries"].get(isa_name)
         if entry is None:
             raise Unusable(f"no library was built for {isa_name}")

@@ -58,7 +58,6 @@ MACHINES = {
         {
             "generic": Target("cortex-a72", ("neon",)),
             "neon": Target("neoverse-n1", ("neon", "dotprod", "lse")),
-            "i8mm": Target("neoverse-n1", ("neon", "dotprod", "i8mm", "lse")),
         },
         _UNUSED,
     ),

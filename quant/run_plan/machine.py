@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from functools import cache, cached_property
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -26,8 +25,8 @@ FIX = "Install the wheel mdtensor-run for this system, or run make native"
 LINUX = {"pni": "sse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "lahf_lm": "sahf"}
 LINUX |= {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}
 LINUX |= {"avx_vnni": "avxvnni"}
-#: The words of the auxiliary vector that list features of Arm, and bits of them.
-ARM = {16: {1: "neon", 8: "lse", 20: "dotprod"}, 26: {13: "i8mm"}}
+#: Bits of the word of the auxiliary vector that lists features of Arm.
+HWCAP, ARM = 16, {1: "neon", 8: "lse", 20: "dotprod"}
 
 
 def find_libraries() -> str:
@@ -62,11 +61,11 @@ def features() -> frozenset[str]:
     return frozenset(LINUX.get(name, name) for name in names)
 
 
-def _features_of_arm() -> Iterator[str]:
+def _features_of_arm() -> list[str]:
     query = ctypes.CDLL(None).getauxval
     query.restype, query.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-    for number, bits in ARM.items():
-        yield from (name for bit, name in bits.items() if query(number) >> bit & 1)
+    word = query(HWCAP)
+    return [name for bit, name in ARM.items() if word >> bit & 1]
 
 
 def _plain(folder: str, entry: dict[str, str]) -> str:
@@ -130,7 +129,7 @@ class Libraries:
     @cached_property
     def _call(self) -> Any:
         """Return the function of the glue that calls a kernel."""
-        # The glue counts references as Pythons with a GIL do; another would crash.
+        # The glue counts references where Pythons with a GIL do (decision 0079).
         if "t" in getattr(sys, "abiflags", ""):
             raise PlanError("this Python is free-threaded", "Use one with a GIL")
         path = _plain(self.folder, self._index["glue"])

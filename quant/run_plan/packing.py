@@ -60,16 +60,12 @@ def _avx2_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
     return (2 * (round_up(c, 8) // 8) * (kernel_h // 2 + 1) * kernel_w * 32,)
 
 
-def _i8mm_products(n: int, k: int) -> int:
-    return round_up(k, 4) * padded_columns(n)
-
-
 def _neon_products(n: int, k: int) -> int:
     # Each column starts with the sum of its weights.
     return (round_up(k, 4) + 4) * padded_columns(n)
 
 
-def _arm_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
+def _neon_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
     blocks, part = round_up(c, 64) // 64, kernel_h * (kernel_w + 3)
     return tuple(256 * blocks * (count * part + 1) for count in (1, 2))
 
@@ -84,11 +80,7 @@ PACKINGS = {
         *(lambda k: round_up(k, 4), True),
     ),
     "neon": Packing(
-        *(_neon_products, _neon_products, _arm_depthwise),
-        *(lambda k: k, True),
-    ),
-    "i8mm": Packing(
-        *(_i8mm_products, _i8mm_products, _arm_depthwise),
+        *(_neon_products, _neon_products, _neon_depthwise),
         *(lambda k: k, True),
     ),
 }

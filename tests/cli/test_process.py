@@ -64,7 +64,7 @@ def test_bad_input_ends_with_2_and_one_line(tmp_path: Path) -> None:
 
 NO_RUNWAY = (
     "OptionError: MDTENSOR_ISA=sve: no such ISA. "
-    "Use one of generic, neon, i8mm, avx2, avxvnni, avx512, vnni.\n"
+    "Use one of generic, neon, avx2, avxvnni, avx512, vnni.\n"
 )
 
 

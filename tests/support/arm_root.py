@@ -40,7 +40,7 @@ FOR_THIS = (
 #: Packages of Python, in the versions of this environment, with what they need.
 WHEELS = (
     *("numpy", "numba", "llvmlite", "ml_dtypes", "plum-dispatch", "beartype"),
-    *("onnx", "pytest", "hypothesis"),
+    *("onnx", "typer", "rich", "jinja2", "pytest", "hypothesis"),
 )
 PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux2014")
 #: Packages of the checkout, by the folder that holds each.

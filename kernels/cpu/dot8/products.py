@@ -150,8 +150,6 @@ def choose_product(isa_name):
         return Words()
     if isa_name == "avxvnni":
         return MixedBytes(machine.dpbusd, 8)
-    if isa_name == "i8mm":
-        return MixedBytes(machine.usdot, 4)
     return SignedBytes(machine.sdot, 4)
 
 

@@ -338,7 +338,6 @@ LONG_NANOSECONDS = 150_000
 RATES = {
     "generic": (10, 6),
     "neon": (60, 15),
-    "i8mm": (65, 16),
     "avx2": (70, 17),
     "avxvnni": (120, 17),
     "avx512": (80, 20),
@@ -348,7 +347,6 @@ RATES = {
 FLOAT_RATES = {
     "generic": (4, 2),
     "neon": (20, 10),
-    "i8mm": (20, 10),
     "avx2": (45, 22),
     "avxvnni": (45, 22),
     "avx512": (70, 22),

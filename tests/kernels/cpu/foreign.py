@@ -31,7 +31,7 @@ class Cpu(NamedTuple):
 
 CPUS = {
     "Neoverse N1": Cpu("neon", "aarch64-linux-gnu", "neoverse-n1"),
-    "Neoverse V1": Cpu("i8mm", "aarch64-linux-gnu", "neoverse-v1"),
+    "Neoverse V1": Cpu("neon", "aarch64-linux-gnu", "neoverse-v1"),
     "Alder Lake": Cpu("avxvnni", "x86_64-linux-gnu", "alderlake"),
     "Skylake": Cpu("avx512", "x86_64-linux-gnu", "skylake-avx512"),
     "Cascade Lake": Cpu("vnni", "x86_64-linux-gnu", "cascadelake"),
@@ -68,7 +68,7 @@ def tiles(runway: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
         found["twins"] = conv_tile.tiles_u8, (2, 2, 3, 1, 1, 2)
         found["strided"] = conv_tile.tiles_u8, (2, 2, 3, 2, 1, 2)
         found["halves"] = conv_tile.tiles_u8, (2, 2, 3, 1, 2, 2)
-    if runway in (*isa.ARM_ISAS, "avxvnni"):
+    if runway in ("neon", "avxvnni"):
         return found
     chunks = ["scale_chunk", "product_chunk", "sum_chunk", "quantize_chunk"]
     chunks += ["permute_chunks"] * avx512.HAS_BYTE_PERMUTE
@@ -128,7 +128,7 @@ def write(name: str, folder: Path) -> None:
     isa.IS_EMULATED = False
     machine, module = optimized(cpu)
     (folder / f"{name}.s").write_text(machine.emit_assembly(module))
-    if cpu.runway in isa.ARM_ISAS:
+    if cpu.runway == "neon":
         (folder / f"{name}.o").write_bytes(machine.emit_object(module))
 
 

@@ -9,7 +9,7 @@ AVX2 = frozenset(isa.AVX2_FEATURES)
 AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
 ALL = AVX512 | frozenset(isa.VNNI_FEATURES)
 ARM = frozenset(isa.NEON_FEATURES)
-NAMES = "generic, neon, i8mm, avx2, avxvnni, avx512, vnni"
+NAMES = "generic, neon, avx2, avxvnni, avx512, vnni"
 NO_SUCH_RUNWAY = f"no such ISA. Use one of {NAMES}."
 
 
@@ -28,9 +28,7 @@ NO_SUCH_RUNWAY = f"no such ISA. Use one of {NAMES}."
         (AVX2, None, False, "avx2"),
         (AVX2 | {"avxvnni"}, None, False, "avxvnni"),
         (ARM, None, False, "neon"),
-        (ARM | {"i8mm"}, None, False, "i8mm"),
-        (ARM | {"i8mm"}, "neon", False, "neon"),
-        (ARM, "i8mm-emulated", False, "i8mm"),
+        (ARM | {"i8mm"}, None, False, "neon"),
         (ARM - {"dotprod"}, None, False, "generic"),
         (AVX2, None, True, "generic"),
         (AVX2 - {"fma"}, None, False, "generic"),
@@ -58,7 +56,6 @@ def test_choice(features, override, is_jit_disabled, runway):
         (ALL, "vnni", True, "NUMBA_DISABLE_JIT"),
         (AVX2, "vnni-emulated", True, "NUMBA_DISABLE_JIT"),
         (ALL, "neon", False, r"lacks neon, dotprod\. Use MDTENSOR_ISA=vnni\."),
-        (ARM, "i8mm", False, r"lacks i8mm\. Use MDTENSOR_ISA=neon\."),
         (ARM, "avx2", False, r"lacks avx2, fma\. Use MDTENSOR_ISA=neon\."),
         (AVX512, "vnni", False, r"lacks avx512vnni\. Use MDTENSOR_ISA=avx512\."),
         (ALL, "sve", False, f"MDTENSOR_ISA=sve: {NO_SUCH_RUNWAY}"),
@@ -77,8 +74,8 @@ def test_impossible_overrides(features, override, is_jit_disabled, message):
         (ALL, "the CPU has avx512f, avx512bw, avx512dq, avx512vl, avx512vnni"),
         (ALL - {"avx512vnni"}, "the CPU has avx512f, avx512bw, avx512dq, avx512vl and"),
         (ALL - {"fma", "avx512f"}, "the CPU lacks avx512f, fma, avxvnni"),
-        (ARM, "the CPU has neon, dotprod and lacks i8mm"),
-        (ARM - {"dotprod"}, "the CPU lacks dotprod, i8mm"),
+        (ARM, "the CPU has neon, dotprod"),
+        (ARM - {"dotprod"}, "the CPU lacks dotprod"),
     ],
 )
 def test_reason(features, why):

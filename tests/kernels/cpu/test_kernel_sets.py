@@ -376,7 +376,6 @@ INNER = {
     # one instruction with the addition, where a CPU has it
     "avx2": ("run_tiles_u8", (11, 0), "vpmaddwd|vpdpwssd", "ymm", 16 + 4 + 16 + 8 + 16),
     "neon": ("run_tiles", (11, 1), "sdot", ".4s", 3 * 16),
-    "i8mm": ("run_tiles", (11, 1), "usdot", ".4s", 3 * 16),
 }
 
 
