@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint stubs types docs site bench native wheel runner
+.PHONY: help demo test interop lint stubs types docs site bench native arm wheel runner
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -68,27 +68,36 @@ bench: $(VENV)/.bench  ## every benchmark, then docs/reference/benchmarks.md fro
 native: $(VENV)/.dev  ## kernels ahead of time: kernels/native/*.so; ARGS may name ISAs
 	$(BIN)/python -m mdtensor.kernels.build $(ARGS)
 
-# With libraries the wheel is for one platform, or else for all.
-LIBRARIES = $(wildcard kernels/native/entries.json)
-PLATFORM = $(if $(LIBRARIES),-C--build-option=--plat-name=linux_x86_64)
+# Needs Debian 12 with qemu-user and a network; .arm gets the rest, some 700 MB.
+ARM := $(CURDIR)/.arm
+arm: $(VENV)/.test  ## kernels of 64-bit Arm, run by an emulator: the slow tests
+	$(BIN)/python tests/support/arm_root.py $(ARM)
+	CC=$(ARM)/cc $(BIN)/python -m mdtensor.kernels.build --machine aarch64 --to $(ARM)/libraries
+	MDTENSOR_ARM=$(ARM) $(BIN)/python -m pytest -m slow tests/kernels/native/test_arm.py $(ARGS)
+
+# With libraries the wheel is for their platform, or else for all. Files in it have the
+# time of the last commit, so that two builds give the same bytes.
+INDEX := kernels/native/entries.json
+PLATFORM = $(if $(wildcard $(INDEX)),-C--build-option=--plat-name=$(shell \
+	$(BIN)/python -c "import json; print(json.load(open('$(INDEX)'))['platform'])"))
+BUILD = SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) $(BIN)/python -m build --wheel
 
 wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl, with the libraries of `make native`
 	rm -rf build dist
-	$(BIN)/python -m build --wheel --outdir dist $(PLATFORM) .
+	$(BUILD) --outdir dist $(PLATFORM) .
 
 # The wheel has its own project, and no file of mdtensor but the libraries.
 RUNNER := build/runner
 runner: $(VENV)/.dev  ## dist/mdtensor_run-*.whl, the runner with the libraries of `make native`
-	@test -e kernels/native/entries.json || { \
+	@test -e $(INDEX) || { \
 		echo "There are no libraries yet: run make native first"; exit 1; }
 	rm -rf $(RUNNER) dist/mdtensor_run-*.whl
 	mkdir -p $(RUNNER)/mdtensor_run
 	cp quant/run_plan/*.py quant/run_plan/py.typed $(RUNNER)/mdtensor_run
-	cp kernels/native/*.so kernels/native/entries.json $(RUNNER)/mdtensor_run
+	cp kernels/native/*.so $(INDEX) $(RUNNER)/mdtensor_run
 	cp quant/run_plan/wheel.toml $(RUNNER)/pyproject.toml
 	cp LICENSE $(RUNNER)
-	$(BIN)/python -m build --wheel --outdir dist \
-		-C--build-option=--plat-name=linux_x86_64 $(RUNNER)
+	$(BUILD) --outdir dist $(PLATFORM) $(RUNNER)
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -25,11 +25,13 @@ from pathlib import Path
 from mdtensor.kernels import refusal
 
 # Names of the same features in the operating system and in LLVM.
-# Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst` and
+# Source: Linux, `arch/arm64/include/uapi/asm/hwcap.h` and
 # `arch/x86/include/asm/cpufeatures.h`; Apple, "Determining instruction set
 # characteristics".
 
-LINUX = {"asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm"}
+#: Linux lists the features of an Arm CPU as bits of two words.
+HWCAP, HWCAP2 = 16, 26
+LINUX_ARM = {HWCAP: {1: "neon", 8: "lse", 20: "dotprod"}, HWCAP2: {13: "i8mm"}}
 #: Every other feature of x86 that this module needs has one name in both.
 LINUX_X86 = {
     "pni": "sse3",
@@ -45,33 +47,46 @@ LINUX_X86 = {
 }
 APPLE = {
     "hw.optional.AdvSIMD": "neon",
+    "hw.optional.armv8_1_atomics": "lse",
     "hw.optional.arm.FEAT_DotProd": "dotprod",
     "hw.optional.arm.FEAT_I8MM": "i8mm",
 }
-IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+#: The kind of CPU that kernels are compiled for: this one, except in some builds.
+MACHINE = os.environ.get("MDTENSOR_BUILD_MACHINE") or platform.machine().lower()
+IS_ARM = MACHINE in ("aarch64", "arm64")
+IS_X86 = MACHINE in ("x86_64", "amd64")
 CPUINFO = Path("/proc/cpuinfo")
 
 
 # The system is queried, because LLVM does not report Arm's dot product (decision 0034).
 def features():
-    """Return the features in LINUX or APPLE that this CPU has, by LLVM's names."""
+    """Return the features in LINUX_ARM or APPLE that this CPU has, by LLVM's names."""
     if not IS_ARM:
         return set()
     if sys.platform == "darwin":
         return {name for key, name in APPLE.items() if _has(key)}
-    return in_cpuinfo(CPUINFO.read_text()) if CPUINFO.exists() else set()
+    return arm_features(_auxiliary) if sys.platform == "linux" else set()
 
 
-def in_cpuinfo(text):
-    """Return the features that all processors in this text have in common.
+# LLVM reads a file, and finds no dot product (decision 0078).
+def arm_features(word):
+    """Return the features in the words of Linux; `word` returns the one of a number.
 
-    The processors of one machine may differ.
+    The processors of one machine may differ. Linux lists what all of them have.
     """
-    lines = [line for line in text.splitlines() if line.startswith("Features")]
-    each = [set(line.partition(":")[2].split()) for line in lines]
-    common = set.intersection(*each) if each else set()
-    return {name for flag, name in LINUX.items() if flag in common}
+    return {
+        name
+        for number, bits in LINUX_ARM.items()
+        for bit, name in bits.items()
+        if word(number) >> bit & 1
+    }
+
+
+def _auxiliary(number):
+    """Return a word of the auxiliary vector that Linux gave to this process."""
+    query = ctypes.CDLL(None).getauxval
+    query.restype, query.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return query(number)
 
 
 def x86_features(lines):
@@ -124,7 +139,7 @@ def host_features():
     if target:
         # A library for another CPU is compiled here and not run.
         return frozenset(target.split(","))
-    host = _linux_features() or _llvm_features()
+    host = features() or _linux_features() or _llvm_features()
     restricted = os.environ.get("NUMBA_CPU_FEATURES")
     if restricted is None:
         return frozenset(host)
@@ -142,14 +157,22 @@ def _linux_features():
 
 
 def _llvm_features():
-    """Return the features by LLVM, and by the system if LLVM does not know them."""
+    """Return the features by LLVM."""
     import llvmlite.binding as llvm
 
-    host = {name for name, has in llvm.get_host_cpu_features().items() if has}
-    if cpu_name() == llvm.get_host_cpu_name() != "generic":
-        # Without these LLVM would compile for fewer features than the CPU has.
-        host |= features()
-    return host
+    return {name for name, has in llvm.get_host_cpu_features().items() if has}
+
+
+def numba_features():
+    """Return what numba is told of an Arm CPU: what LLVM finds, and the dot products.
+
+    The text is in LLVM's form, such as "-sve,+dotprod".
+    """
+    import llvmlite.binding as llvm
+
+    found = dict(llvm.get_host_cpu_features())
+    found |= dict.fromkeys(FEATURES, True)
+    return ",".join("-+"[has] + name for name, has in sorted(found.items()))
 
 
 def cpu_name():

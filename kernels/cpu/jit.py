@@ -25,12 +25,35 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import compiler, event, types
+from numba.core import compiler, event, registry, types
 from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
+from mdtensor.kernels import refusal
 from mdtensor.kernels.cpu import compilation, isa
 from mdtensor.kernels.cpu.cache_entry import facts_of, pack, unpack
+
+
+# LLVM finds no dot product of Arm, and would end the process at one (decision 0078).
+def tell_features():
+    """Let numba compile for all features of an Arm CPU.
+
+    Raises `refusal.error` if numba asked LLVM alone before, to compile something else.
+    """
+    if not isa.IS_ARM or numba.config.CPU_FEATURES is not None:
+        return
+    numba.config.CPU_FEATURES = isa.numba_features()
+    used = registry.cpu_target.target_context.codegen().magic_tuple()[2]
+    if used != numba.config.CPU_FEATURES and isa.ISA == "neon":
+        fix = "Import mdtensor.quant before you use numba"
+        raise refusal.error(
+            "numba compiles without them",
+            f"{fix}, or set NUMBA_CPU_FEATURES={numba.config.CPU_FEATURES}",
+            f"the features of this CPU, {', '.join(sorted(isa.FEATURES))}",
+        )
+
+
+tell_features()
 
 # Shared code of large kernels: callers call a symbol and do not hold a copy.
 

@@ -25,8 +25,10 @@ from numba.np.numpy_support import as_dtype
 from mdtensor.kernels.cpu import isa, jit
 from mdtensor.kernels.cpu.entry import PACKAGE
 from mdtensor.kernels.cpu.program import STEP, Window
+from mdtensor.kernels.native import foreign
 from mdtensor.kernels.native.entries import signatures
 from mdtensor.kernels.native.library import symbol
+from mdtensor.kernels.native.targets import MACHINES
 
 #: Files of a compiled ISA in the folder.
 OBJECT, DESCRIPTION = "kernels.o", "kernels.json"
@@ -212,6 +214,7 @@ def write_object(module, path):
 
 def main(folder):
     """Compile the library of this process's ISA into a folder."""
+    foreign.compile_for(isa.MACHINE, MACHINES[isa.MACHINE].triple)
     # Code from the disk cache has no text that could be merged.
     jit.read_folders = jit.cache_folder = lambda: None
     jit.KernelCache.load_overload = lambda *_: None

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import os
+import sys
 from functools import cache, partial
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -59,6 +60,14 @@ def stamp():
             text.update(f"{path.relative_to(root)}\0".encode())
             text.update(path.read_bytes())
     return text.hexdigest()[:20]
+
+
+# The glue counts references where Pythons with a GIL do, so another would crash
+# (decision 0079).
+def require_gil():
+    """Raise Unusable in a free-threaded Python."""
+    if "t" in getattr(sys, "abiflags", ""):
+        raise Unusable("this Python is free-threaded")
 
 
 def read_index(folder):
@@ -120,6 +129,7 @@ class Library:
             raise Unusable("NUMBA_DISABLE_JIT is set")
         if isa_name == isa.DOT_ISA and isa.IS_EMULATED:
             raise Unusable(f"{isa_name} is emulated")
+        require_gil()
         entry = read_index(PLACE)["libraries"].get(isa_name)
         if entry is None:
             raise Unusable(f"no library was built for {isa_name}")

@@ -17,6 +17,7 @@ from mdtensor.graph.bound import Called, Compiled, FloatLayer
 from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.isa import DOT_ISAS, EMULATED, IS_JIT_DISABLED
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.batches import has_batch
 from mdtensor.quant.plans.machine import KINDS, Process
@@ -76,10 +77,15 @@ def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
     Raises:
         OptionError: there are no stored plans for the ISA.
     """
+    here = [name for name in Process().isas() if name in PACKINGS]
+    fix = f"Use isas= with {' or '.join(here)}"
     if isa not in PACKINGS:
-        known = " and ".join(PACKINGS)
-        problem = f"plans for {isa} cannot be stored"
-        raise OptionError(problem, f"Use isas= with {known}, which this CPU runs, too")
+        raise OptionError(f"plans for {isa} cannot be stored", fix)
+    if isa not in here:
+        other = f"Start one with MDTENSOR_ISA={isa}{EMULATED}, or u{fix[1:]}"
+        is_possible = isa in DOT_ISAS and not IS_JIT_DISABLED
+        fix = other if is_possible else fix
+        raise OptionError(f"this process makes no plans for {isa}", fix)
     if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
         return plan
     own = kernel_set.kernels(isa)

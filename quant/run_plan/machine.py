@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import json
 import os
+import sys
 from functools import cache, cached_property
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -24,6 +25,8 @@ FIX = "Install the wheel mdtensor-run for this system, or run make native"
 LINUX = {"pni": "sse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "lahf_lm": "sahf"}
 LINUX |= {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}
 LINUX |= {"avx_vnni": "avxvnni"}
+#: Bits of the word of the auxiliary vector that lists features of Arm.
+HWCAP, ARM = 16, {1: "neon", 8: "lse", 20: "dotprod"}
 
 
 def find_libraries() -> str:
@@ -47,6 +50,8 @@ def find_libraries() -> str:
 @cache
 def features() -> frozenset[str]:
     """Return the features of this CPU that Linux lists; empty on other systems."""
+    if sys.platform == "linux" and os.uname().machine == "aarch64":
+        return frozenset(_features_of_arm())
     try:
         with open("/proc/cpuinfo") as lines:
             flags = next((line for line in lines if line.startswith("flags")), "")
@@ -54,6 +59,13 @@ def features() -> frozenset[str]:
         return frozenset()
     names = flags.partition(":")[2].split()
     return frozenset(LINUX.get(name, name) for name in names)
+
+
+def _features_of_arm() -> list[str]:
+    query = ctypes.CDLL(None).getauxval
+    query.restype, query.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    word = query(HWCAP)
+    return [name for bit, name in ARM.items() if word >> bit & 1]
 
 
 def _plain(folder: str, entry: dict[str, str]) -> str:
@@ -117,6 +129,9 @@ class Libraries:
     @cached_property
     def _call(self) -> Any:
         """Return the function of the glue that calls a kernel."""
+        # The glue counts references where Pythons with a GIL do (decision 0079).
+        if "t" in getattr(sys, "abiflags", ""):
+            raise PlanError("this Python is free-threaded", "Use one with a GIL")
         path = _plain(self.folder, self._index["glue"])
         loader = ExtensionFileLoader("mdtensor_run._glue", path)
         spec = spec_from_file_location("mdtensor_run._glue", path, loader=loader)

@@ -26,14 +26,15 @@ class Packing(NamedTuple):
     Args:
         products: bytes of packed weights of n columns and k rows.
         columns: the same for a product of two activations, which has whole panels.
-        depthwise: bytes of packed weights of c channels and a window.
+        depthwise: bytes of packed weights of c channels and a window, or of weights
+            in two parts, if the ISA splits those of more than 8 bits.
         pitch: bytes from one row of k codes to the next.
         has_windows: whether products of windows of floats are compiled.
     """
 
     products: Callable[[int, int], int]
     columns: Callable[[int, int], int]
-    depthwise: Callable[[int, int, int], int]
+    depthwise: Callable[[int, int, int], tuple[int, ...]]
     pitch: Callable[[int], int]
     has_windows: bool
 
@@ -42,8 +43,8 @@ def _generic_products(n: int, k: int) -> int:
     return 4 * round_up(k, 4) * padded_columns(n)
 
 
-def _generic_depthwise(c: int, kernel_h: int, kernel_w: int) -> int:
-    return 4 * round_up(kernel_h * kernel_w, 3) * round_up(256, c)
+def _generic_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
+    return (4 * round_up(kernel_h * kernel_w, 3) * round_up(256, c),)
 
 
 def _avx2_products(n: int, k: int) -> int:
@@ -55,8 +56,18 @@ def _avx2_columns(n: int, k: int) -> int:
     return (round_up(k, 4) + 4) * padded_columns(n)
 
 
-def _avx2_depthwise(c: int, kernel_h: int, kernel_w: int) -> int:
-    return 2 * (round_up(c, 8) // 8) * (kernel_h // 2 + 1) * kernel_w * 32
+def _avx2_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
+    return (2 * (round_up(c, 8) // 8) * (kernel_h // 2 + 1) * kernel_w * 32,)
+
+
+def _neon_products(n: int, k: int) -> int:
+    # Each column starts with the sum of its weights.
+    return (round_up(k, 4) + 4) * padded_columns(n)
+
+
+def _neon_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
+    blocks, part = round_up(c, 64) // 64, kernel_h * (kernel_w + 3)
+    return tuple(256 * blocks * (count * part + 1) for count in (1, 2))
 
 
 PACKINGS = {
@@ -67,5 +78,9 @@ PACKINGS = {
     "avx2": Packing(
         *(_avx2_products, _avx2_columns, _avx2_depthwise),
         *(lambda k: round_up(k, 4), True),
+    ),
+    "neon": Packing(
+        *(_neon_products, _neon_products, _neon_depthwise),
+        *(lambda k: k, True),
     ),
 }

@@ -56,8 +56,8 @@ def convolve_depthwise(r: Row) -> None:
     c = w.channels
     r.codes("x_zero_point")
     r.reads_x(elements)
-    size = r.packing.depthwise(c, w.kernel_h, w.kernel_w)
-    r.require(f.weight_bytes == size, f"has {f.weight_bytes} bytes of weights")
+    sizes, size = r.packing.depthwise(c, w.kernel_h, w.kernel_w), f.weight_bytes
+    r.require(size in sizes, f"has {size} bytes of weights")
     padded = padded_columns(c)
     r.require(f.padded_columns == padded, f"has {f.padded_columns} padded columns")
     _weights(r, size, padded, pixels * c)

@@ -52,9 +52,6 @@ def dpbusd(b, sums, unsigned, signed):
     return _dot(b, sums, unsigned, signed, b.lshr)
 
 
-usdot = dpbusd
-
-
 def sdot(b, sums, x, y):
     """Return sums[i] + sum over j < 4 of x[4i + j] * y[4i + j], int8."""
     return _dot(b, sums, x, y, b.ashr)

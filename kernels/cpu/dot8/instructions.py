@@ -36,12 +36,6 @@ def sdot(b, sums, x, y):
     return call(b, "llvm.aarch64.neon.sdot.v4i32.v16i8", sums.type, sums, x, y)
 
 
-def usdot(b, sums, unsigned, signed):
-    """Return the sums of `dpbusd` (NEON with i8mm, 128 bits)."""
-    name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
-    return call(b, name, sums.type, sums, unsigned, signed)
-
-
 def load_lanes(b, address, kind, mask):
     """Load the lanes of `kind` whose bit in `mask` is set; the other lanes are 0.
 

@@ -23,7 +23,7 @@ HAS_WORDS = isa.DOT_ISA == "avx512"
 #: Bytes of 4 packed weights of a column.
 GROUP_BYTES = 8 if HAS_WORDS else 4
 # `sdot` takes signed codes, so sums start at 128 times the weights (decision 0034).
-OFFSET = 128 if isa.DOT_ISA == "neon" and "i8mm" not in isa.FEATURES else 0
+OFFSET = 128 if isa.DOT_ISA == "neon" else 0
 #: Kernels compare sums with exception sums.
 PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = True
 #: Weights are bytes, which a multiple would exceed.

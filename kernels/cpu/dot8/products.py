@@ -142,7 +142,7 @@ def _each(value):
     return ir.Constant(WORDS, [I16(value)] * WORDS.count)
 
 
-def choose_product(isa_name, features):
+def choose_product(isa_name):
     """Return the product for an ISA."""
     if isa_name == "vnni":
         return MixedBytes(machine.dpbusd, 16)
@@ -150,9 +150,7 @@ def choose_product(isa_name, features):
         return Words()
     if isa_name == "avxvnni":
         return MixedBytes(machine.dpbusd, 8)
-    if "i8mm" in features:
-        return MixedBytes(machine.usdot, 4)
     return SignedBytes(machine.sdot, 4)
 
 
-PRODUCT = choose_product(isa.DOT_ISA, isa.FEATURES)
+PRODUCT = choose_product(isa.DOT_ISA)

@@ -5,14 +5,13 @@ Waiting needs the futex of Linux. Where `words.CAN_WAIT` is false, call nothing 
 this module.
 """
 
-import platform
-
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from mdtensor.kernels.cpu.isa import IS_ARM
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.threads.words import FUTEX
 from mdtensor.kernels.cpu.vectors import I32, I64, address_of
@@ -97,7 +96,7 @@ def replace(typingctx, words, i, known, value):
 def pause(typingctx):
     """Hint to the processor core that this thread spins."""
     name, arguments = "llvm.x86.sse2.pause", []
-    if platform.machine() == "aarch64":
+    if IS_ARM:
         name, arguments = "llvm.aarch64.hint", [I32(1)]
 
     def emit(context, b, signature, _):

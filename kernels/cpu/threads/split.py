@@ -334,7 +334,7 @@ PIECE_NANOSECONDS = 8_000
 #: A longer step has twice as many pieces, so that a late worker still finds one.
 LONG_NANOSECONDS = 150_000
 #: Multiply-accumulates per nanosecond of matrix products and depthwise convolutions.
-#: The numbers of "avx512", "avxvnni" and "neon" are estimates, the others are measured.
+#: The numbers of "generic", "avx2" and "vnni" are measured, the others are estimates.
 RATES = {
     "generic": (10, 6),
     "neon": (60, 15),

@@ -1,15 +1,14 @@
 """Layout of the words that all threads of the pool share; `work_queue` uses them."""
 
-import platform
 import sys
 
-from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
+from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED, MACHINE
 
 #: Numbers of system calls; little-endian machines of 64 bits.
 FUTEX, SET_AFFINITY, GET_AFFINITY = {
     "x86_64": (202, 203, 204),
     "aarch64": (98, 122, 123),
-}.get(platform.machine(), (-1, -1, -1))
+}.get(MACHINE, (-1, -1, -1))
 #: Whether threads can wait for each other in compiled code.
 CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not IS_JIT_DISABLED
 

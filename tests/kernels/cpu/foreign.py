@@ -31,7 +31,7 @@ class Cpu(NamedTuple):
 
 CPUS = {
     "Neoverse N1": Cpu("neon", "aarch64-linux-gnu", "neoverse-n1"),
-    "Neoverse V1": Cpu("neon", "aarch64-linux-gnu", "neoverse-v1", ("i8mm",)),
+    "Neoverse V1": Cpu("neon", "aarch64-linux-gnu", "neoverse-v1"),
     "Alder Lake": Cpu("avxvnni", "x86_64-linux-gnu", "alderlake"),
     "Skylake": Cpu("avx512", "x86_64-linux-gnu", "skylake-avx512"),
     "Cascade Lake": Cpu("vnni", "x86_64-linux-gnu", "cascadelake"),

@@ -139,7 +139,6 @@ def test_rests_and_magnitudes(rng):
 PRODUCTS = {
     "vnni": products.MixedBytes(emulated.dpbusd, 16),
     "avxvnni": products.MixedBytes(emulated.dpbusd, 8),
-    "neon with i8mm": products.MixedBytes(emulated.usdot, 4),
     "neon": products.SignedBytes(emulated.sdot, 4),
     "avx512": products.Words(),
 }

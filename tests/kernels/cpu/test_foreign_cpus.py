@@ -50,7 +50,7 @@ def function(folder, cpu, name):
 #: By CPU: the instruction, its registers, and how many a step of 4 rows takes.
 INNER = {
     "Neoverse N1": (r"sdot\tv", 16),
-    "Neoverse V1": (r"usdot\tv", 16),
+    "Neoverse V1": (r"sdot\tv", 16),
     "Alder Lake": (r"vpdpbusd\t.*%ymm", 8),
     "Skylake": (r"vpmaddwd\t.*%zmm", 32),
     "Cascade Lake": (r"vpdpbusd\t.*%zmm", 16),

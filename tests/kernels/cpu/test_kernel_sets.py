@@ -375,7 +375,7 @@ INNER = {
     "avxvnni": ("run_tiles", (11, 1), "vpdpbusd", "ymm", 3 * 8),
     # one instruction with the addition, where a CPU has it
     "avx2": ("run_tiles_u8", (11, 0), "vpmaddwd|vpdpwssd", "ymm", 16 + 4 + 16 + 8 + 16),
-    "neon": ("run_tiles", (11, 1), "dot", ".4s", 3 * 16),
+    "neon": ("run_tiles", (11, 1), "sdot", ".4s", 3 * 16),
 }
 
 

@@ -189,6 +189,13 @@ def test_the_stamp_follows_every_source(monkeypatch, tmp_path):
     assert len(seen) == 6
 
 
+def test_a_free_threaded_python_uses_none(monkeypatch):
+    library.require_gil()
+    monkeypatch.setattr(sys, "abiflags", "t", raising=False)
+    with pytest.raises(library.Unusable, match="free-threaded"):
+        library.Library("generic")
+
+
 def in_process():
     """Whether this process itself uses libraries."""
     return library.describe(isa.ISA) == "a library"
