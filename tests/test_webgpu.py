@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "docs" / "how-to" / "extending" / "webgpu"
+PAGE = ROOT / "docs" / "how-to" / "webgpu.md"
 #: Set by `make webgpu`.
 REQUIRED = bool(os.environ.get("MDTENSOR_REQUIRES_WEBGPU"))
 
@@ -67,24 +68,49 @@ def test_without_an_adapter_one_sentence_says_what_to_install() -> None:
     assert "apt-get install mesa-vulkan-drivers" in said
 
 
-@pytest.mark.slow
-@pytest.mark.webgpu
-def test_the_package_passes_its_own_tests_from_a_wheel(tmp_path: Path) -> None:
-    """Built, installed, found by its entry point, and run on an adapter."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the package is installed: only so is there an entry point."""
     if not REQUIRED and not has_adapter():
         pytest.skip("no adapter; `make webgpu` requires one")
-    source, site = tmp_path / "source", tmp_path / "site"
-    shutil.copytree(PACKAGE, source)
-    pip = ("-P", "-m", "pip", "--disable-pip-version-check", "-q")
+    place = tmp_path_factory.mktemp("webgpu")
+    shutil.copytree(PACKAGE, place / "source")
+    pip = ("-P", "-m", "pip", "--disable-pip-version-check", "-q", "install")
     options = ("--no-index", "--no-build-isolation", "--no-deps", "--no-cache-dir")
-    run(*pip, "install", *options, "--target", str(site), str(source), path=tmp_path)
-    # Only the installed package has the entry point that finds the device.
+    target = ("--target", str(place / "site"))
+    run(*pip, *options, *target, str(place / "source"), path=place)
+    return place / "site"
+
+
+@pytest.mark.slow
+@pytest.mark.webgpu
+def test_the_package_passes_its_own_tests_from_a_wheel(site: Path) -> None:
+    """Built, installed, found by its entry point, and run on an adapter."""
+    source = site.parent / "source"
     shutil.rmtree(source / "src")
     pytest_ = ("-P", "-m", "pytest", "-c", str(source / "pyproject.toml"))
     said = run(*pytest_, "--rootdir", str(source), str(source / "tests"), path=site)
     found = re.search(r"(\d+) passed", said)
     assert found is not None and int(found[1]) > 300, said
     assert "skipped" not in said, said
+
+
+@pytest.mark.slow
+@pytest.mark.webgpu
+def test_the_page_runs(site: Path) -> None:
+    """In a process of its own: it registers a device."""
+    script = "import sys, pathlib; from test_docs import run_page; "
+    script += "print(run_page(pathlib.Path(sys.argv[1])))"
+    paths = os.pathsep.join([str(site), str(ROOT / "tests")])
+    assert int(run("-c", script, str(PAGE), path=Path(paths)).splitlines()[-1]) > 5
+
+
+def test_the_page_shows_the_sources() -> None:
+    sources = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    known = set(map(str.strip, sources.splitlines()))
+    shown = re.findall(r"^ *```py\n(.*?)^ *```$", PAGE.read_text(), re.M | re.S)
+    lines = [line.strip() for block in shown for line in block.splitlines()]
+    assert len(shown) > 2 and [line for line in lines if line not in known] == []
 
 
 def has_adapter() -> bool:

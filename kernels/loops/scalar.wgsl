@@ -443,6 +443,34 @@ fn pack_f32(sign: u32, digits: Wide, exponent: i32) -> f32 {
   let fits = bits.y == 0u && bits.x < 0x7f800000u && exponent < 200;
   return bitcast<f32>(select(0x7f800000u, bits.x, fits) | (sign << 31u));
 }
+// The exact rest of x / y, with the sign of x.
+fn fmod_f32(x: f32, y: f32) -> f32 {
+  if (!isfinite_f32(x) || isnan_f32(y) || y == 0.0) { return from_bits(0x7fc00000u); }
+  if (abs(x) < abs(y)) { return x; }
+  let a = parts_f32(x);
+  let b = parts_f32(y);
+  var rest = a.digits.x % b.digits.x;
+  for (var k = b.exponent; k < a.exponent; k++) {
+    rest = rest << 1u;
+    if (rest >= b.digits.x) { rest -= b.digits.x; }
+  }
+  return pack_f32(a.sign, Wide(rest, 0u, 0u, 0u), b.exponent);
+}
+fn remainder_f32(x: f32, y: f32) -> f32 {
+  let rest = fmod_f32(x, y);
+  if (rest == 0.0) { return copysign_f32(0.0, y); }
+  return select(rest, rest + y, (y < 0.0) != (rest < 0.0));
+}
+fn floor_divide_f32(x: f32, y: f32) -> f32 {
+  let quotient = x / y;
+  if (y == 0.0 || !isfinite_f32(x) || !isfinite_f32(y)) { return floor_f32(quotient); }
+  let rest = fmod_f32(x, y);
+  let whole = keep(x - rest) / y;
+  let exact = select(whole, whole - 1.0, rest != 0.0 && (y < 0.0) != (rest < 0.0));
+  if (exact == 0.0) { return copysign_f32(0.0, quotient); }
+  let below = floor_f32(exact);
+  return select(below, below + 1.0, keep(exact - below) > 0.5);
+}
 fn f64_i64(x: Pair) -> Pair { return pack_f64(x.y >> 31u, Wide(abs_i64(x), 0u, 0u), 0, false); }
 fn f64_i32(x: i32) -> Pair { return f64_i64(i64_i32(x)); }
 fn f64_u32(x: u32) -> Pair { return f64_i64(i64_u32(x)); }

@@ -24,6 +24,7 @@ from mdtensor.kernels.loops.ir import (
     Loop,
     UnsupportedLoopError,
     Value,
+    apply,
     cast,
     load,
     scalar,
@@ -118,6 +119,15 @@ def render(device: Device, loop: Loop) -> Kernel:
         fix = 'Move the operands with to("cpu")'
         problem = f"no method for {device}: {error}"
         raise NoMethodError(problem, fix, loop.name or loop.title) from None
+
+
+def renders(device: Device, function: str, type: str) -> bool:
+    """Return whether the language of a device has a function of a type."""
+    loop = Loop((Input(type),), apply(function, load(0, type)))
+    try:
+        return bool(render(device, loop))
+    except NoMethodError:
+        return False
 
 
 def bind(
