@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint stubs types docs site bench native arm wheel runner
+.PHONY: help demo test interop webgpu lint stubs types docs site bench native arm wheel runner
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,10 @@ test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilatio
 # These libraries are large, and mdtensor needs none of them, so `make test` does not.
 interop: $(VENV)/.interop  ## scikit-learn, pandas, xarray, dask, zarr, units: the slow tests
 	$(BIN)/python -m pytest -m slow tests/interop $(ARGS)
+
+# A driver is required: Debian's mesa-vulkan-drivers computes in software.
+webgpu: $(VENV)/.webgpu  ## the device WebGPU, from its own package: needs a Vulkan driver
+	MDTENSOR_REQUIRES_WEBGPU=1 $(BIN)/python -m pytest -m webgpu tests/test_webgpu.py $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -108,6 +112,10 @@ $(VENV)/.python:
 			"module is missing. Install it (Debian: python3-venv)."; exit 1; }
 	@echo "setup: $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.webgpu: $(VENV)/.test
+	$(PIP) install -e ".[webgpu]"
 	@touch $@
 
 # One stamp an extra; pip finds what is already there and adds the rest.

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor import ledger as ledger
 from mdtensor.checking import (
     Case as Case,
     Headroom as Headroom,
@@ -45,6 +46,8 @@ from mdtensor.files import (
 )
 from mdtensor.generics.reduction import reduction as reduction
 from mdtensor.infer import infer as infer
+from mdtensor.kernels.loops.kernel import Kernel as Kernel
+from mdtensor.kernels.loops.wgsl import render as render_wgsl
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
 from mdtensor.kernels.numpy.ufunc import run_and_round
@@ -62,8 +65,12 @@ from mdtensor.printing import (
     take_grid as take_grid,
 )
 from mdtensor.promotion import result_type
-from mdtensor.rendered import on_rendered_device as on_rendered_device
+from mdtensor.rendered import (
+    on_rendered_device as on_rendered_device,
+    register as register_rendered,
+)
 from mdtensor.rendered.launches import (
+    bind as bind_launch,
     count_true as count_true,
     launch as launch,
     types_of as types_of,
@@ -155,6 +162,7 @@ __all__ += [
     "reshaped",
     "siblings",
 ]
+__all__ += ["Kernel", "bind_launch", "ledger", "register_rendered", "render_wgsl"]
 __all__ += ["types_of"]
 #: Reprs and files.
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]

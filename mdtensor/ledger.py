@@ -242,7 +242,7 @@ def because(reason: str) -> Iterator[None]:
 def launched(device: Device, kernel: str) -> None:
     """Report a launch."""
     if _LEDGERS.get():
-        _write(Launch(device.name, kernel, _place()))
+        _write(Launch(device.name, kernel, _place(device)))
 
 
 def copied(device: Device, direction: str, size: int) -> None:
@@ -252,11 +252,11 @@ def copied(device: Device, direction: str, size: int) -> None:
         DeviceError: a `no_transfer` block is open.
     """
     if "copies" in _FORBIDDEN.get() and direction != ON_DEVICE:
-        problem = f"{size} bytes are copied {direction} at {_place()}"
+        problem = f"{size} bytes are copied {direction} at {_place(device)}"
         fix = "Move it out of the no_transfer block, or call once before"
         raise DeviceError(f"{device}: {problem}", fix)
     if _LEDGERS.get():
-        _write(Copy(device.name, direction, size, _place()))
+        _write(Copy(device.name, direction, size, _place(device)))
 
 
 def waited(device: Device, reason: str) -> None:
@@ -267,10 +267,10 @@ def waited(device: Device, reason: str) -> None:
     """
     why = _REASON.get() or reason
     if "waits" in _FORBIDDEN.get():
-        problem = f"{device}: waits ({why}) at {_place()}"
+        problem = f"{device}: waits ({why}) at {_place(device)}"
         raise DeviceError(problem, "Move it out of the no_sync block")
     if _LEDGERS.get():
-        _write(Wait(device.name, why, _place()))
+        _write(Wait(device.name, why, _place(device)))
 
 
 def _write(entry: Entry) -> None:
@@ -278,13 +278,17 @@ def _write(entry: Entry) -> None:
         log.entries.append(entry)
 
 
-def _place() -> str:
-    """Return `file.py:line` of the innermost caller outside of mdtensor."""
+def _place(device: Device) -> str:
+    """Return `file.py:line` of the innermost caller outside of mdtensor.
+
+    Files of the package that has the device are not callers either.
+    """
+    package = type(device).__module__.partition(".")[0]
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__") or ""
         # Calls of operations run generated code, and contextlib the ends of blocks.
-        is_ours = name.partition(".")[0] in ("mdtensor", "contextlib")
+        is_ours = name.partition(".")[0] in ("mdtensor", package, "contextlib")
         if not is_ours and not frame.f_code.co_filename.startswith("<"):
             break
         frame = frame.f_back

@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 #: A page that registers types runs in its own process; tests/extension has this one.
 EXTENDING = DOCS / "how-to" / "extending.md"
-FRESH = {EXTENDING, DOCS / "tutorial" / "first-type.md"}
+#: A page that needs a device runs in `tests/test_webgpu.py`.
+WEBGPU = DOCS / "how-to" / "webgpu.md"
+FRESH = {EXTENDING, WEBGPU, DOCS / "tutorial" / "first-type.md"}
 #: Written by `make site`, not kept in git, and made of docstrings.
 GENERATED = {*(DOCS / "reference" / "api").glob("*.md")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - FRESH - GENERATED)]

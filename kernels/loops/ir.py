@@ -49,6 +49,10 @@ FOLDS = ("add", "mul", "maximum", "minimum", "bit_and", "bit_or", "argmax", "arg
 CASTS = ("wrap", "saturate", "outside", "inexact")
 
 
+class UnsupportedLoopError(ValueError):
+    """A loop that the language of a device cannot express; the message says what."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A node of a tree: a function of other nodes, with the type of its result.

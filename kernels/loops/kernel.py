@@ -42,11 +42,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Kernel:
-    """CUDA C++ text of one kernel.
+    """The text of one kernel, in the language of a device.
 
     Args:
         name: the symbol in the compiled text.
-        text: calls the functions of `scalar.cuh`.
+        text: CUDA C++, which calls the functions of `scalar.cuh`, or WGSL.
         inputs: the operands before the result.
         type: element type of the result.
         fold: how elements along the folded axes are combined; None has no such axes.

@@ -1,8 +1,9 @@
 """Methods for devices that run rendered loops: infer, render, launch.
 
 `register` adds them for all tensor types of a device. A method knows no device: it
-allocates its result with `alloc`, and launches with `launch`. The device must have
-types for every element type, and buffers with `view` and `is_writable`.
+allocates its result with `alloc`, and launches with `launch`. A device with
+another language than CUDA C++ has `render`. Its buffers have `memory`, `view` and
+`is_writable`; it needs bool, signed and unsigned integers and floats, not all of them.
 """
 
 from collections.abc import Callable

@@ -144,7 +144,8 @@ def _register_formulas(device: Device) -> None:
     for row in ((Union[(*dense, *weak)], Union[dense]), (Union[dense], Union[weak])):
         method(sorting.where, types=(Union[here], *row))(_where)
     same = types_of(device, COMPLEX)
-    method(sorting.where, types=(Union[here], Union[same], Union[same]))(_where)
+    if same:
+        method(sorting.where, types=(Union[here], Union[same], Union[same]))(_where)
 
 
 def _whole(name: str, x: Value) -> Value:

@@ -21,7 +21,7 @@ from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Value, apply, cast, select
 from mdtensor.kernels.numpy.activation import SELU_ALPHA, SELU_SCALE
 from mdtensor.promotion import fit_scalar
-from mdtensor.rendered.launches import FLOATS, Operands, compute, unary
+from mdtensor.rendered.launches import FLOATS, Operands, compute, renders, unary
 from mdtensor.spec.options import number as option
 from mdtensor.tensor import Tensor
 
@@ -33,7 +33,9 @@ def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     for operation, formula in FORMULAS.items():
         unary(device, operation, FLOATS, partial(_curve, operation, formula))
-    unary(device, activation.gelu, FLOATS, _gelu)
+    # Without it the device does not have the method, and `support` says so.
+    if renders(device, "erf", "float64"):
+        unary(device, activation.gelu, FLOATS, _gelu)
     unary(device, activation.hardsigmoid, FLOATS, _hardsigmoid)
 
 

@@ -9,10 +9,28 @@ from typing import Any, Protocol, Union
 from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.dispatch.operation import method
-from mdtensor.errors import NoMethodError, checked, describe, no_method_on
-from mdtensor.kernels.loops.cuda import render
-from mdtensor.kernels.loops.ir import Input, Loop, Value, cast, load, scalar
-from mdtensor.ledger import because
+from mdtensor.errors import (
+    DeviceError,
+    NoMethodError,
+    checked,
+    describe,
+    no_method_on,
+    shown,
+)
+from mdtensor.kernels import observe
+from mdtensor.kernels.loops import cuda
+from mdtensor.kernels.loops.ir import (
+    Input,
+    Loop,
+    UnsupportedLoopError,
+    Value,
+    apply,
+    cast,
+    load,
+    scalar,
+)
+from mdtensor.kernels.loops.kernel import Kernel, Launch
+from mdtensor.ledger import because, launched
 from mdtensor.ops.operands import number
 from mdtensor.tensor import Tensor, leaves
 
@@ -81,8 +99,63 @@ def launch(
 ) -> Any:
     """Launch a loop, and return the buffer that it will have written."""
     out = device.alloc(shape, dtypes.dtype(loop.type).storage)
-    device.launch(render(loop), *buffers, out, *axes)
+    device.launch(render(device, loop), *buffers, out, *axes)
     return out
+
+
+# A device brings a renderer if its language is not CUDA C++ (decision 0077).
+def render(device: Device, loop: Loop) -> Kernel:
+    """Return the kernel of a loop in the language of a device.
+
+    A device with another language than CUDA C++ has a method `render(loop)`.
+
+    Raises:
+        NoMethodError: the language lacks a function or a type of the loop.
+    """
+    make: Callable[[Loop], Kernel] = getattr(device, "render", cuda.render)
+    try:
+        return make(loop)
+    except UnsupportedLoopError as error:
+        fix = 'Move the operands with to("cpu")'
+        problem = f"no method for {device}: {error}"
+        raise NoMethodError(problem, fix, loop.name or loop.title) from None
+
+
+def renders(device: Device, function: str, type: str) -> bool:
+    """Return whether the language of a device has a function of a type."""
+    loop = Loop((Input(type),), apply(function, load(0, type)))
+    try:
+        return bool(render(device, loop))
+    except NoMethodError:
+        return False
+
+
+def bind(
+    device: Device, kernel: Any, arguments: tuple[Any, ...], language: str
+) -> Launch:
+    """Check the arguments of a launch, and report it to ledgers and observers.
+
+    Args:
+        device: where it will run.
+        kernel: what `render` returned.
+        arguments: buffers and numbers.
+        language: of the text, for `which`.
+
+    Raises:
+        DeviceError: the kernel is not a text, or does not take the arguments.
+    """
+    if not isinstance(kernel, Kernel):
+        problem = f"{device} launches kernels of {language}, not {shown(kernel)}"
+        raise DeviceError(problem, "Render a loop for the device first")
+    try:
+        launch = kernel.bind(arguments)
+    except (TypeError, ValueError) as error:
+        problem = str(error).removesuffix(".")
+        raise DeviceError(f"a launch on {device} does not fit: {problem}") from error
+    if observe.ACTIVE:
+        observe.ran(kernel.__name__, language)
+    launched(device, kernel.__name__)
+    return launch
 
 
 def compute(spec: Any, operands: Operands, value: Value) -> Any:
@@ -149,8 +222,10 @@ def unary(
 ) -> None:
     """Add methods for one tensor: one for integers, one for floats, and so on."""
     for group in (BOOLS, INTEGERS, FLOATS, COMPLEX):
-        if set(group) <= set(kinds):
-            method(operation, types=(Union[types_of(device, group)],))(_owned(run))
+        here = types_of(device, group)
+        # A device may lack complex numbers.
+        if here and set(group) <= set(kinds):
+            method(operation, types=(Union[here],))(_owned(run))
 
 
 def binary(
@@ -162,6 +237,8 @@ def binary(
 ) -> None:
     """Add methods for two operands: tensors, or a tensor and a Python number."""
     here = types_of(device, kinds)
+    if not here:
+        return
     method(operation, types=(Union[here], Union[(*here, *numbers)]))(_owned(run))
     if numbers:
         method(operation, types=(Union[numbers], Union[here]))(_owned(run))

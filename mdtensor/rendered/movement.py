@@ -16,10 +16,16 @@ from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe
 from mdtensor.generics import linalg, manipulation
 from mdtensor.infer import infer
-from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, cast, load, scalar
 from mdtensor.ops.operands import number
-from mdtensor.rendered.launches import ALL, launch, no_method, types_of, unary
+from mdtensor.rendered.launches import (
+    ALL,
+    launch,
+    no_method,
+    render,
+    types_of,
+    unary,
+)
 from mdtensor.spec.shapes import (
     integers,
     moveaxis_order,
@@ -67,20 +73,21 @@ def copied(x: Tensor) -> Any:
 def write(target: Any, x: Any, type: str) -> None:
     """Launch a copy of a tensor, converted to a type, into the buffer `target`."""
     value = cast(load(0, x.dtype.name), type)
-    kernel = render(Loop((Input(x.dtype.name),), value))
+    kernel = render(x.device, Loop((Input(x.dtype.name),), value))
     x.device.launch(kernel, x.buffer, target)
 
 
 def put(device: Device, target: Any, x: Any) -> None:
     """Launch a copy of a buffer into another one of the same type."""
     type = x.dtype.name
-    device.launch(render(Loop((Input(type),), load(0, type))), x, target)
+    loop = Loop((Input(type),), load(0, type))
+    device.launch(render(device, loop), x, target)
 
 
 def fill(device: Device, target: Any, value: Any) -> None:
     """Launch writes of one number, a host array without axes, into a buffer."""
     type = value.dtype.name
-    kernel = render(Loop((Input(type, True),), scalar(0, type)))
+    kernel = render(device, Loop((Input(type, True),), scalar(0, type)))
     device.launch(kernel, value, target)
 
 

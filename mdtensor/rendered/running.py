@@ -15,9 +15,8 @@ from mdtensor.generics import reduction
 from mdtensor.generics.conversion import astype
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
-from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, cast, load
-from mdtensor.rendered.launches import REAL, no_method, unary
+from mdtensor.rendered.launches import REAL, no_method, render, unary
 from mdtensor.rendered.movement import fill
 from mdtensor.tensor import Tensor
 
@@ -58,5 +57,5 @@ def _running(
     loop = Loop((Input(x.dtype.name),), value, fold, finish, is_scan=True, name=name)
     rest = slice(int(include_initial), None)
     target = out.view(lambda array: array[(*before, rest)])
-    x.device.launch(render(loop), x.buffer, target, (at,))
+    x.device.launch(render(x.device, loop), x.buffer, target, (at,))
     return spec.type.wrap(out)

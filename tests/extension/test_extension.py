@@ -24,6 +24,8 @@ ROOT = HERE.parents[1]
 SOURCES = ROOT / "docs" / "how-to" / "extending"
 PACKAGES = {"float8": "mdtensor_float8", "squared": "mdtensor_squared"}
 PACKAGES["units"] = "mdtensor_units"
+#: A device, which needs a driver: `tests/test_webgpu.py` runs it.
+DEVICES = {"webgpu": "mdtensor_webgpu"}
 
 
 def run(*command: str, path: Path, **options: str) -> str:
@@ -170,11 +172,12 @@ def _is_private(node: ast.Attribute) -> bool:
 
 
 @pytest.mark.parametrize("rule", [public_names_only, *KEPT], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("name", [*PACKAGES, *DEVICES])
 def test_packages_keep(rule: house.Rule, name: str) -> None:
-    folders = ((PACKAGES[name], f"src/{PACKAGES[name]}"),)
+    package = {**PACKAGES, **DEVICES}[name]
+    folders = ((package, f"src/{package}"),)
     checkout = house.read(SOURCES / name, folders)
-    assert PACKAGES[name] in checkout
+    assert package in checkout
     assert list(rule(checkout)) == []
 
 

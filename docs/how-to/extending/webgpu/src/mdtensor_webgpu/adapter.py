@@ -1,0 +1,59 @@
+"""The GPU that `wgpu` finds, requested once."""
+
+import os
+import tempfile
+from functools import cache
+from typing import Any
+
+NO_PACKAGE = "wgpu is not installed: pip install wgpu"
+NO_ADAPTER = (
+    "wgpu finds no adapter: install a Vulkan driver, such as the software driver "
+    "mesa-vulkan-drivers (apt-get install mesa-vulkan-drivers)"
+)
+#: Limits that are raised to what the adapter has.
+LIMITS = (
+    "max-buffer-size",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+)
+
+
+def missing() -> str:
+    """Return why there is no GPU; empty if there is one."""
+    try:
+        request()
+    except ImportError:
+        return NO_PACKAGE
+    except RuntimeError:
+        return NO_ADAPTER
+    return ""
+
+
+@cache
+def request() -> Any:
+    """Return the device of the first adapter.
+
+    Raises:
+        ImportError: wgpu is not installed.
+        RuntimeError: it finds no adapter.
+    """
+    import wgpu
+
+    # Without this folder the loader prints six lines of errors.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    if adapter is None:
+        raise RuntimeError(NO_ADAPTER)
+    limits = {name: adapter.limits[name] for name in LIMITS}
+    return adapter.request_device_sync(required_limits=limits)
+
+
+@cache
+def most_groups() -> int:
+    """Return the largest number of blocks of a launch, whose threads do all the work.
+
+    A driver in software runs threads one after another: fewer of them read the
+    arguments of a launch less often.
+    """
+    found = request().adapter.info["adapter_type"]
+    return 64 if found == "CPU" else 65535

@@ -1,0 +1,78 @@
+"""The renderer of loops to WGSL, the language of WebGPU.
+
+It has the loops of `cuda.py`, with the same order of sums. An operand is a binding; the
+last binding holds numbers, the first elements of buffers, and walks:
+
+    p[0]                       0, which compilers do not know
+    p[2 + 2 k], p[3 + 2 k]     operand k: a number, or the place of its first element
+    p[walk ...]                see `walk.py`
+
+WGSL lacks many functions and types: `render` raises `UnsupportedLoopError` for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any
+
+from mdtensor.kernels.loops import wgsl_folds
+from mdtensor.kernels.loops.ir import Loop
+from mdtensor.kernels.loops.kernel import FOLDING, THREADS, Kernel
+from mdtensor.kernels.loops.walk import AXES
+from mdtensor.kernels.loops.wgsl_memory import STEPS, ZERO, known, operands, outer
+from mdtensor.kernels.loops.wgsl_scalars import ALIASES, used
+from mdtensor.kernels.loops.wgsl_values import Statements
+
+#: One thread for each element, or for each result; further ones are steps of the grid.
+EACH = (
+    wgsl_folds.HEAD
+    + """\
+  for (var r = i32(block.x * {threads}u + lane); r < wcount;
+       r += i32(blocks.x * {threads}u)) {{
+{inside}
+  }}
+}}
+"""
+)
+ELEMENTWISE = """\
+{body}
+    store({target}, {result});"""
+
+
+# Shapes are arguments, and types that WGSL lacks are pairs of words (decision 0077).
+@cache
+def render(loop: Loop) -> Kernel:
+    """Return the kernel of a loop; its name ends with a hash of its text.
+
+    Raises:
+        UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
+    """
+    text = operands(loop) + STEPS + _body(loop)
+    text = ALIASES + ZERO + used(text) + text
+    name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    fold = loop.fold, loop.is_serial, loop.is_scan
+    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
+
+
+def _body(loop: Loop) -> str:
+    """Return the function that the threads run."""
+    count = len(loop.inputs) + 1
+    walk = 2 + 2 * count
+    fields: dict[str, Any] = {"w": walk, "f": walk + 2 + AXES * (1 + count)}
+    fields |= {"last": count - 1, "threads": THREADS, "known": known("w", walk, count)}
+    fields["target"] = outer(fields).format(count - 1)
+    if loop.fold is not None:
+        inputs = count if loop.is_scan else count - 1
+        fields["known"] += known("f", fields["f"], inputs)
+    if loop.fold is not None and not (loop.is_serial or loop.is_scan):
+        return wgsl_folds.block(loop, {**fields, "threads": FOLDING})
+    if loop.is_scan:
+        inside = wgsl_folds.scan(loop, fields)
+    elif loop.is_serial:
+        inside = wgsl_folds.serial(loop, fields)
+    else:
+        lines = Statements(outer(fields), "    ")
+        result = lines.add(loop.value)
+        inside = ELEMENTWISE.format(body=lines.text, result=result, **fields)
+    return EACH.format(inside=inside, **fields)
