@@ -284,11 +284,13 @@ def _place(device: Device) -> str:
     Files of the package that has the device are not callers either.
     """
     package = type(device).__module__.partition(".")[0]
+    # A device in a script is in the same file as its user.
+    ours = {"mdtensor", "contextlib", package} - {"__main__"}
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__") or ""
         # Calls of operations run generated code, and contextlib the ends of blocks.
-        is_ours = name.partition(".")[0] in ("mdtensor", package, "contextlib")
+        is_ours = name.partition(".")[0] in ours
         if not is_ours and not frame.f_code.co_filename.startswith("<"):
             break
         frame = frame.f_back

@@ -76,7 +76,8 @@ def literal(value: Any, type: str) -> str:
 
 def used(text: str) -> str:
     """Return the functions that a text calls, and those that these call, in order."""
-    known, found, waiting = _functions(), set(), [text]
+    known, waiting = _functions(), [text]
+    found: set[str] = set()
     while waiting:
         names = set(re.findall(r"\w+", waiting.pop())) & known.keys()
         waiting += [known[name] for name in names - found]

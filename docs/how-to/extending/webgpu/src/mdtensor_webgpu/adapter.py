@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -24,7 +26,7 @@ def missing() -> str:
         request()
     except ImportError:
         return NO_PACKAGE
-    except RuntimeError:
+    except (RuntimeError, OSError):
         return NO_ADAPTER
     return ""
 
@@ -39,13 +41,25 @@ def request() -> Any:
     """
     import wgpu
 
-    # Without this folder the loader prints six lines of errors.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    with _runtime_folder():
+        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
     if adapter is None:
         raise RuntimeError(NO_ADAPTER)
     limits = {name: adapter.limits[name] for name in LIMITS}
     return adapter.request_device_sync(required_limits=limits)
+
+
+@contextmanager
+def _runtime_folder() -> Iterator[None]:
+    """Name a folder, without which the loader of drivers prints lines of errors."""
+    is_new = "XDG_RUNTIME_DIR" not in os.environ
+    if is_new:
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        if is_new:
+            del os.environ["XDG_RUNTIME_DIR"]
 
 
 @cache
