@@ -79,8 +79,9 @@ class Cuda(RenderedDevice):
                 with reporting("opening the GPU"):
                     opened = gpus.Gpu()
                 self._main = CudaStream(self, opened.stream())
-                self._gpu = opened
                 register(self)
+                # Last: other threads see a device with methods, or wait for the lock.
+                self._gpu = opened
         return self._gpu
 
     # --- memory -----------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_no_compiler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of its own, and nothing known of the other."""
-    monkeypatch.setattr(compiler, "folder", lambda: tmp_path)
+    monkeypatch.setattr(compiler.store, "folder", lambda name: tmp_path)
     for known in (compiler.entry, compiler._place):
         known.cache_clear()
     yield tmp_path
