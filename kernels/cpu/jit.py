@@ -44,7 +44,9 @@ def tell_features():
         return
     numba.config.CPU_FEATURES = isa.numba_features()
     used = registry.cpu_target.target_context.codegen().magic_tuple()[2]
-    if used != numba.config.CPU_FEATURES and isa.ISA == "neon":
+    # A CPU that LLVM can name has them by its name.
+    is_known = used == numba.config.CPU_FEATURES or isa.cpu_name() != "generic"
+    if isa.ISA == "neon" and not is_known:
         fix = "Import mdtensor.quant before you use numba"
         raise refusal.error(
             "numba compiles without them",
