@@ -71,6 +71,8 @@ def elementwise(
         CompileError: at a call; numba cannot compile the function for these types, its
             result does not fit the element type, or it combines uint64 with a signed
             integer where the result may be wrong: by //, % and comparisons.
+        DataError: at a call; the function shifts an integer by a negative count, or
+            raises one to a negative power.
 
     Example:
         >>> import mdtensor as md

@@ -19,6 +19,7 @@ from mdtensor.errors import (
     BoundsError,
     CastError,
     CompileError,
+    DataError,
     DispatchError,
     OptionError,
     ShapeError,
@@ -277,6 +278,14 @@ def _add_defaults(function: FunctionType, given: list[Any]) -> list[Any]:
     return [*given, *(defaults[len(defaults) - missing :] if missing > 0 else ())]
 
 
+#: What a function did wrong, by the text that its kernel or Python raises.
+COUNTS = {
+    "negative shift count": "shifts an integer by a negative count",
+    "negative power": "raises an integer to a negative power",
+}
+FIX = "Test for it in the function, or compute with floats"
+
+
 @contextmanager
 def translate_errors(function: FunctionType) -> Iterator[None]:
     """Turn the errors of kernels into ours; let a function's own exceptions pass.
@@ -285,12 +294,16 @@ def translate_errors(function: FunctionType) -> Iterator[None]:
         CompileError: the function cannot be compiled.
         BoundsError: an index was outside of a view.
         CastError: the function converts a float to an integer that int64 does not hold.
+        DataError: the function shifts an integer by a negative count, or raises one to
+            a negative power.
     """
     try:
         yield
     except (OverflowError, ValueError) as error:
         # Python itself refuses infinities and NaN, if the function is not compiled.
         reason = str(error)
+        if reason in COUNTS:
+            raise DataError(f"{_place(function)} {COUNTS[reason]}", FIX) from None
         if reason != "outside" and not reason.startswith("cannot convert float"):
             raise
         problem = "makes an integer of a float that int64 does not hold"

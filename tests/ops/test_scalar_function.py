@@ -515,3 +515,76 @@ def test_a_float_that_int64_does_not_hold_is_refused(
             continue
         with pytest.raises(md.CastError, match="int64 does not hold"):
             whole(md.asarray([1.0, value], dtype=dtype))
+
+
+@md.elementwise
+def shift_left(x: int, n: int) -> int:
+    return x << n
+
+
+@md.elementwise
+def shift_right(x: int, n: int) -> int:
+    x >>= n
+    return x
+
+
+@md.elementwise
+def raise_to(x: int, n: int) -> int:
+    return x**n
+
+
+WHOLE: Any = {"i": st.integers(-(2**63), 2**63 - 1), "u": st.integers(0, 2**64 - 1)}
+
+
+@compiled
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (shift_left, lambda x, n: x << n),
+        (shift_right, lambda x, n: x >> n),
+        (raise_to, lambda x, n: pow(x, n, 2**64)),
+    ],
+)
+@given(st.data())
+def test_counts_of_any_size(
+    kind: str, function: Any, exact: Any, data: st.DataObject
+) -> None:
+    """As in Python, modulo 2**64; also counts that a processor does not define."""
+    dtype = md.int64 if kind == "i" else md.uint64
+    x = data.draw(WHOLE[kind])
+    n = data.draw(st.integers(0, 130))
+    found = function(md.asarray([x], dtype=dtype), md.asarray([n], dtype=dtype))
+    assert found.dtype is dtype
+    assert found.tolist()[0] % 2**64 == exact(x, n) % 2**64
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (shift_left, "shifts an integer by a negative count"),
+        (shift_right, "shifts an integer by a negative count"),
+        (raise_to, "raises an integer to a negative power"),
+    ],
+)
+def test_negative_counts_are_refused(function: Any, words: str) -> None:
+    x = md.asarray([1, 5, 0])
+    with pytest.raises(md.DataError, match=rf"{function.__name__} at .* {words}"):
+        function(x, md.asarray([1, 2, -1]))
+    assert raise_to(md.asarray([2.0, 4.0]), -1).tolist() == [0.5, 0.25]
+
+
+@compiled
+def test_a_constant_count_out_of_range() -> None:
+    @md.elementwise
+    def gone(x: int) -> int:
+        return (x << 64) + (x >> 70)
+
+    @md.elementwise
+    def inverse(x: int) -> int:
+        return x**-1
+
+    assert gone(md.asarray([1, -7, 2**62])).tolist() == [0, -1, 0]
+    with pytest.raises(md.DataError, match="raises an integer to a negative power"):
+        inverse(md.asarray([2]))

@@ -27,6 +27,7 @@ from numba.core import types as numba_types
 
 from mdtensor.kernels.cpu.user import views
 from mdtensor.kernels.cpu.user.cache import LoopCache
+from mdtensor.kernels.cpu.user.counts import CheckedCompiler
 from mdtensor.kernels.cpu.user.identity import identity, names_read
 from mdtensor.kernels.cpu.user.views import (
     MARK,
@@ -252,7 +253,8 @@ def _compile(form, function, kinds, described):
     Args:
         described: what the text is generated from, equal in all processes.
     """
-    body = _compiled(with_checks(function, names_read(function.__code__)))
+    checked = with_checks(function, names_read(function.__code__))
+    body = numba.njit(pipeline_class=CheckedCompiler, **_OPTIONS)(checked)
     found = _compiled(_loop_over(form, function, body, kinds))
     cache = LoopCache.of(function, described)
     signature = _signature(form, kinds)

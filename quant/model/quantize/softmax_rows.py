@@ -62,7 +62,9 @@ def _before(graph: Graph, node: Node, row: SoftmaxRow) -> tuple[str, SoftmaxRow]
     (value,) = read
     if node.operation in (md.mul, md.div):
         factor = _factor(graph, node, value)
-        return factor and (value, replace(row, factor=factor * row.factor))
+        if factor is None:
+            return None
+        return value, replace(row, factor=factor * row.factor)
     return (value, row) if _keeps_order(graph, node, row) else None
 
 
@@ -102,4 +104,4 @@ def _keeps_rows(graph: Graph, node: Node, row: SoftmaxRow) -> bool:
 
 
 def _is_float(graph: Graph, value: str) -> bool:
-    return graph.specs()[value].dtype.is_floating
+    return bool(graph.specs()[value].dtype.is_floating)
