@@ -56,7 +56,13 @@ SIDEBAR = {
     "Explanation": ["docs/explanation/*"],
     "Reference": ["docs/reference/*"],
     "API": ["docs/reference/api/*"],
-    "Project": ["docs/decisions/README", "docs/style", "CONTRIBUTING", "CHANGELOG"],
+    "Project": [
+        "docs/decisions/README",
+        "docs/gpu-runs/README",
+        "docs/style",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ],
 }
 PICTURE = re.compile(
     r'<picture>\s*<source [^>]*srcset="(?P<dark>[^"]+)">\s*'

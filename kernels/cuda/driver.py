@@ -15,6 +15,7 @@ from mdtensor.kernels.cuda import nvrtc
 #: The oldest version of CUDA that CuPy has packages for, as the driver counts.
 OLDEST = 12000
 NO_DRIVER = "there is no NVIDIA driver on this machine: libcuda.so.1 was not found"
+NO_DRIVER += "; next to a driver it takes pip install 'mdtensor[cuda13]'"
 
 
 def driver_version() -> int:
