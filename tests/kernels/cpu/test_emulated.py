@@ -39,6 +39,9 @@ def applied(emit, dtype, *arrays):
     b.store(result, b.inttoptr(function.args[0], result.type.as_pointer()), align=1)
     b.ret_void()
     out = np.zeros((len(arrays[0]), result.type.count), dtype)
+    # numba does this, but only when a kernel is compiled.
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
     )
