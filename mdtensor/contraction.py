@@ -284,7 +284,9 @@ def einsum(equation: str, /, *operands: Any) -> Any:
         raise OptionError(problem, 'Give one such as "ij,jk->ik"', call)
     given = [as_tensor(x, "einsum") for x in operands]
     ranks = [x.ndim for x in given]
-    terms, output = checked("einsum", given, lambda: parse_equation(equation, ranks))
+    terms, output = checked(
+        "einsum", (*given,), lambda: parse_equation(equation, ranks)
+    )
     _check_sizes([x.shape for x in given], terms, call)
     total, axes = contract_terms(_Calls(), given, terms, output)
     return permute_dims(total, axes)

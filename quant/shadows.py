@@ -254,7 +254,7 @@ def shadow(
     pair = _pair_of(value, reference, min_sqnr)
     found = shadow_type(type(value)).of_spec(pair, spec_of(value))
     _check("shadow", [found], ())
-    return cast(ShadowTensor, found)
+    return found
 
 
 def _again(value: Any, reference: Any, min_sqnr: float | None) -> Any:
@@ -279,7 +279,7 @@ def _pair_of(value: Any, reference: Any = None, min_sqnr: float | None = None) -
 def with_reference(x: ShadowTensor, reference: Any) -> ShadowTensor:
     """Return the same value with another reference of its shape."""
     pair = _pair_of(x.value, reference, x.min_sqnr)
-    return cast(ShadowTensor, type(x).of_spec(pair, spec_of(x.value)))
+    return type(x).of_spec(pair, spec_of(x.value))
 
 
 def _is_real(x: Tensor) -> bool:
@@ -294,7 +294,7 @@ def _numbers(x: Any) -> Any:
         return x.reference
     if not isinstance(x, Tensor) or not _is_real(x):
         return x
-    plain = dequantize(x) if isinstance(x, QuantizedTensor) else x
+    plain: Any = dequantize(x) if isinstance(x, QuantizedTensor) else x
     return md.astype(plain, md.complex128 if plain.dtype.is_complex else md.float64)
 
 

@@ -190,7 +190,10 @@ def _clips_nothing(name: str, bound: Any) -> bool:
 
     On the other side it would be every result, and no float is that number.
     """
-    return isinstance(bound, Real) and bool(bound > 0 if name == "max" else bound < 0)
+    # A type checker does not know that real numbers have an order.
+    number: Any = bound
+    is_beyond = isinstance(bound, Real) and number != 0
+    return is_beyond and bool((number > 0) == (name == "max"))
 
 
 def _check_order(low: Any, high: Any) -> None:

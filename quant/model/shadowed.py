@@ -78,9 +78,10 @@ class ShadowModel:
 
     def _seen_by_readers(self) -> dict[str, View]:
         """Return for each value what removes the numbers that no reader tells apart."""
-        views, values = Views(self._float), {name: name for name in self._float.inputs}
+        views, values = Views(self._float), dict[str, str | None]()
+        values |= {name: name for name in self._float.inputs}
         for match in self._matches:
-            source = match.node.values[0] if match.is_conversion else None
+            source = match.node.values[0] if match.is_conversion else ""
             values[match.node.output] = match.value or values.get(source)
         return {name: views.of(value) for name, value in values.items()}
 
