@@ -41,6 +41,14 @@ def cast(kind: int, x: Any) -> Any:
 
 
 @each_kind
+def test_a_few_patterns_of_bits(kind: int) -> None:
+    rng = np.random.default_rng(9)
+    x = rng.integers(0, 1 << 32, 500, dtype=np.uint32).view(np.float32)
+    assert same(rounded(kind, x), cast(kind, x))
+
+
+@pytest.mark.compiled
+@each_kind
 def test_every_number_its_neighbours_and_every_midpoint(kind: int) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(KINDS[kind]).astype(np.float32)
     every = np.sort(every[np.isfinite(every)])
