@@ -34,7 +34,7 @@ from mdtensor.errors import (
 from mdtensor.extend import find_device, keep
 from mdtensor.graph.calls import caller, replace, spec_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.quant.shadows.pair import Pair, is_real, numbers_of, sqnr_of
 
 #: Operations that only choose how numbers are stored: the reference stays as it is.
 CONVERSIONS = (quantize, dequantize, requantize)
@@ -42,35 +42,6 @@ CONVERSIONS = (quantize, dequantize, requantize)
 ROUNDINGS = ("out", "rounding", "qparams")
 #: The shadow type of each host type.
 _TYPES: dict[type[Tensor], type[ShadowTensor]] = {}
-
-
-class Pair:
-    """The buffer of a shadow tensor.
-
-    Args:
-        value: the host tensor, with the bytes of a call without shadows.
-        reference: its numbers, computed in float64; complex128 for complex ones.
-        min_sqnr: the least SQNR of a result in dB; None to never raise.
-    """
-
-    __slots__ = ("min_sqnr", "reference", "value")
-
-    def __init__(self, value: Any, reference: Any, min_sqnr: float | None) -> None:
-        self.value, self.reference, self.min_sqnr = value, reference, min_sqnr
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.value.shape
-        return shape
-
-    @property
-    def size(self) -> int:
-        return int(self.value.size)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        storage: np.dtype[Any] = self.value.buffer.dtype
-        return storage
 
 
 class _Shadow(Device):
@@ -157,7 +128,7 @@ class ShadowTensor(Tensor):
 
         10 log10(sum of reference² / sum of (value - reference)²)
         """
-        return _sqnr(self.buffer)
+        return sqnr_of(self.buffer)
 
     @property
     def codes(self) -> Any:
@@ -245,7 +216,7 @@ def shadow(
     if isinstance(value, ShadowTensor):
         reference = value.reference if reference is None else reference
         value = value.value
-    if not (isinstance(value, Tensor) and value.device is cpu and _is_real(value)):
+    if not (isinstance(value, Tensor) and value.device is cpu and is_real(value)):
         problem = f"value is {shown(value)}, not a host tensor of floats or codes"
         raise OptionError(problem, "Integers are exact and need no shadow")
     if min_sqnr is not None and not isinstance(min_sqnr, (int, float)):
@@ -264,7 +235,7 @@ def _again(value: Any, reference: Any, min_sqnr: float | None) -> Any:
 
 def _pair_of(value: Any, reference: Any = None, min_sqnr: float | None = None) -> Pair:
     if reference is None:
-        return Pair(value, _numbers(value), min_sqnr)
+        return Pair(value, numbers_of(value), min_sqnr)
     if not isinstance(reference, Tensor) or not reference.dtype.is_floating:
         problem = f"the reference is {shown(reference)}, not a tensor of floats"
         raise OptionError(problem, "Give the floats that were quantized")
@@ -273,29 +244,13 @@ def _pair_of(value: Any, reference: Any = None, min_sqnr: float | None = None) -
             f"the value has shape {value.shape}, its reference {reference.shape}",
             "Give a reference of the same shape",
         )
-    return Pair(value, _numbers(reference), min_sqnr)
+    return Pair(value, numbers_of(reference), min_sqnr)
 
 
 def with_reference(x: ShadowTensor, reference: Any) -> ShadowTensor:
     """Return the same value with another reference of its shape."""
     pair = _pair_of(x.value, reference, x.min_sqnr)
     return type(x).of_spec(pair, spec_of(x.value))
-
-
-def _is_real(x: Tensor) -> bool:
-    """Return whether a tensor has numbers that may be inexact."""
-    kind = type(x).dtype
-    return kind.kind == "quantized" or kind.is_floating or kind.is_complex
-
-
-def _numbers(x: Any) -> Any:
-    """Return floats and codes as float64, complex numbers as complex128."""
-    if isinstance(x, ShadowTensor):
-        return x.reference
-    if not isinstance(x, Tensor) or not _is_real(x):
-        return x
-    plain: Any = dequantize(x) if isinstance(x, QuantizedTensor) else x
-    return md.astype(plain, md.complex128 if plain.dtype.is_complex else md.float64)
 
 
 # Two calls through dispatch instead of methods for shadow types: every operation and
@@ -324,7 +279,7 @@ def run_both(
     replace(given, ShadowTensor, held.append)
     positional, named = replace(given, ShadowTensor, lambda x: x.value)
     value = function(*positional, **named)
-    if not any(_is_real(x) for x in _tensors(value)):
+    if not any(is_real(x) for x in _tensors(value)):
         return value
     reference = _reference(function, arguments, options)
     limits = [x.min_sqnr for x in held if x.min_sqnr is not None]
@@ -336,7 +291,7 @@ def run_both(
 def _reference(function: Any, arguments: tuple[Any, ...], options: Any) -> Any:
     """Return the result for float64 arguments, not rounded to a type or a grid."""
     kept = {n: x for n, x in options.items() if n not in ROUNDINGS}
-    positional, named = replace((arguments, kept), Tensor, _numbers)
+    positional, named = replace((arguments, kept), Tensor, numbers_of)
     if function in CONVERSIONS or function is md.astype:
         return positional[0]
     if "dtype" in named:
@@ -360,26 +315,10 @@ def _rebuild(value: Any, reference: Any, least: float | None) -> Any:
         parts = [_rebuild(one, other, least) for one, other in pairs]
         is_named = hasattr(value, "_fields")
         return type(value)(*parts) if is_named else type(value)(parts)
-    if not isinstance(value, Tensor) or not _is_real(value):
+    if not isinstance(value, Tensor) or not is_real(value):
         return value
     pair = Pair(value, reference, least)
     return shadow_type(type(value)).of_spec(pair, spec_of(value))
-
-
-def _sqnr(pair: Pair) -> float:
-    """Return the SQNR in dB; equal infinities and NaN on both sides are no error."""
-    wanted = np.asarray(pair.reference)
-    found = np.asarray(_numbers(pair.value))
-    differs = ~((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
-    if not differs.any():
-        return float("inf")
-    if not np.isfinite(found[differs]).all() or not np.isfinite(wanted[differs]).all():
-        return float("-inf")
-    finite = wanted[np.isfinite(wanted)]
-    error = found[differs] - wanted[differs]
-    signal, noise = np.vdot(finite, finite).real, np.vdot(error, error).real
-    with np.errstate(divide="ignore"):
-        return float(10 * np.log10(signal / noise))
 
 
 def _check(name: str, found: list[Any], given: Any) -> None:
