@@ -454,7 +454,8 @@ def from_numpy(array: Any) -> Tensor:
     # Most arrays are not of a subclass, and then nothing is called.
     if type(array) is not np.ndarray:
         require_plain(array)
-        if isinstance(array, Sequence):
+        # Elements of a buffer are plain, and one of several axes cannot be iterated.
+        if isinstance(array, Sequence) and not isinstance(array, memoryview):
             typed_array(array)  # which checks each element
     try:
         found = np.asarray(array)

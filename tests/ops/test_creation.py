@@ -254,8 +254,8 @@ def test_from_dlpack() -> None:
         assert not np.shares_memory(make(other, copy=True).buffer, other.array)
     x = md.asarray([1.0], dtype=md.bfloat16)
     assert md.from_dlpack(x, device="cpu", copy=False) is x
-    assert text(ExchangeError, lambda: md.from_dlpack(Foreign(2))) == (
-        "from_dlpack(Foreign): the array is on DLPack's device (2, 0). "
+    assert text(ExchangeError, lambda: md.from_dlpack(Foreign(8))) == (
+        "from_dlpack(Foreign): the array is on DLPack's device (8, 0). "
         "Move it to the host first."
     )
     other.array = np.ones(2, BF16)

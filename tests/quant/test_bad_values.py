@@ -23,6 +23,7 @@ NUMBERS = md.asarray(WEIGHTS.astype(np.float32))
 #: What a parameter may be; what one callable alone takes is by its name.
 GOOD = {
     "codes": [1],
+    "value": NUMBERS,
     "qparams": GRID,
     "scale": 0.5,
     "zero_point": 0,
@@ -75,7 +76,7 @@ OWN = {
     "QParams.along": {"values": np.ones(()), "shape": (2,)},
 }
 #: What takes or describes models: their own tests have wrong arguments.
-OF_MODELS = ("Calibration", "Comparison", "Model", "compare", "load")
+OF_MODELS = ("Calibration", "Comparison", "Model", "ShadowModel", "compare", "load")
 #: They trust their caller, as those of plain tensors do: calls wait for them.
 TRUSTING = ("wrap", "from_codes", "of_spec", "along")
 BAD = [

@@ -292,7 +292,7 @@ REFUSED = [
     ([node("QuantizeLinear", "x half z", "y")], "which must be of one type"),
     (
         [node("Cast", "x", "h", to=11), node("QuantizeLinear", "h double z", "y")],
-        "has scales of float64. Supported are float32, float16, bfloat16.",
+        "of double, which operator set 21 does not allow. Use one of bfloat16, float",
     ),
 ]
 
