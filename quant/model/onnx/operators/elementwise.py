@@ -118,8 +118,9 @@ def mod(g: Builder, op: Operator) -> None:
     """Read Mod: the remainder has the sign of the divisor, of the dividend if fmod."""
     x, y = op.inputs
     if not op.get("fmod", 0):
-        if g.specs[str(x)].dtype.is_floating:
-            raise op.error("is of floats, with fmod=0", "Use fmod=1")
+        if op.opset < 28 and g.specs[str(x)].dtype.is_floating:
+            problem = f"is of floats with fmod=0, in operator set {op.opset}"
+            raise op.error(problem, "Use fmod=1, or operator set 28")
         g.call(op, md.remainder, x, y)
         return
     # For magnitudes, floor and truncation agree; then restore the dividend's sign.
