@@ -2,8 +2,9 @@
 
     python -m bench gpu
 
-Times are those of CUDA events, the median of many. Bandwidth counts each byte that is
-read or written once. Without a GPU it prints why and returns 3.
+CUDA events measure the times, and the median counts. The bandwidth is the number of
+bytes that are read and written, each once, divided by the time. Without a GPU the run
+prints why, and returns 3.
 """
 
 import json

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,8 +50,7 @@ class Steps(Protocol):
         """Return the sum of `x` over axes, in its own element type."""
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """A value and the label of each of its axes: a letter, or a number."""
 
     value: Any

@@ -135,9 +135,6 @@ class EmuStream(QueueStream):
         super().__init__(device)
         self.tasks: deque[Task] = deque()
 
-    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        self.device.enqueue(self, kernel, arguments)
-
     def record(self) -> EmuEvent:
         return EmuEvent(self)
 

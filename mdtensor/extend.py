@@ -46,8 +46,8 @@ from mdtensor.files import (
 )
 from mdtensor.generics.reduction import reduction as reduction
 from mdtensor.infer import infer as infer
+from mdtensor.kernels.loops.ir import Loop
 from mdtensor.kernels.loops.kernel import Kernel as Kernel
-from mdtensor.kernels.loops.wgsl import render as render_wgsl
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
 from mdtensor.kernels.numpy.ufunc import run_and_round
@@ -188,6 +188,18 @@ def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:
     """
     declared: Any = operation
     return declared.operation.rule  # type: ignore[no-any-return]
+
+
+def render_wgsl(loop: Loop) -> Kernel:
+    """Return the kernel of a loop in WGSL; its name ends with a hash of its text.
+
+    Raises:
+        UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
+    """
+    # Imported on use: only devices that run WGSL need the renderer.
+    from mdtensor.kernels.loops.wgsl import render
+
+    return render(loop)
 
 
 def compute(

@@ -7,14 +7,14 @@ unit is never lost. The checks know attributes, not libraries: nothing is import
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mdtensor.errors import CastError, DispatchError, shown
 
 #: Names of the attribute that holds a unit: astropy and pandas; pint and unyt.
 _UNITS = ("unit", "units")
-#: Products of elements; masked arrays without masked elements are plain.
-_PRODUCTS = (np.ndarray.__mul__, np.ma.MaskedArray.__mul__)
 #: Names of the attribute that holds the numbers without their unit.
 _NUMBERS = ("value", "magnitude")
 
@@ -54,10 +54,17 @@ def require_operand(array: object) -> None:
     # A class that computes by itself has more in its arrays than their elements; and
     # `*` of `numpy.matrix` is not the product of elements.
     computes = kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
-    if computes or kind.__mul__ not in _PRODUCTS:
+    if computes or not _multiplies_elements(kind):
         name = kind.__name__
         problem = f"{name} has arithmetic of its own, which a tensor would bypass"
         raise DispatchError(problem, "Use asarray(a) to pass only its elements")
+
+
+def _multiplies_elements(kind: type[np.ndarray[Any, Any]]) -> bool:
+    """Return whether `*` of a class is that of arrays, masked ones included."""
+    # numpy.ma takes a fifth of the time of our import, and most arrays do not need it.
+    own = kind.__mul__
+    return own is np.ndarray.__mul__ or own is np.ma.MaskedArray.__mul__
 
 
 def number_attribute(kind: type) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 
 from bench.harness import Bench, Found, Promise, Reason, Row
 from bench.inference.files import size
+from bench.inference.half import Half
 from bench.inference.latency import ONE, Busy, Latency
 from bench.inference.networks import MANY, Network, classifier, mobile
 from bench.inference.ocr import detector, recognizer
@@ -18,6 +19,7 @@ from mdtensor.kernels.cpu import isa
 Make = Callable[[], Network]
 CLASSIFIER = "classifier, {} thread(s)"
 MOBILENET = "MobileNetV2 1.0/{}, {} thread(s)"
+HALF, HALVED = "{} in float16", ("classifier", "MobileNetV2 1.0/224")
 BUSY = "classifier, next to a busy process"
 #: Of images; quick runs have the small ones, and few crops to calibrate on.
 SMALL, SIDES = 64, (64, 160, 224)
@@ -43,6 +45,8 @@ def rows(quick: bool) -> Iterator[Row]:
             yield Latency(f"{name}, {threads} thread(s)", network, threads)
         yield Profile(f"{name}, steps", network)
     yield from tool_files(quick)
+    for name in ("classifier",) if quick else HALVED:
+        yield Half(HALF.format(name), named[name])
     yield Busy(BUSY, small)
     yield from throughputs("classifier", small, quick)
     yield from once("classifier", small)
@@ -118,6 +122,14 @@ BENCH = Bench(
         for threads in THREADS
     ]
     + [
+        Promise(
+            f"{name} in float16, relative to our float32",
+            1.1,
+            partial(Found.ratio, row=HALF.format(name), rival=FLOAT),
+        )
+        for name in HALVED
+    ]
+    + [
         # Never slower: the neighbour alone makes equal work differ by some percent.
         Promise(
             "two threads relative to one, next to a busy process",
@@ -151,6 +163,11 @@ BENCH = Bench(
         Reason(
             "the kernels are compiled first, once for each machine",
             "*, nothing compiled",
+        ),
+        Reason(
+            "inputs and outputs are cast, and each node rounds its result "
+            "(decision 0081)",
+            "* in float16",
         ),
         Reason("numba, LLVM and their machine code are in the process", "*, memory"),
     ],

@@ -21,13 +21,25 @@ Axes = tuple[int, ...]
 def along_axis(name: str, x: Array, n: int | None, axis: int, norm: str) -> Array:
     """Compute NumPy's transform `name` of length n along one axis."""
     transform = getattr(np.fft, name)  # loads numpy.fft on first use
-    return np.asarray(quietly(transform, x, n, axis, norm))
+    return np.asarray(quietly(transform, _filled(x, (axis,)), n, axis, norm))
 
 
 def along_axes(name: str, x: Array, sizes: Axes, axes: Axes, norm: str) -> Array:
     """Compute NumPy's transform `name` over several axes."""
     transform = getattr(np.fft, name)
-    return np.asarray(quietly(transform, x, sizes, axes, norm))
+    return np.asarray(quietly(transform, _filled(x, axes), sizes, axes, norm))
+
+
+def _filled(x: Array, axes: Axes) -> Array:
+    """Return x, or one zero along each empty axis of a transform.
+
+    NumPy pads the others with zeros, but its `irfft` of no frequencies reads memory
+    that nothing wrote.
+    """
+    empty = {at % x.ndim for at in axes if x.shape[at] == 0}
+    if not empty:
+        return x
+    return np.zeros([1 if i in empty else n for i, n in enumerate(x.shape)], x.dtype)
 
 
 def fftshift(x: Array, axes: Axes) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -74,9 +74,6 @@ class CudaStream(QueueStream):
         #: While launches are captured: the memory that they use, and whether they
         #: write it.
         self.captured: dict[Any, bool] | None = None
-
-    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        self.device.enqueue(self, kernel, arguments)
 
     def record(self) -> CudaEvent:
         return CudaEvent(self)

@@ -7,6 +7,7 @@ another stream uses, without an event between them, is found when it is made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mdtensor.device import Device, Event, Stream
@@ -45,6 +46,9 @@ class QueueStream(Stream):
         self.issued = self.done = 0
         #: The launches of other streams that come before the next launch.
         self.clock: dict[QueueStream, int] = {}
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        self.device.enqueue(self, kernel, arguments)
 
     def learn(self, event: QueueEvent) -> None:
         """Let later launches come after an event."""

@@ -411,3 +411,35 @@ def test_methods_take_numpys_names() -> None:
         md.DispatchError, match="dtype is given by position and by name"
     ):
         x.astype(md.int8, dtype=md.int8)
+
+
+@pytest.mark.parametrize("own", [md.float32, md.float64], ids=str)
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16, md.float32], ids=str)
+@given(data=st.data())
+def test_reduce_precision_rounds_once_to_even(own: Any, dtype: Any, data: Any) -> None:
+    """Exact fractions decide, for numbers in the normal range of the narrower type."""
+    digits, _ = PRECISION[dtype.name]
+    mantissa = data.draw(st.integers(1 << digits, (1 << digits + 1) - 1))
+    exponent, extra = data.draw(st.integers(-8, 3)), data.draw(st.integers(0, 20))
+    # A tie, a number next to one, or any other number between two neighbours.
+    below = data.draw(st.integers(0, (1 << extra) - 1))
+    number = math.ldexp((mantissa << extra) + below, exponent - extra)
+    if own is md.float32:
+        number = float(np.float32(number))
+    unit = Fraction(2) ** (exponent + 1)
+    wanted = round(Fraction(number) / unit) * unit
+    x = md.asarray([number, -number], dtype=own)
+    found = md.reduce_precision(x, dtype)
+    assert type(found) is type(x)
+    assert found.tolist() == [float(wanted), -float(wanted)]
+    assert md.reduce_precision(found, dtype).tolist() == found.tolist()
+
+
+def test_reduce_precision_at_its_ends() -> None:
+    x = md.asarray([70000.0, -1e-9, float("nan"), float("-inf")])
+    found = md.reduce_precision(x, "float16").tolist()
+    assert found[0] == float("inf") and found[3] == float("-inf")
+    assert str(found[1]) == "-0.0" and found[2] != found[2]
+    assert md.reduce_precision(x, md.float32).tolist()[:2] == x.tolist()[:2]
+    with pytest.raises(OptionError, match="dtype is int8, which is not a type"):
+        md.reduce_precision(x, md.int8)

@@ -120,6 +120,25 @@ def test_sizes_cut_and_fill() -> None:
     assert close(found, want, md.complex128)
 
 
+@pytest.mark.parametrize(
+    "name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "rfftn", "irfftn"]
+)
+@pytest.mark.parametrize("axis", [1, -1])
+def test_an_empty_axis_is_filled_with_zeros(name: str, axis: int) -> None:
+    """NumPy's `irfft` reads memory there that nothing wrote."""
+    operation = getattr(md.fft, name)
+    is_real = name in ("rfft", "ihfft", "rfftn")
+    x = numbers((3, 0), md.float64 if is_real else md.complex128)
+    sizes = (
+        {"s": (6,), "axes": (axis,)} if name.endswith("n") else {"n": 6, "axis": axis}
+    )
+    for _ in range(5):
+        np.full(64, 7.5)  # what lies in the memory that is used next
+        found = np.asarray(operation(x, **sizes))
+        assert found.shape == (3, 4 if is_real else 6)
+        assert not found.any()
+
+
 def test_operands_may_be_views_read_only_and_empty() -> None:
     x = numbers((4, 6), md.complex64)
     strided = md.from_numpy(x.buffer.T[::2])

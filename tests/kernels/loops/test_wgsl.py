@@ -90,7 +90,8 @@ def test_every_function_has_a_text_or_raises(name: str, type: str) -> None:
 
 def test_what_every_device_needs_has_a_text() -> None:
     for name, type in product(("add", "sub", "mul", "less", "equal"), TYPES[1:]):
-        render(Loop((Input(type),) * 2, apply(name, load(0, type), load(1, type))))
+        loop = Loop((Input(type),) * 2, apply(name, load(0, type), load(1, type)))
+        require_known_names(render(loop).text)
 
 
 @pytest.mark.parametrize("source", TYPES)

@@ -107,9 +107,6 @@ def test_any_call_ends_as_without_shadows(operation: Any, data: Any) -> None:
     if operation.__name__ in WRITERS:
         return
     arguments, options = DRAWS[operation](data.draw)
-    # NumPy returns memory that nothing wrote for transforms of no elements.
-    if "fft" in operation.__name__ and not arguments[0].size:
-        return
     plain = outcome(lambda: call(operation, arguments, options))
     found = outcome(lambda: call_with_shadows(operation, arguments, options))
     assert found == plain

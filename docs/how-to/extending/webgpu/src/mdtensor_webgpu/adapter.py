@@ -21,7 +21,7 @@ LIMITS = (
 
 
 def missing() -> str:
-    """Return why there is no GPU; empty if there is one."""
+    """Return why no WebGPU adapter can be used; an empty text if one can."""
     try:
         request()
     except ImportError:
