@@ -9,6 +9,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import Tensor
 from mdtensor.quant.generics import dequantize
+from mdtensor.quant.sqnr import decibels
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -69,5 +70,4 @@ def sqnr_of(pair: Pair) -> float:
     finite = wanted[np.isfinite(wanted)]
     error = found[differs] - wanted[differs]
     signal, noise = np.vdot(finite, finite).real, np.vdot(error, error).real
-    with np.errstate(divide="ignore"):
-        return float(10 * np.log10(signal / noise))
+    return decibels(float(signal), float(noise))

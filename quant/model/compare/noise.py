@@ -10,25 +10,15 @@ in the order of the samples, so they are the same in every run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, log10, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.quant.sqnr import decibels
+
 Array = npt.NDArray[Any]
-
-
-def decibels(signal: float, noise: float) -> float:
-    """Return the SQNR for the energies of a signal and its noise; inf without noise.
-
-    Example:
-        >>> decibels(100.0, 1.0), decibels(1.0, 0.0), decibels(0.0, 1.0)
-        (20.0, inf, -inf)
-    """
-    if not noise:
-        return inf
-    return 10 * log10(signal / noise) if signal else -inf
 
 
 @dataclass
