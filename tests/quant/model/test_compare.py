@@ -12,7 +12,8 @@ from mdtensor import quant
 from mdtensor.errors import DataError, OptionError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
-from mdtensor.quant.model.compare.noise import Noise, decibels
+from mdtensor.quant.model.compare.noise import Noise
+from mdtensor.quant.sqnr import decibels
 from tests.support.planted import (
     CHANNELS,
     LAYERS,
