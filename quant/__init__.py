@@ -89,6 +89,7 @@ _LATER = {
     **dict.fromkeys(("Budget", "Calibration", "Model", "load"), "mdtensor.quant.model"),
     **dict.fromkeys(("Comparison", "compare"), "mdtensor.quant.model.compare.compare"),
     "ShadowModel": "mdtensor.quant.model.shadowed",
+    "Stream": "mdtensor.quant.model.stream",
     **dict.fromkeys(("ShadowTensor", "shadow"), "mdtensor.quant.shadows"),
     **dict.fromkeys(("StoredNetwork", "load_plan"), "mdtensor.quant.plans"),
 }

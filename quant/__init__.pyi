@@ -84,6 +84,7 @@ from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.shadowed import ShadowModel as ShadowModel
 from mdtensor.quant.shadows.tensor import ShadowTensor as ShadowTensor
 from mdtensor.quant.plans.network import StoredNetwork as StoredNetwork
+from mdtensor.quant.model.stream import Stream as Stream
 from mdtensor.quant.model.compare.compare import compare as compare
 from mdtensor.quant.model.model import load as load
 from mdtensor.quant.plans.network import load_plan as load_plan

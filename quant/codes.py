@@ -19,6 +19,7 @@ from mdtensor.quant.tensor import (
     PackedTensor,
     QuantizedTensor,
     quantized,
+    wrap_codes,
 )
 
 #: The number to add to a code, and to its zero point, to get a uint8 code.
@@ -95,8 +96,11 @@ def contiguous(codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _wrap(array: Codes, spec: TensorSpec) -> Any:
-    assert spec.qparams is not None
-    return from_unsigned(array, spec.qparams)
+    grid = spec.qparams
+    assert grid is not None
+    if OFFSETS.get(grid.dtype):
+        array = (array ^ FLIP).view(np.int8)
+    return wrap_codes(spec.type, array, grid, grid.rounding)
 
 
 add_storage(NarrowTensor, Storage(np.dtype(np.uint8), unsigned, _wrap, True))

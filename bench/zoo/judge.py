@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from bench.zoo.listing import Entry, entries
 from bench.zoo.peers import LiteRT, OnnxRuntime, quantized, saved
 from bench.zoo.verdict import tell
 from mdtensor.errors import MdtensorError
-from mdtensor.quant import Model, load, threads
+from mdtensor.quant import Model, Stream, load, threads
 
 #: Runtimes, as `Verdict.seconds` names them.
 FLOAT, INT8 = "mdtensor float", "mdtensor int8"
@@ -109,6 +109,14 @@ def answer(network: Model, given: Feeds) -> list[Any]:
     return [numbers(one) for one in (found if isinstance(found, tuple) else (found,))]
 
 
+def call_of(network: Model, given: Feeds) -> Callable[[], Any]:
+    """Return the call to time: of a stream where the peer keeps its variables, too."""
+    if not network.states:
+        return partial(network, given)
+    stream = Stream(network)
+    return partial(stream, {name: given[name] for name in stream.inputs})
+
+
 class Court:
     """The stages after a model was loaded and ran."""
 
@@ -128,9 +136,8 @@ class Court:
         self.calls: dict[str, Any] = {}
 
     def run(self) -> None:
-        self.calls[INT8 if self.network.is_quantized else FLOAT] = partial(
-            self.network, self.held[0]
-        )
+        name = INT8 if self.network.is_quantized else FLOAT
+        self.calls[name] = call_of(self.network, self.held[0])
         with stage("peer"):
             self.meet_peer()
         small = self.network
@@ -194,7 +201,7 @@ class Court:
         except Exception as error:
             tell(quantize_error=sentence(error))
             return None
-        self.calls[INT8] = partial(small, self.held[0])
+        self.calls[INT8] = call_of(small, self.held[0])
         return small
 
     def examine(self, small: Model) -> None:

@@ -153,31 +153,38 @@ class Compiled:
 
     def run(self, values: Values) -> None:
         """Run the nodes, and add their results to `values`."""
-        # Without a choice and without the variable, there is nothing to look up.
-        threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
-        results = self._call(self.executable, values, threads=threads)
-        for (name, write), array in zip(self._writers, results, strict=True):
+        arrays = [read(values[name]) for name, read in self.readers]
+        results = self.compute(arrays)
+        for (name, write), array in zip(self.writers, results, strict=True):
             values[name] = write(array)
 
+    def compute(self, arrays: list[Any]) -> Any:
+        """Return the arrays of the results, for those of the inputs, in order."""
+        # Without a choice and without the variable, there is nothing to look up.
+        threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
+        return self._call(self.executable, arrays, threads=threads)
+
     @cached_property
-    def _readers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    def readers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
         """Return for each input its name, and the function that reads its elements."""
         return tuple(
-            (name, _reader(spec, name in self.in_rows))
+            (name, _reader(spec, self.is_in_rows(name, spec)))
             for name, spec in self.reads.items()
         )
 
     @cached_property
-    def _writers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    def writers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
         """Return for each result its name, and the function that makes its tensor."""
-        # Floats leave a part in rows.
         return tuple(
-            (name, _writer(spec, name in self.in_rows or not storage(spec).has_images))
+            (name, _writer(spec, self.is_in_rows(name, spec)))
             for name, spec in self.writes.items()
         )
 
-    def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
-        arrays = [read(values[name]) for name, read in self._readers]
+    def is_in_rows(self, name: str, spec: TensorSpec) -> bool:
+        """Return whether a value that goes in or out does so in rows, as floats do."""
+        return name in self.in_rows or not storage(spec).has_images
+
+    def _call(self, act: Callable[..., Any], arrays: list[Any], **options: Any) -> Any:
         try:
             return act(*arrays, **options)
         except HasNaN as error:
@@ -189,7 +196,8 @@ class Compiled:
 
     def intermediate(self, values: Values) -> list[Any]:
         """Return the result of every node, in order; None for a view."""
-        found = self._call(self.executable.values, values, threads=chosen())
+        arrays = [read(values[name]) for name, read in self.readers]
+        found = self._call(self.executable.values, arrays, threads=chosen())
         return [found[place[-1]] if place else None for place in self.places]
 
     @property
@@ -215,7 +223,8 @@ class Compiled:
 
     def profile(self, values: Values, repeat: int) -> list[float]:
         """Return the shortest time of each node in `repeat` runs, in seconds."""
-        found = self._call(self.executable.profile, values, repeat=repeat)
+        arrays = [read(values[name]) for name, read in self.readers]
+        found = self._call(self.executable.profile, arrays, repeat=repeat)
         return [float(sum(found[i] for i in place)) for place in self.places]
 
 
@@ -320,7 +329,7 @@ def too_large(nodes: tuple[Node, ...], size: int | None = None) -> AllocationErr
 def _reader(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
     """Return the function that reads a tensor in the order of a compiled part."""
     found = storage(spec)
-    if spec.ndim != 4 or in_rows or not found.has_images:
+    if spec.ndim != 4 or in_rows:
         return found.read
     return lambda x: found.read(x).transpose(0, 2, 3, 1)
 

@@ -105,6 +105,8 @@ class Model:
 
             answer, *states = model(sound, *model.states.values())
             answer, *states = model(more, *states)
+
+        `quant.Stream` passes them on for you.
         """
         return self.graph.states
 

@@ -76,7 +76,9 @@ OWN = {
     "QParams.along": {"values": np.ones(()), "shape": (2,)},
 }
 #: What takes or describes models: their own tests have wrong arguments.
-OF_MODELS = ("Calibration", "Comparison", "Model", "ShadowModel", "compare", "load")
+OF_MODELS = (
+    *("Calibration", "Comparison", "Model", "ShadowModel", "Stream", "compare", "load"),
+)
 #: They trust their caller, as those of plain tensors do: calls wait for them.
 TRUSTING = ("wrap", "from_codes", "of_spec", "along")
 BAD = [
