@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 #: expansion, channels, repeats, stride of the first
 BLOCKS = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)]

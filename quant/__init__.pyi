@@ -83,10 +83,11 @@ from mdtensor.quant.model.compare.compare import Comparison as Comparison
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.shadowed import ShadowModel as ShadowModel
 from mdtensor.quant.shadows.tensor import ShadowTensor as ShadowTensor
+from mdtensor.quant.model.sized import SizedModel as SizedModel
 from mdtensor.quant.plans.network import StoredNetwork as StoredNetwork
 from mdtensor.quant.model.stream import Stream as Stream
 from mdtensor.quant.model.compare.compare import compare as compare
-from mdtensor.quant.model.model import load as load
+from mdtensor.quant.model.load import load as load
 from mdtensor.quant.plans.network import load_plan as load_plan
 from mdtensor.quant import onnx_backend as onnx_backend
 from mdtensor.quant.shadows.tensor import shadow as shadow

@@ -16,7 +16,7 @@ from bench.inference.latency import taken
 from bench.inference.networks import Network, file_for_shape
 from bench.inference.runtimes import FLOAT, ORT_FLOAT
 from mdtensor.cli import demo
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 OURS, ORT_HALF = "mdtensor float16", "onnxruntime float16"
 #: How far results may be from ours, over the largest of them: float16 has 11 bits, and

@@ -13,7 +13,8 @@ import onnx
 import mdtensor as md
 from bench import mobilenet
 from mdtensor.cli import demo, demo_data
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 #: Images at hand, as many as are given at once.
 MANY = 8

@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.inference.networks import Network
 from mdtensor.cli import demo, demo_data
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 #: The page at its own size, to the next multiple of 32, and a line of text.
 PAGE, LINE = (192, 384), (48, 320)

@@ -17,7 +17,7 @@ from bench.harness.agreement import Disagreement
 from bench.inference.runtimes import ORT_INT8, OURS
 from mdtensor.cli import demo, demo_data
 from mdtensor.quant import threads
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 #: Crops of a page that the tool calibrates on.
 CROPS = 8

@@ -10,7 +10,7 @@ from mdtensor.cli.outputs import check_apart, model_inputs, write_text
 from mdtensor.cli.report import Facts, columns, working
 from mdtensor.cli.samples import parse_shapes, read_samples, sample_files
 from mdtensor.quant.model.compare.compare import HEADS, SHOWN, cells, compare
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 
 def compare_files(

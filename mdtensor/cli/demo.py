@@ -34,7 +34,8 @@ from mdtensor import quant
 from mdtensor.cli import demo_data
 from mdtensor.cli.demo_ocr import read_page
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.observers import MinMaxObserver
 
 QUIET = 3

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.cli.demo_page import enlarged_page, error_rate, page_of_characters
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 
 Shape = tuple[int, int, int, int]

@@ -36,7 +36,8 @@ from mdtensor.graph.inputs import shapes_example
 from mdtensor.graph.plan import describe_weights
 from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.quant import QuantizedTensor, dequantize
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.onnx.files import write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of

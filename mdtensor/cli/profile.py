@@ -13,7 +13,8 @@ from mdtensor.cli.report import Facts, working
 from mdtensor.cli.samples import parse_shapes, read_array
 from mdtensor.errors import ModelError, shown
 from mdtensor.graph.inputs import shapes_example
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 
 def profile_file(

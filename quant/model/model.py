@@ -34,8 +34,7 @@ from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
-from mdtensor.quant.model.budget import Budget, Spending
-from mdtensor.quant.model.passes import scaling, simplify
+from mdtensor.quant.model.passes import scaling
 from mdtensor.quant.model.passes.rounding import (
     apply_rule,
     keep_float_error,
@@ -58,7 +57,6 @@ from mdtensor.quant.model.quantize.search import (
     Step,
     check_budget,
 )
-from mdtensor.quant.model.read import read_file
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
@@ -560,36 +558,3 @@ class Model:
 def _is_unchanged(given: Any, tensor: Any) -> bool:
     """Return whether `tensor` is `given`, or has `given` as its buffer."""
     return tensor is given or tensor.buffer is given
-
-
-def load(
-    path: Path | Any,
-    input_shapes: Shapes | None = None,
-    *,
-    constants: Mapping[str, Any] | None = None,
-    outputs: Sequence[str] | None = None,
-    budget: Budget | None = None,
-) -> Model:
-    """Load an ONNX or TFLite model and simplify it: fold constants and batch norms.
-
-    Args:
-        path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
-            operators, or as TFLite quantizes.
-        input_shapes: the shape of each input by name, or of the only input. A size that
-            you omit is 1 in a TFLite file, and dynamic in an ONNX file.
-        constants: a number or an array for each input that you want to fix, by name,
-            such as `{"sr": 16000}`; the model does not have these inputs. If an input
-            chooses the branch of an If, fix it: a model does not have branches.
-        outputs: the names of the results, any values of the file; by default its
-            outputs. Parts of the file that they do not need are not read, nor are
-            inputs.
-        budget: limits on what a file may compute while it is loaded.
-
-    Raises:
-        ModelError: the file does not exist or is not a model, a part of the model
-            is not supported, or the model needs more than the budget.
-    """
-    spending = Spending(budget)
-    graph = read_file(path, input_shapes, spending, constants, outputs)
-    # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
-    return Model(reapply_rule(simplify.simplify(graph, spending)))

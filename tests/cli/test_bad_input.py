@@ -30,10 +30,6 @@ MODELS = [
             "The nearest that is supported is 'Softmax'."
         ),
     ),
-    (
-        "sizes.onnx",
-        "has auto_pad=SAME_UPPER on a dynamic size. Give --shape x=1,3,64,64.",
-    ),
 ]
 ARRAYS = [
     ("gone.npy", "DataError: gone.npy: No such file or directory. Check the path."),
@@ -103,6 +99,17 @@ def untouched(files: Path) -> Any:
     assert target.read_bytes() == b"precious"
     assert sorted(files.iterdir()) == before
     target.unlink()
+
+
+def test_a_file_for_one_shape_needs_the_shape(call: Call, untouched: Path) -> None:
+    ended = call("quantize", "sizes.onnx", "--data", "samples.npy", "-o", untouched)
+    refused(
+        ended, "has auto_pad=SAME_UPPER on a dynamic size. Give --shape x=1,3,64,64."
+    )
+
+
+def test_a_run_takes_the_shape_of_its_input(call: Call, files: Path) -> None:
+    assert call("run", "sizes.onnx", "x.npy").code == 0
 
 
 @pytest.mark.parametrize(("model", "words"), MODELS)

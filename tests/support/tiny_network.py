@@ -8,7 +8,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from bench import mobilenet
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 SIZES = (3, 17, 20)
 

@@ -16,7 +16,7 @@ from mdtensor.cli.partitions.work import Done, Task
 from mdtensor.cli.report import Facts, pairs, working
 from mdtensor.cli.samples import parse_shapes
 from mdtensor.errors import DataError, OptionError
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 LOCAL = "local"
 #: Most failed files that an error names.

@@ -16,7 +16,8 @@ from mdtensor.cli.partitions.store import Partition
 from mdtensor.cli.samples import parse_shapes, read_samples
 from mdtensor.errors import MdtensorError
 from mdtensor.quant import QuantizedTensor, dequantize
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.onnx.files import write_file
 
 

@@ -22,7 +22,8 @@ from mdtensor.cli.serve.batches import Batches, run, why_alone
 from mdtensor.cli.serve.bodies import Bodies
 from mdtensor.cli.serve.metrics import Metrics
 from mdtensor.errors import OptionError
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 #: Seconds in which the head of a request must arrive.
 HEAD_SECONDS = 10

@@ -20,6 +20,7 @@ from mdtensor.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.graph.inputs import shapes_example
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
+from mdtensor.quant.model.size_error import SizeError
 
 Array = npt.NDArray[Any]
 #: Element types by their number in the file format, TensorProto.DataType.
@@ -131,10 +132,10 @@ class Operator:
         """Build a `ModelError` whose text starts with this operator."""
         return ModelError(f"{self} {problem}", fix)
 
-    def size_error(self, problem: str, more: str = "") -> ModelError:
+    def size_error(self, problem: str, more: str = "") -> SizeError:
         """Build the error for an unknown size; `more` completes the suggestion."""
         way = self.shapes_example or written("input_shapes")
-        return self.error(problem, f"Give {way}{more}")
+        return SizeError(f"{self} {problem}", f"Give {way}{more}")
 
 
 def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

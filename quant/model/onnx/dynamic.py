@@ -7,9 +7,12 @@ represents them. A sum that could leave float32 is computed in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
@@ -53,7 +56,7 @@ def matmul_integer(g: Builder, op: Operator) -> None:
     terms = shape[-2] if len(shape) > 1 else shape[0]
     if terms < 0:
         raise op.size_error("sums over a dynamic size")
-    wide = _float_for(g, op, terms)
+    wide = _float_for(g, op, terms, lambda w: w if w.ndim > 1 else w[:, None])
     a = _numbers(g, op, (0, 2), wide, -2)
     b = _numbers(g, op, (1, 3), wide, -1)
     g.call(op, md.astype, g.step(op, "sums", md.matmul, a, b), md.int32)
@@ -68,22 +71,31 @@ def conv_integer(g: Builder, op: Operator) -> None:
     if op.input(2) and g.shape(op.input(2)) not in ((), (1,)):
         problem = f"has zero points of shape {g.shape(op.input(2))} for its input"
         raise op.error(problem, "Use one zero point")
-    wide = _float_for(g, op, prod(shape[1:]))
+    terms = prod(shape[1:])
+    wide = _float_for(g, op, terms, lambda w: w.reshape(-1, terms).T)
     # Borders are filled with the zero point, the number 0.
     a, b = _numbers(g, op, (0, 2), wide, 1), _numbers(g, op, (1, 3), wide, 0)
     sums = g.step(op, "sums", operation, a, b, None, **options)
     g.call(op, md.astype, sums, md.int32)
 
 
-def _float_for(g: Builder, op: Operator, terms: int) -> md.DType:
-    """Return the smaller float type that holds every sum of so many products."""
+def _float_for(
+    g: Builder, op: Operator, terms: int, order: Callable[[Any], Any]
+) -> md.DType:
+    """Return the smaller float type that holds every sum of products.
+
+    Args:
+        terms: the number of products in a sum.
+        order: returns the weights with the outputs, and their zero points, along the
+            last axis, and the terms of a sum along the axis before.
+    """
     weights, zero = g.array(op.inputs[1]), g.array(op.input(3))
-    largest = WIDEST
+    bound = terms * WIDEST * WIDEST
     if weights is not None and weights.size and (zero is not None or not op.input(3)):
-        ends = [int(weights.min()), int(weights.max())]
-        zeros = [0] if zero is None else [int(zero.min()), int(zero.max())]
-        largest = max(abs(end - z) for end in ends for z in zeros)
-    bound = terms * WIDEST * largest
+        numbers = order(weights.astype(np.int64))
+        numbers = numbers - (0 if zero is None else zero.astype(np.int64))
+        # In whatever order terms are added, no sum exceeds that of the magnitudes.
+        bound = WIDEST * int(np.abs(numbers).sum(axis=-2).max())
     # int32 would wrap around.
     if bound >= 2**31:
         raise op.error(f"sums {terms} products, which could leave int32", "Use fewer")

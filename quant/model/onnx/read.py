@@ -49,6 +49,7 @@ from mdtensor.quant.model.onnx.schemas import (
     check_types,
     is_defined,
 )
+from mdtensor.quant.model.size_error import SizeError
 
 
 def read_graph(
@@ -90,9 +91,18 @@ def read_graph(
         g.enter(name, array)
     _add_inputs(g, model.graph, input_shapes, constants)
     example = shapes_example(g.inputs)
-    for op in operators_of(model, folder):
-        read_operator(g, replace(op, shapes_example=example))
-    made = g.graph(tuple(output.name for output in model.graph.output))
+    names = tuple(output.name for output in model.graph.output)
+    operators = operators_of(model, folder)
+    try:
+        for op in operators:
+            read_operator(g, replace(op, shapes_example=example))
+    except SizeError as error:
+        # An operator that nothing can read is an error now, not at the first call.
+        for op in operators:
+            if not is_defined(op):
+                reader_of(op, GRAPH_READERS)
+        raise error.of(g.inputs, names) from None
+    made = g.graph(names)
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import asdict, dataclass, fields
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -197,14 +198,30 @@ def calibrate(
             becomes NaN or infinite, except for -inf in masks.
         OptionError: `observer` is not callable.
     """
+    pairs = ((graph, sample) for sample in each(samples, graph.inputs))
+    return calibrate_each(pairs, observer)
+
+
+def calibrate_each(
+    pairs: Iterable[tuple[Graph, Any]], observer: Callable[[], MinMaxObserver]
+) -> Calibration:
+    """Observe the values of each graph on its sample; see `calibrate`.
+
+    Args:
+        pairs: graphs whose values have the same names, each with a sample.
+        observer: as for `calibrate`.
+
+    Raises:
+        DataError, OptionError: as `calibrate`.
+    """
     if not callable(observer):
         problem = f"observer is {shown(observer)}, which cannot be called"
         raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
     observers: dict[str, MinMaxObserver] = {}
     infinite: set[str] = set()
-    rows, count = softmax_rows(graph), 0
+    count = 0
 
-    def observe(name: str, tensor: Any) -> None:
+    def observe(graph: Graph, rows: Mapping[str, Any], name: str, tensor: Any) -> None:
         # Indices and masks are never quantized.
         if not tensor.dtype.is_floating:
             return
@@ -215,8 +232,11 @@ def calibrate(
         seen = without_masks(values, rows.get(name))
         observers.setdefault(name, observer()).observe(seen)
 
-    for count, sample in enumerate(each(samples, graph.inputs), start=1):
-        graph.run(sample_feeds(graph, sample, f"sample {count}"), observe)
+    # Finding the rows of softmax takes as long as a small graph runs.
+    found = cache(softmax_rows)
+    for count, (graph, sample) in enumerate(pairs, start=1):
+        feeds = sample_feeds(graph, sample, f"sample {count}")
+        graph.run(feeds, partial(observe, graph, found(graph)))
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
     return Calibration(observers, count, frozenset(infinite))

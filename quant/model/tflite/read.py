@@ -23,6 +23,7 @@ from mdtensor.quant.generics import quantize
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.onnx.build import Builder, Operator, errors_of
 from mdtensor.quant.model.onnx.outputs import check_outputs
+from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.model.tflite.build import Call, Reading
 from mdtensor.quant.model.tflite.calls import call_of, names_of
 from mdtensor.quant.model.tflite.elements import element_type, grid_of
@@ -98,9 +99,16 @@ class _Reader:
         public = [self._names[at] for at in self._main.inputs]
         self._add_inputs(dict.fromkeys(public), shapes, constants)
         example = shapes_example(g.builder.inputs)
+        names = [self._names[at] for at in self._outputs]
         for operator in self._main.operators:
             call = call_of(operator, self._main, self._names, example)
-            read_operator(g, call)
+            try:
+                read_operator(g, call)
+            except SizeError as error:
+                # Variables are inputs, which later operators may add.
+                if g.variables:
+                    raise
+                raise error.of(g.builder.inputs, names) from None
         outputs = tuple(self._output(at) for at in self._outputs)
         graph = g.builder.graph(outputs + self._left_states())
         return replace(graph, states=self._initial_states())

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mdtensor.cli import demo_data
 from mdtensor.graph import Graph
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.onnx.read import read_graph
 
 MakeModel = Callable[..., Path]

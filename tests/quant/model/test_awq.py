@@ -10,7 +10,8 @@ from hypothesis import example, given, settings, strategies as st
 import mdtensor as md
 from mdtensor import OptionError
 from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.calibrate import input_moments

@@ -9,7 +9,7 @@ from onnx import helper
 import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import onnx_backend
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 from mdtensor.quant.model.onnx.axes import (
     normalize_axes,
     normalize_axis,

@@ -9,7 +9,7 @@ from onnx import helper
 from mdtensor import quant
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant.model.budget import TIMES, Budget, Spending
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 INTS = np.int64
 SIDE = 200_000

@@ -95,6 +95,20 @@ def test_products(
     assert found.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("terms", [258, 259, 700])
+def test_the_largest_sums(terms: int, make_model: Any) -> None:
+    """258 products of 255 are the last sum of integers of float32; odd ones show it."""
+    b = np.full((terms, 2), 255, np.uint8)
+    b[0, 1] = 254
+    nodes = [helper.make_node("MatMulInteger", ["a", "b"], ["y"])]
+    path = make_model(nodes, {"a": (TensorProto.UINT8, (1, terms))}, {"b": b})
+    model, a = load(path), np.full((1, terms), 255, np.uint8)
+    wanted = (a.astype(np.int64) @ b.astype(np.int64)).tolist()
+    assert np.asarray(model(a)).tolist() == wanted
+    wide = {spec.dtype.name for spec in model.graph.specs().values()}
+    assert ("float64" in wide) == (255 * 255 * terms > 2**24)
+
+
 @pytest.mark.parametrize("right", CODES)
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]])
 def test_convolutions(right: int, pads: list[int], make_model: Any) -> None:

@@ -6,7 +6,8 @@ import pytest
 import mdtensor as md
 from mdtensor.graph import Graph, Node
 from mdtensor.quant import MinMaxObserver
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 
 def test_weights_shrink_to_a_quarter_and_their_scales(classifier, small_classifier):

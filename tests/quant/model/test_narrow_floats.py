@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import MinMaxObserver, QParams, dequantize, qint8, quantize, quint8
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 RNG = np.random.default_rng(26)
 KINDS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}

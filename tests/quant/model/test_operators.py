@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.onnx.write import write_graph
 from mdtensor.quant.model.passes.simplify import simplify

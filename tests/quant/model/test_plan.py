@@ -17,7 +17,8 @@ from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import isa
 from mdtensor.quant import QParams, QUInt8Tensor, qint8, quantize, quint8
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 GRID = QParams(0.05, 100, dtype=quint8)
 WIDE = QParams(0.1, 128, dtype=quint8)

@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from mdtensor.errors import ModelError
 from mdtensor.quant import onnx_backend
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 
 SHAPE = (1, 3, 4, 4)
 X = np.arange(48, dtype=np.float32).reshape(SHAPE)

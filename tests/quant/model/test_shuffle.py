@@ -8,7 +8,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes.simplify import simplify
 
 RNG = np.random.default_rng(6)

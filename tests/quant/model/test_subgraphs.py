@@ -239,8 +239,12 @@ def test_a_scan(backward: int, make_model: Any, onnxruntime_of: Any) -> None:
     constants = {"zero": np.zeros(3, np.float32), "w": np.float32(2)}
     path = make_model([scan], {"x": (3, 4)}, constants, ("last", "y"))
     agrees(path, {"x": X}, onnxruntime_of, False)
+    path = make_model([scan], {"x": (3, "t")}, constants, ("last", "y"))
+    for name, found in zip(("last", "y"), load(path)(X), strict=True):
+        wanted = dict(zip(("last", "y"), onnxruntime_of(path, {"x": X}), strict=True))
+        np.testing.assert_allclose(np.asarray(found), wanted[name], rtol=1e-6)
     with pytest.raises(ModelError, match="scans axes of sizes -1"):
-        load(make_model([scan], {"x": (3, "t")}, constants, ("last", "y")))
+        load(path).plan()
 
 
 INPUT = {"x": (1, 2), "sr": (TensorProto.INT64, (1,)), "n": (TensorProto.INT64, (2,))}

@@ -16,7 +16,8 @@ from mdtensor.quant import (
     patches,
     quantize_weights,
 )
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS
 from mdtensor.quant.model.quantize.calibrate import input_moments
 

@@ -11,7 +11,8 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.onnx.write import serialize, write_graph
 from mdtensor.quant.model.passes.simplify import simplify

@@ -13,7 +13,7 @@ from mdtensor import quant
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant import QParams, dequantize, quantize
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 from mdtensor.quant.model.onnx.read import read_graph
 from mdtensor.quant.model.onnx.write import write_graph
 from mdtensor.quant.tensor import quantized

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from support.tflite_networks import tiny_network
 
-from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 
 Array = np.ndarray[Any, Any]
 

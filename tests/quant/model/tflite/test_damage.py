@@ -18,7 +18,7 @@ from support.tflite_networks import coded_network, stream, tiny_network
 from bench.rivals.tflite_file import Step, Value, model, options_of
 from mdtensor.errors import MdtensorError, ModelError
 from mdtensor.quant.model.budget import Budget
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 from mdtensor.quant.model.tflite.layout import check_layout
 
 #: Numbers that offsets, sizes and options become.

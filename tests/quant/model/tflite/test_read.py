@@ -12,7 +12,7 @@ from support.tflite_networks import const, ints, moving, tiny_network
 
 from bench.rivals.tflite_file import Step, Value, model, options_of
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.load import load
 from mdtensor.quant.model.tflite.operators import READERS
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "tflite.md"

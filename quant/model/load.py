@@ -1,0 +1,93 @@
+"""Loading of models from files."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdtensor.errors import ModelError
+from mdtensor.graph.inputs import Shapes
+from mdtensor.quant.model.budget import Budget, Spending
+from mdtensor.quant.model.model import Model, Path
+from mdtensor.quant.model.passes import simplify
+from mdtensor.quant.model.passes.rounding import reapply_rule
+from mdtensor.quant.model.read import read_file
+from mdtensor.quant.model.size_error import SizeError
+from mdtensor.quant.model.sized import SizedModel
+
+
+# Nearly half of the files that people have calculate with open sizes (decision 0088).
+def load(
+    path: Path | Any,
+    input_shapes: Shapes | None = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    budget: Budget | None = None,
+) -> Model:
+    """Load an ONNX or TFLite model and simplify it: fold constants and batch norms.
+
+    Args:
+        path: the file, or an `onnx.ModelProto`; float, or quantized with QDQ or QLinear
+            operators, or as TFLite quantizes.
+        input_shapes: the shape of each input by name, or of the only input. A size that
+            you omit is 1 in a TFLite file, and dynamic in an ONNX file.
+        constants: a number or an array for each input that you want to fix, by name,
+            such as `{"sr": 16000}`; the model does not have these inputs. If an input
+            chooses the branch of an If, fix it: a model does not have branches.
+        outputs: the names of the results, any values of the file; by default its
+            outputs. Parts of the file that they do not need are not read, nor are
+            inputs.
+        budget: limits on what a file may compute while it is loaded.
+
+    Returns:
+        A model. If a node needs a size that is dynamic, a `SizedModel`, which reads the
+        file again for the input shapes of each call.
+
+    Raises:
+        ModelError: the file does not exist or is not a model, a part of the model
+            is not supported, or the model needs more than the budget.
+    """
+    arguments = constants, outputs, budget
+    try:
+        return _read(path, input_shapes, *arguments)
+    except SizeError as error:
+        if not any(-1 in spec.shape for spec in error.inputs.values()):
+            raise
+        before = _stamp(path)
+
+        def read(shapes: Shapes) -> Model:
+            if _stamp(path) != before:
+                raise ModelError(f"{path} changed after it was loaded", "Load it again")
+            return _read(path, shapes, *arguments)
+
+        return SizedModel(read, error)
+
+
+def _stamp(path: Path | Any) -> tuple[int, int] | None:
+    """Return the time and the size of a file; None for a ModelProto or no file."""
+    try:
+        found = pathlib.Path(path).stat()
+    except (OSError, TypeError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _read(
+    path: Path | Any,
+    input_shapes: Shapes | None,
+    constants: Mapping[str, Any] | None,
+    outputs: Sequence[str] | None,
+    budget: Budget | None,
+) -> Model:
+    """Return the model of a file for input shapes, of which some may be dynamic.
+
+    Raises:
+        SizeError: a node needs a size that is dynamic.
+        ModelError: as `load`.
+    """
+    spending = Spending(budget)
+    graph = read_file(path, input_shapes, spending, constants, outputs)
+    # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
+    return Model(reapply_rule(simplify.simplify(graph, spending)))

@@ -1,0 +1,220 @@
+"""Models whose files can only be read for known input shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mdtensor import TensorSpec
+from mdtensor.errors import ModelError, OptionError
+from mdtensor.graph import Graph
+from mdtensor.graph.bound import in_order
+from mdtensor.graph.inputs import Shapes, by_name, checked_feeds, chosen, each, fed
+from mdtensor.graph.plan import Plan
+from mdtensor.graph.profile import Profile
+from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate_each
+from mdtensor.quant.model.size_error import SizeError
+from mdtensor.quant.observers import MinMaxObserver, MSEObserver
+
+Key = tuple[tuple[int, ...], ...]
+#: Models that are kept, each with weights of its own; for a new one the oldest goes.
+MOST = 8
+
+
+# A graph with known shapes has fewer nodes, and all of its sizes are numbers (decision
+# 0088).
+class SizedModel(Model):
+    """A model that is read for the input shapes of each call.
+
+    `load` returns it for a file whose graph depends on input shapes that are not fixed.
+    It keeps the models for the 8 combinations of shapes that it used last. What needs
+    one graph, such as `save`, needs shapes: call it on `at(shapes)`.
+
+    Args:
+        read: returns the model for a shape of each input.
+        error: the error of reading the file without shapes.
+    """
+
+    def __init__(
+        self, read: Callable[[Mapping[str, tuple[int, ...]]], Model], error: SizeError
+    ) -> None:
+        self._read, self._error = read, error
+        self.search = None
+        self._models: dict[Key, Model] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def graph(self) -> Graph:  # type: ignore[override]
+        """Raise, since each combination of shapes has a graph of its own.
+
+        Raises:
+            ModelError: always; it names the node that needs a size.
+        """
+        raise self._needs_shapes()
+
+    def _needs_shapes(self) -> ModelError:
+        return ModelError(self._error.problem, self._error.fix)
+
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]:
+        """Return type and shape of each input by name; -1 stands for any size."""
+        return self._error.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the names of the results."""
+        return self._error.outputs
+
+    @property
+    def states(self) -> Mapping[str, Any]:
+        """Return no states: files with variables have one graph."""
+        return {}
+
+    def at(self, input_shapes: Shapes) -> Model:
+        """Return the model for these input shapes.
+
+        Args:
+            input_shapes: the shape of each input by name, or of the only input.
+
+        Raises:
+            ModelError: the file cannot be read for these shapes.
+            DataError: the shapes contradict the sizes of the model or name unknown
+                inputs; or one shape is given for several inputs.
+        """
+        shapes = chosen(self.inputs, input_shapes)
+        key = tuple(shapes.values())
+        with self._lock:
+            model = self._models.pop(key, None)
+            if model is None:
+                model = self._read(shapes)
+            while len(self._models) >= MOST:
+                del self._models[next(iter(self._models))]
+            self._models[key] = model
+            return model
+
+    def _for(self, feeds: Mapping[str, Any]) -> Model:
+        return self.at({name: feeds[name].shape for name in self.inputs})
+
+    def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
+        """Return a validated tensor for each input, by name, in the order of `inputs`.
+
+        Raises:
+            DataError: an input is missing or unknown, or has a wrong type or shape.
+        """
+        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
+
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
+        """Run the model; return its result, or a tuple if it has several.
+
+        A first call for new shapes reads the file.
+
+        Args:
+            inputs: tensors or NumPy arrays in the order of `inputs`; or pass them by
+                name, as keywords or in one dict.
+
+        Raises:
+            DataError: an input is missing or unknown, or has a wrong type or shape.
+            ModelError: the file cannot be read for these shapes.
+        """
+        ordered = in_order(self.inputs, inputs, named)
+        if ordered is None or len(ordered) != len(self.inputs):
+            ordered = tuple(self.fed(*inputs, **named).values())
+        # Without a lock: a dict answers one question of many threads at a time.
+        key: Any = tuple(getattr(x, "shape", None) for x in ordered)
+        model = self._models.get(key)
+        if model is None:
+            feeds = self.fed(*ordered)
+            model, ordered = self._for(feeds), tuple(feeds.values())
+        return model(*ordered)
+
+    def plan(self, input_shapes: Shapes | None = None) -> Plan:
+        """Return the plan for these shapes; see `Model.plan`."""
+        if input_shapes is None:
+            raise self._needs_shapes()
+        return self.at(input_shapes).plan()
+
+    def profile(self, /, *inputs: Any, repeat: int = 20, **named: Any) -> Profile:
+        """Measure each node for the shapes of these inputs; see `Model.profile`."""
+        feeds = self.fed(*inputs, **named)
+        return self._for(feeds).profile(feeds, repeat=repeat)
+
+    def calibrate(
+        self,
+        samples: Iterable[Any],
+        observer: Callable[[], MinMaxObserver] = MSEObserver,
+    ) -> Calibration:
+        """Run on `samples` of any shapes and observe all values; see `Model.calibrate`.
+
+        One calibration serves all shapes: values have the same names in each.
+        """
+        pairs = ((self._graph_of(one), one) for one in each(samples, self.inputs))
+        return calibrate_each(pairs, observer)
+
+    def _graph_of(self, sample: Any) -> Graph:
+        return self._for(fed(self.inputs, sample)).graph
+
+    def equalize(self, **options: Any) -> SizedModel:
+        """Equalize the channels of weights, as `Model.equalize`."""
+        return self._changed(lambda model: model.equalize(**options))
+
+    def quantize(self, calibration: Calibration, **options: Any) -> SizedModel:
+        """Return the quantized model for all shapes, see `Model.quantize`.
+
+        Raises:
+            OptionError: an option takes samples, which have shapes; use it on
+                `at(shapes)`. Else as `Model.quantize`, maybe at a later call.
+        """
+        _refuse_samples(options, "quantize")
+        return self._changed(lambda model: model.quantize(calibration, **options))
+
+    def quantize_weights(self, **options: Any) -> SizedModel:
+        """Return the model with quantized weights, see `Model.quantize_weights`.
+
+        Raises:
+            OptionError: an option takes samples, which have shapes; use it on
+                `at(shapes)`. Else as `Model.quantize_weights`, maybe at a later call.
+        """
+        _refuse_samples(options, "quantize_weights")
+        return self._changed(lambda model: model.quantize_weights(**options))
+
+    def rounded(self, rule: str) -> SizedModel:
+        """Return the model under a rounding rule, see `Model.rounded`."""
+        return self._changed(lambda model: model.rounded(rule))
+
+    def _changed(self, change: Callable[[Model], Model]) -> SizedModel:
+        """Return the model that is changed for each combination of shapes."""
+        read = self._read
+        made = SizedModel(lambda shapes: change(read(shapes)), self._error)
+        # The shapes that were used last: wrong options raise now.
+        for key in [*self._models][-1:]:
+            made._models[key] = change(self._models[key])
+        return made
+
+    def __reduce__(self) -> Any:
+        """Raise, since a file cannot be pickled.
+
+        Raises:
+            ModelError: always.
+        """
+        raise self._needs_shapes()
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
+        return f"SizedModel({given}; {len(self._models)} combinations of shapes)"
+
+
+def _refuse_samples(options: Mapping[str, Any], call: str) -> None:
+    """Require options without samples.
+
+    Raises:
+        OptionError: an option needs samples.
+    """
+    for name in ("samples", "held_out", "budget", "correct_bias"):
+        if options.get(name):
+            raise OptionError(
+                f"{name} needs the graph of one combination of shapes",
+                f"Use model.at(shapes).{call}({name}=...)",
+                call,
+            )
