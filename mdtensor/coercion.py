@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,7 @@ def _check_numbers(types: set[Any]) -> None:
 
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
     # A NumPy scalar in a list has a type of its own, which Python numbers follow.
-    strong, weak = _split_types(frozenset(types))
+    strong, weak = _split_types(types)
     if strong:
         return _with_scalars(promote_types(*strong), weak)
     if weak and weak[-1] is int and found.size and found.min() >= 0:
@@ -104,9 +103,11 @@ def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
     return alone.get(weak[-1], DEFAULT_FLOAT) if weak else DEFAULT_FLOAT
 
 
-@lru_cache(maxsize=256)
-def _split_types(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
+# Not cached: the types may be classes of the caller, which a cache would keep alive.
+def _split_types(types: set[Any]) -> tuple[list[DType], list[type]]:
     """Return the element types among `types`, and the kinds of Python numbers."""
+    if types.issubset(_NUMBERS):
+        return [], [kind for kind in _NUMBERS if kind in types]
     strong = [kind for kind in types if isinstance(kind, DType)]
     weak: list[type] = [
         kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)

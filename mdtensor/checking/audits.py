@@ -487,7 +487,7 @@ for _operation in (conv1d, conv2d, conv_transpose2d):
 @on_host
 def powers(case: Case) -> Iterator[Lost]:
     x, n = case.arguments
-    exact = overflow.matrix_power(x.buffer, n)
+    exact = overflow.matrix_power(x.buffer, int(n))
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 

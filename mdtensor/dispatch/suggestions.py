@@ -46,6 +46,7 @@ RENAMED = {
     "power": "pow",
     "ravel": "reshape",
     "rint": "round",
+    "sgn": "sign",
     "swapaxes": "permute_dims",
     "tensor": "asarray",
     "transpose": "permute_dims",
@@ -138,7 +139,20 @@ ABSENT = {
     **dict.fromkeys(("save", "save_file", "savez"), _WRITE),
 }
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
-_TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian"})
+_TORCH = frozenset(
+    {
+        *("adaptive_avg_pool3d", "addr", "avg_pool3d", "bilinear", "cond", "conv3d"),
+        *("conv_transpose1d", "conv_transpose3d", "embedding_bag", "erfc"),
+        *("is_nonzero", "kthvalue", "logcumsumexp", "lu", "max_pool3d"),
+        *("max_unpool2d", "mode", "nanmedian", "rrelu", "softmin"),
+    }
+)
+#: PyTorch functions that are an expression of ours.
+WRITTEN = {
+    "msort": "mdtensor.sort(x, axis=0)",
+    "rsqrt": "1 / mdtensor.sqrt(x)",
+    "rsub": "y - x",
+}
 
 #: Operations with an in-place operator in Python, and its sign.
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
@@ -220,7 +234,7 @@ def attribute(name: str, known: Iterable[str]) -> str:
         >>> attribute("numpy", []), attribute("view", []), attribute("q", [])
         (' Use numpy.asarray(x).', ' Use mdtensor.reshape(x).', '')
     """
-    advice = ATTRIBUTES.get(name) or QUANTIZED.get(name)
+    advice = ATTRIBUTES.get(name) or QUANTIZED.get(name) or WRITTEN.get(name)
     if advice:
         return f" Use {advice}."
     found = hint(name, known)
@@ -244,6 +258,8 @@ def hint(name: str, known: Iterable[str]) -> str:
     if bare != name and bare in names:
         return f" {_in_place(bare)}"
     name = name if name in RENAMED else name.lower()
+    if name in WRITTEN:
+        return f" Use {WRITTEN[name]}."
     if name not in (*names, *RENAMED) and _has_own_meaning(name):
         return f" mdtensor does not have {name}."
     near = difflib.get_close_matches(name, sorted(names), 3, 0.8)

@@ -179,9 +179,15 @@ def infer_outer(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape((*x1.shape, *x2.shape))
 
 
-def infer_matrix_power(x: TensorSpec, n: int) -> TensorSpec:
+def infer_matrix_power(x: TensorSpec, n: int | TensorSpec) -> TensorSpec:
     """Infer the type and shape of the argument, which must hold square matrices."""
     check_square(x.shape)
+    if isinstance(n, TensorSpec):
+        if n.shape != ():
+            problem = f"the exponent has the shape {n.shape}"
+            raise OptionError(problem, "Use an integer, or a 0-d tensor of integers")
+        # Only a call knows the number.
+        return x
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")
     # Only the inverse needs LAPACK; integer matrices have all other powers, exact up to
@@ -361,8 +367,8 @@ def matrix_power(x: object, n: object, /) -> Any:
 
     Args:
         x: [..., m, m]. Integers wrap.
-        n: an integer. 0 gives the identity; below 0 the inverse is multiplied, and
-            `x` must be floating or complex.
+        n: an integer, or a 0-d tensor of integers. 0 gives the identity; below 0 the
+            inverse is multiplied, and `x` must be floating or complex.
 
     Returns:
         Type and shape of `x`.

@@ -21,7 +21,7 @@ from mdtensor.ops import steps
 from mdtensor.ops.decomposition import lapack_errors
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
-from mdtensor.types import NumericTensor
+from mdtensor.types import IntegerTensor, NumericTensor
 
 
 @method(matmul, prepare=steps.matmul_step)
@@ -78,3 +78,9 @@ def matrix_power(x: NumericTensor, n: int, /) -> Tensor:
         "a matrix is singular", "Use n ≥ 0, or pinv", matrix_power, x, n
     ):
         return x.wrap(kernel.matrix_power(x.buffer, n))
+
+
+@method(matrix_power)
+def matrix_power(x: NumericTensor, n: IntegerTensor, /) -> Tensor:
+    deduced(matrix_power, x, n)
+    return matrix_power(x, int(n))

@@ -15,6 +15,10 @@ TEXTS = {
     "softmx": "'softmx'. Use mdtensor.softmax.",
     "quantile": "'quantile'. mdtensor does not have quantile.",
     "median": "'median'. mdtensor does not have median.",
+    "conv3d": "'conv3d'. mdtensor does not have conv3d.",
+    "bilinear": "'bilinear'. mdtensor does not have bilinear.",
+    "rsqrt": "'rsqrt'. Use 1 / mdtensor.sqrt(x).",
+    "sgn": "'sgn'. Use mdtensor.sign.",
     "relu_": "'relu_'. mdtensor.relu returns a new tensor; to write into x: "
     "x[...] = mdtensor.relu(x).",
     "grad": "'grad'. mdtensor does not compute gradients.",
@@ -52,6 +56,8 @@ def test_of_a_tensor() -> None:
     head = "Float32Tensor has no attribute "
     assert text(lambda: x.permute) == f"{head}'permute'. Use mdtensor.permute_dims(x)."
     assert text(lambda: x.sums) == f"{head}'sums'. Use mdtensor.sum(x)."
+    assert text(lambda: x.rsqrt()) == f"{head}'rsqrt'. Use 1 / mdtensor.sqrt(x)."
+    assert text(lambda: x.msort()) == f"{head}'msort'. Use mdtensor.sort(x, axis=0)."
     assert text(lambda: x.norm).endswith("'norm'. Use mdtensor.linalg.vector_norm(x).")
     assert text(lambda: x.colour) == f"{head}'colour'."
     assert not hasattr(x, "__cuda_array_interface__")

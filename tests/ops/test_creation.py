@@ -1,7 +1,9 @@
 """Tensors from values, sizes and arrays."""
 
 import array
+import gc
 import math
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -427,3 +429,14 @@ def test_ends_do_not_become_infinite() -> None:
     ):
         with pytest.raises(CastError, match="represents"):
             call()
+
+
+def test_a_class_of_numbers_is_not_kept_alive() -> None:
+    number = type("Number", (int,), {})
+    x = md.asarray([number(3), number(4)])
+    assert (x.dtype, x.tolist()) == (md.int64, [3, 4])
+    assert md.asarray([number(3), 1.5]).dtype is md.float32
+    kept = weakref.ref(number)
+    del number
+    gc.collect()
+    assert kept() is None

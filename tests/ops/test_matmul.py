@@ -179,6 +179,15 @@ def test_powers_of_fractions(dtype: md.DType) -> None:
     assert inverse.dtype is dtype
 
 
+@pytest.mark.parametrize("number", [np.int8, np.uint64, np.array, md.asarray])
+def test_the_exponent_may_be_a_0d_tensor(number: Any) -> None:
+    x = md.asarray([[1, 1], [1, 0]])
+    assert md.linalg.matrix_power(x, number(10)).tolist() == [[89, 55], [55, 34]]
+    with md.checked() as log:
+        md.linalg.matrix_power(x, number(100))
+    assert log.lost["wrapped"] == 4
+
+
 def test_vecdot_conjugates_its_first_operand() -> None:
     x, y = md.asarray([1 + 2j, 3]), md.asarray([4j, 1 + 1j])
     assert md.vecdot(x, y).tolist() == (1 - 2j) * 4j + 3 * (1 + 1j)
@@ -372,6 +381,21 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             OptionError,
             "matrix_power(Float32Tensor[2,2], bool)",
             "the exponent is True. Use an integer.",
+        ),
+        (
+            lambda: md.linalg.matrix_power(FLOAT[:, :2], md.asarray([1, 2])),
+            OptionError,
+            "matrix_power(Float32Tensor[2,2], Int64Tensor[2])",
+            (
+                "the exponent has the shape (2,). Use an integer, or a 0-d tensor of "
+                "integers."
+            ),
+        ),
+        (
+            lambda: md.linalg.matrix_power(INT[:, :2], md.asarray(-1)),
+            PromotionError,
+            "matrix_power(Int64Tensor[2,2], int)",
+            "matrices of int64 do not have an inverse. Use astype(x, float32).",
         ),
         (
             lambda: md.linalg.matrix_power(INT[:, :2], -1),

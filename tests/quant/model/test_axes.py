@@ -227,6 +227,35 @@ def test_the_k_of_top_k(count: int, make_model: Any) -> None:
         load(path)
 
 
+@pytest.mark.parametrize("k", [INTS(2), INTS([2, 1]), INTS([[2]])], ids=np.shape)
+def test_the_shape_of_the_k_of_top_k(k: Any, make_model: Any) -> None:
+    node = helper.make_node("TopK", ["x", "k"], ["y", "at"], "here")
+    path = make_model([node], {"x": (4,)}, {"k": k})
+    with pytest.raises(ModelError) as caught:
+        load(path)
+    assert f"has k of shape {np.shape(k)}. Use the shape (1,)" in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_reflected_pad_is_shorter_than_its_axis(
+    size: int, end: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    x = np.arange(size, dtype=np.float32)
+    for width in range(6):
+        node = helper.make_node("Pad", ["x", "p"], ["y"], "here", mode="reflect")
+        pads = INTS([width, 0] if end == 0 else [0, width])
+        path = make_model([node], {"x": (size,)}, {"p": pads}, opset=18)
+        if width < size:
+            np.testing.assert_array_equal(
+                np.asarray(load(path)(x)), onnxruntime_of(path, {"x": x})[0]
+            )
+            continue
+        text = f"pad of axis 0={width}. Use one from 0 to {size - 1}"
+        with pytest.raises(ModelError, match=text):
+            load(path)
+
+
 def test_axes_and_indices_are_counted_from_the_front() -> None:
     for size in range(4):
         for number in range(-6, 7):

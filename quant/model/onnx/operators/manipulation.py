@@ -148,6 +148,10 @@ def pad(g: Builder, op: Operator) -> None:
     op.require("mode", "constant", "edge", "reflect", "wrap")
     # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
+        # As in ONNX Runtime and PyTorch, one reflection is all there is.
+        if mode == "reflect" and max(width) > 0:
+            what = f"a reflected pad of axis {axis}"
+            require_between(op, max(width), 0, max(shape[axis] - 1, 0), what)
         g.reserve(op, shape[axis] + max(sum(width), 0))
         places = np.pad(np.arange(shape[axis]), width, mode)
         at = g.new_constant(op, f"places{axis}", places)
@@ -436,11 +440,7 @@ def one_hot(g: Builder, op: Operator) -> None:
 def top_k(g: Builder, op: Operator) -> None:
     """Read TopK: the k largest or smallest in order; of equal elements the first."""
     x = op.inputs[0]
-    k = (
-        int(g.require_array(op, 1, "k").reshape(-1)[0])
-        if op.opset >= 10
-        else op.get("k")
-    )
+    k = _k_of_input(g, op) if op.opset >= 10 else op.get("k")
     shape = g.shape(x)
     axis = normalize_axis(op, op.get("axis", -1), len(shape))
     # `take` of more places than there are would give fewer, so the size must be known.
@@ -453,6 +453,13 @@ def top_k(g: Builder, op: Operator) -> None:
     places = g.step(op, "places", md.getitem, order, key=key)
     g.call(op, md.take_along_axis, x, places, axis=axis)
     g.call_output(op, 1, md.astype, places, md.int64)
+
+
+def _k_of_input(g: Builder, op: Operator) -> int:
+    found = g.require_array(op, 1, "k")
+    if found.shape != (1,):
+        raise op.error(f"has k of shape {found.shape}", "Use the shape (1,)")
+    return int(found[0])
 
 
 # Casts, constants, and operators that return their input.
