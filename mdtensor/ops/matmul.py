@@ -83,4 +83,5 @@ def matrix_power(x: NumericTensor, n: int, /) -> Tensor:
 @method(matrix_power)
 def matrix_power(x: NumericTensor, n: IntegerTensor, /) -> Tensor:
     deduced(matrix_power, x, n)
-    return matrix_power(x, int(n))
+    found: Tensor = matrix_power(x, int(n))
+    return found

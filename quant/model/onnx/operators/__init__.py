@@ -8,6 +8,7 @@ from mdtensor.quant.model.onnx.operators import (
     einsum as einsum,
     elementwise as elementwise,
     features as features,
+    fourier as fourier,
     labels as labels,
     linear as linear,
     manipulation as manipulation,

@@ -1,0 +1,219 @@
+"""DFT and STFT against transforms of float64, and against ONNX Runtime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from onnx import helper, numpy_helper
+
+from mdtensor.errors import ModelError
+from mdtensor.quant import onnx_backend
+from mdtensor.quant.model.load import load
+
+RNG = np.random.default_rng(3)
+
+
+def complex_of(x: Any) -> Any:
+    """Complex numbers of pairs, or of real parts."""
+    x = np.asarray(x, np.float64)
+    return x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+
+
+def model_of(node: Any, inputs: dict[str, Any], opset: int) -> Any:
+    """A model in memory; arrays other than x are constants."""
+    value = helper.make_tensor_value_info
+    kind = helper.np_dtype_to_tensor_dtype(inputs["x"].dtype)
+    constants = [
+        numpy_helper.from_array(np.asarray(array), name)
+        for name, array in inputs.items()
+        if name != "x"
+    ]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [value("x", kind, inputs["x"].shape)],
+        [value("y", kind, None)],
+        constants,
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 1, 3, 8]),
+    st.sampled_from([17, 20]),
+    st.sampled_from(["f4", "f8"]),
+    st.data(),
+)
+def test_dft(
+    shape: list[int],
+    parts: int,
+    onesided: bool,
+    inverse: bool,
+    length: int | None,
+    opset: int,
+    kind: str,
+    data: Any,
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    axis -= data.draw(st.sampled_from([0, len(shape) + 1]))
+    onesided &= (parts == 1) != inverse
+    if onesided and inverse and length is None and shape[axis % (len(shape) + 1)] < 2:
+        length = 1
+    x = RNG.normal(size=(*shape, parts)).astype(kind)
+    given: dict[str, Any] = {"x": x}
+    if length is not None:
+        given["n"] = np.int64(length)
+    names = ["x", "n" if length is not None else ""]
+    options: dict[str, int] = {"onesided": onesided, "inverse": inverse}
+    if opset == 20:
+        given["axis"] = np.int64(axis)
+        names.append("axis")
+    else:
+        options["axis"] = axis
+    node = helper.make_node("DFT", names, ["y"], **options)
+    found = np.asarray(load(model_of(node, given, opset))(x))
+    along = axis if axis >= 0 else axis + 1
+    forward, back = (
+        (np.fft.rfft, np.fft.irfft) if onesided else (np.fft.fft, np.fft.ifft)
+    )
+    wanted = (back if inverse else forward)(complex_of(x), n=length, axis=along)
+    assert found.dtype == x.dtype
+    # A result of float32 is that of float64, rounded once.
+    limit = 2e-15 if kind == "f8" else np.finfo("f4").eps / 2 * (1 + 1e-7)
+    is_real = onesided and inverse
+    parts_wanted = np.stack([wanted.real, wanted.imag][: 2 - is_real], -1)
+    assert found.shape == parts_wanted.shape
+    allowed = limit * np.abs(parts_wanted) + 2e-15 * (np.abs(x).sum() + 1)
+    assert (np.abs(found - parts_wanted) <= allowed).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.integers(0, 12),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+    st.sampled_from(["window", "length", "both"]),
+)
+def test_stft(
+    length: int, step: int, more: int, parts: int, onesided: bool, gives: str
+) -> None:
+    onesided &= parts == 1
+    x = RNG.normal(size=(2, length + more, parts)).astype("f4")
+    window = RNG.uniform(0.1, 1, length).astype("f4")
+    given = {"x": x, "step": np.int64(step), "w": window, "n": np.int64(length)}
+    further = {"window": ["w"], "length": ["", "n"], "both": ["w", "n"]}[gives]
+    names = ["x", "step", *further]
+    node = helper.make_node("STFT", names, ["y"], onesided=onesided)
+    found = np.asarray(load(model_of(node, given, 17))(x))
+    frames = np.stack(
+        [complex_of(x)[:, at : at + length] for at in range(0, more + 1, step)], axis=1
+    )
+    if gives != "length":
+        frames = frames * window.astype("f8")
+    wanted = (np.fft.rfft if onesided else np.fft.fft)(frames, axis=-1)
+    np.testing.assert_allclose(found[..., 0], wanted.real, atol=3e-6)
+    np.testing.assert_allclose(found[..., 1], wanted.imag, atol=3e-6)
+
+
+def speech(make_model: Any) -> Any:
+    """The power of frames of a signal of any length, as front ends compute it."""
+    nodes = [
+        helper.make_node("STFT", ["x", "step", "w"], ["s"]),
+        helper.make_node("ReduceSumSquare", ["s", "last"], ["p"], keepdims=0),
+        helper.make_node("MatMul", ["p", "mel"], ["y"]),
+    ]
+    mel = RNG.uniform(0, 1, (33, 8)).astype("f4")
+    constants = {"step": np.int64(16), "w": np.hanning(64).astype("f4"), "mel": mel}
+    constants["last"] = np.int64([-1])
+    return make_model(nodes, {"x": (1, "n")}, constants, opset=18)
+
+
+def test_a_front_end_of_any_length(make_model: Any, onnxruntime_of: Any) -> None:
+    path = speech(make_model)
+    model = load(path)
+    for length in (64, 400):
+        x = RNG.normal(size=(1, length)).astype("f4")
+        (wanted,) = onnxruntime_of(path, {"x": x})
+        np.testing.assert_allclose(np.asarray(model(x)), wanted, rtol=2e-4)
+
+
+def test_filters_are_quantized_and_saved(make_model: Any, tmp_path: Any) -> None:
+    x = RNG.normal(size=(1, 400)).astype("f4")
+    model = load(speech(make_model), (1, 400))
+    (layer,) = (n for n in model.plan().nodes if n.operation.startswith("conv"))
+    assert not layer.kernel.startswith("mdtensor/")
+    small = model.quantize(model.calibrate([x]))
+    small.save(tmp_path / "small.onnx")
+    again = load(tmp_path / "small.onnx")
+    assert np.asarray(again(x)).tolist() == np.asarray(small(x)).tolist()
+
+
+X = RNG.normal(size=(2, 8, 1)).astype("f4")
+PAIRS = RNG.normal(size=(2, 8, 2)).astype("f4")
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "given", "options", "text"),
+    [
+        ("DFT", "x", {"x": X}, {"axis": 2}, "axis 2, which holds real and imaginary"),
+        ("DFT", "x", {"x": X}, {"axis": 3}, "axis=3"),
+        ("DFT", "x", {"x": X[..., [0, 0, 0]]}, {}, r"numbers of shape \(2, 8, 3\)"),
+        ("DFT", "x n", {"x": X, "n": np.int64(0)}, {}, "dft_length"),
+        ("DFT", "x", {"x": PAIRS}, {"onesided": 1}, "onesided=1, inverse=0 for 2"),
+        ("DFT", "x", {"x": X}, {"onesided": 1, "inverse": 1}, "inverse=1 for 1 parts"),
+        ("STFT", "x s", {"x": X, "s": np.int64(2)}, {}, "neither a window nor"),
+        (
+            "STFT",
+            "x s  n",
+            {"x": X, "s": np.int64(0), "n": np.int64(4)},
+            {},
+            "frame_step",
+        ),
+        (
+            "STFT",
+            "x s  n",
+            {"x": X, "s": np.int64(1), "n": np.int64(9)},
+            {},
+            "frame_length",
+        ),
+        (
+            "STFT",
+            "x s w n",
+            {"x": X, "s": np.int64(1), "w": np.ones(3, "f4"), "n": np.int64(4)},
+            {},
+            "window of 3 elements, and frame_length=4",
+        ),
+        (
+            "STFT",
+            "x s w",
+            {"x": PAIRS, "s": np.int64(1), "w": np.ones(3, "f4")},
+            {"onesided": 1},
+            "onesided=1 for complex numbers",
+        ),
+    ],
+)
+def test_what_cannot_be_read(
+    kind: str, names: str, given: Any, options: Any, text: str
+) -> None:
+    node = helper.make_node(kind, names.split(" "), ["y"], "here", **options)
+    model = model_of(node, given, 17)
+    with pytest.raises(ModelError, match=f"{kind} 'here'.*{text}"):
+        load(model)
+    with pytest.raises(ModelError):
+        onnx_backend.run_model(model, [given["x"]])
+
+
+def test_a_length_that_would_not_fit(make_model: Any) -> None:
+    node = helper.make_node("DFT", ["x", "n"], ["y"], "here")
+    path = make_model([node], {"x": (1, 9, 1)}, {"n": np.int64(2**31)}, opset=17)
+    with pytest.raises(ModelError, match="'here'"):
+        load(path)
