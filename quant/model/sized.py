@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mdtensor import TensorSpec
@@ -13,7 +13,7 @@ from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, by_name, checked_feeds, chosen, each, fed
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile
-from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate_each
 from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
@@ -139,6 +139,18 @@ class SizedModel(Model):
         """Measure each node for the shapes of these inputs; see `Model.profile`."""
         feeds = self.fed(*inputs, **named)
         return self._for(feeds).profile(feeds, repeat=repeat)
+
+    def compile(
+        self,
+        path: Path,
+        input_shapes: Shapes | None = None,
+        *,
+        isas: Sequence[str] = (),
+    ) -> None:
+        """Write a stored plan for these shapes; see `Model.compile`."""
+        if input_shapes is None:
+            raise self._needs_shapes()
+        self.at(input_shapes).compile(path, isas=isas)
 
     def calibrate(
         self,

@@ -121,6 +121,11 @@ def test_what_needs_one_graph_says_which_shapes(path: Path, tmp_path: Path) -> N
         lambda: model.save(stored),
         lambda: model.graph,
         lambda: model.plan(),
+        lambda: model.compile(stored),
+        lambda: model.to("emucuda"),
+        lambda: model.smooth([pixels(4, 4)]),
+        lambda: model.weight_bytes,
+        lambda: quant.compare(model, model, [pixels(4, 4)]),
         lambda: model.is_quantized,
         lambda: quant.Stream(model, {"x": "y"}),
         lambda: pickle.dumps(model),
@@ -131,6 +136,14 @@ def test_what_needs_one_graph_says_which_shapes(path: Path, tmp_path: Path) -> N
     assert not stored.exists()
     model.at((1, 3, 4, 4)).save(stored)
     assert np.asarray(load(stored)(pixels(4, 4))).shape == (1, 4, 8, 8)
+
+
+def test_a_stored_plan_for_shapes(path: Path, tmp_path: Path) -> None:
+    model, shape = load(path), (1, 3, 4, 4)
+    found, wanted = tmp_path / "found.mdt", tmp_path / "wanted.mdt"
+    model.compile(found, shape)
+    load(path, shape).compile(wanted)
+    assert found.read_bytes() == wanted.read_bytes()
 
 
 def test_wrong_inputs(path: Path) -> None:
