@@ -15,7 +15,14 @@ import numpy as np
 import tflite
 
 TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6}
-TYPES |= {"int16": 7, "int8": 9, "float64": 10, "resource": 13, "int4": 17}
+TYPES |= {
+    "int16": 7,
+    "complex64": 8,
+    "int8": 9,
+    "float64": 10,
+    "resource": 13,
+    "int4": 17,
+}
 #: Of operators that have no third version.
 VERSIONS = {"HARD_SWISH": 1, "QUANTIZE": 2, "SOFTMAX": 2, "RESHAPE": 1}
 #: From a builder to the type and the place of an operator's options.

@@ -126,6 +126,23 @@ def test_branches_with_other_shapes(shape: Any, make_model: Any) -> None:
         load(path)
 
 
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_a_branch_that_does_not_fit_the_inputs(is_inner: bool, make_model: Any) -> None:
+    """A model for two rates has a branch for each, which need other sizes."""
+    wrong = body([node("Reshape", "x five", "a")], "", "a", five=np.array([5]))
+    same = body([node("Neg", "x", "a")], "", "a")
+    if is_inner:
+        inside = node("If", "c", "out", then_branch=wrong, else_branch=same)
+        wrong = body([inside], "", "out")
+    nodes = [node("Less", "sr n", "c")]
+    nodes.append(node("If", "c", "y", then_branch=wrong, else_branch=same))
+    inputs = {"x": (3, 4), "sr": (TensorProto.INT64, ())}
+    path = make_model(nodes, inputs, {"n": np.array(9000)})
+    with pytest.raises(ModelError, match=r"then_branch .* inputs \('sr'\) decide it"):
+        load(path)
+    assert load(path, constants={"sr": 16000})(X).tolist() == (-X).tolist()
+
+
 def test_an_if_inside_of_an_if(make_model: Any, onnxruntime_of: Any) -> None:
     """The inner one reads values of both graphs around it."""
     inner = node(

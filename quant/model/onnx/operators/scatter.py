@@ -1,8 +1,9 @@
-"""Readers of ScatterElements and ScatterND whose indices are known.
+"""Readers of ScatterElements and ScatterND.
 
 The result has elements of x and of the updates. Which element comes from where depends
-only on the indices, so it is one `take` from both, with indices that are computed while
-the file is read. If two updates have one place, the later one stays.
+only on the indices. If these are known, it is one `take` from both, with indices that
+are computed while the file is read; otherwise sorting the places finds the elements. If
+two updates have one place, the later one stays.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ def scatter_elements(g: Builder, op: Operator) -> None:
     """Read ScatterElements: place each update along an axis, by its own index."""
     op.require("reduction", "none")
     shape = require_fixed_shape(g, op, op.inputs[0])
-    index = g.require_array(op, 1, "the indices")
     axis = normalize_axis(op, op.get("axis", 0), len(shape))
+    if g.array(op.inputs[1]) is None:
+        _scatter_along(g, op, shape, axis)
+        return
+    index = g.require_array(op, 1, "the indices")
     _require_shape(g, op, index.shape)
     places: list[Any] = list(np.indices(index.shape))
     places[axis] = _from_front(op, index, shape[axis])
@@ -38,14 +42,18 @@ def scatter_nd(g: Builder, op: Operator) -> None:
     """Read ScatterND: place slices by the indices of their first axes."""
     op.require("reduction", "none")
     shape = require_fixed_shape(g, op, op.inputs[0])
-    index = g.require_array(op, 1, "the indices")
-    count = index.shape[-1] if index.ndim else 0
+    size = require_fixed_shape(g, op, op.inputs[1])
+    count = size[-1] if size else 0
     if not 0 < count <= len(shape):
         raise op.error(
-            f"has indices of shape {index.shape} for a value of rank {len(shape)}",
+            f"has indices of shape {size} for a value of rank {len(shape)}",
             f"Give their last axis a size from 1 to {len(shape)}",
         )
-    _require_shape(g, op, (*index.shape[:-1], *shape[count:]))
+    _require_shape(g, op, (*size[:-1], *shape[count:]))
+    if g.array(op.inputs[1]) is None:
+        _scatter_parts(g, op, shape, size)
+        return
+    index = g.require_array(op, 1, "the indices")
     parts = np.moveaxis(index, -1, 0)
     places = [_from_front(op, p, n) for p, n in zip(parts, shape, strict=False)]
     width = prod(shape[count:])
@@ -81,3 +89,84 @@ def _place(g: Builder, op: Operator, shape: tuple[int, ...], at: Array) -> None:
     places = g.new_constant(op, "places", source)
     taken = g.step(op, "taken", md.take, both, places, axis=0)
     g.call(op, md.reshape, taken, shape=shape)
+
+
+# Indices that are computed while the model runs.
+
+
+def _scatter_along(g: Builder, op: Operator, shape: tuple[int, ...], axis: int) -> None:
+    """Add the nodes of ScatterElements for indices that depend on the data."""
+    x, index, updates = (str(name) for name in op.inputs[:3])
+    size = require_fixed_shape(g, op, index)
+    _require_shape(g, op, size)
+    wide = (*shape[:axis], size[axis], *shape[axis + 1 :]) if size else ()
+    if size != wide:
+        raise op.error(
+            f"has indices of shape {size} for {shape}, which depend on the data",
+            f"Use equal sizes except along axis {axis}, or constant indices",
+        )
+    g.reserve(op, *shape, 2)
+    column = [-1 if at == axis else 1 for at in range(len(shape))]
+    numbers = np.broadcast_to(np.arange(shape[axis]).reshape(column), shape)
+    own = g.new_constant(op, "own", np.ascontiguousarray(numbers))
+    # It counts negative indices from the end, and raises for those outside.
+    given = g.step(op, "given", md.take_along_axis, own, index, axis=axis)
+    places = g.step(op, "places", md.concat, own, given, axis=axis)
+    order = g.step(op, "order", md.argsort, places, axis=axis)
+    found = g.step(op, "sorted", md.take_along_axis, places, order, axis=axis)
+    last = _last_of_equal(g, op, found, axis, shape[axis])
+    source = g.step(op, "source", md.take_along_axis, order, last, axis=axis)
+    both = g.step(op, "both", md.concat, x, updates, axis=axis)
+    g.call(op, md.take_along_axis, both, source, axis=axis)
+
+
+def _scatter_parts(
+    g: Builder, op: Operator, shape: tuple[int, ...], size: tuple[int, ...]
+) -> None:
+    """Add the nodes of ScatterND for indices that depend on the data."""
+    x, index, updates = (str(name) for name in op.inputs[:3])
+    *_, count = size
+    rows, width, many = prod(shape[:count]), prod(shape[count:]), prod(size[:-1])
+    g.reserve(op, rows, 2)
+    pairs = g.step(op, "pairs", md.reshape, index, shape=(many, count))
+    given = ""
+    for at, step in enumerate(np.cumprod([1, *shape[count - 1 : 0 : -1]])[::-1]):
+        numbers = np.arange(shape[at]) * step
+        steps = g.new_constant(op, f"steps{at}", numbers)
+        key: Any = {"key": (slice(None), at)}
+        one = g.step(op, f"index{at}", md.getitem, pairs, **key)
+        # It counts negative indices from the end, and raises for those outside.
+        part = g.step(op, f"part{at}", md.take, steps, one, axis=0)
+        given = g.step(op, f"given{at}", md.add, given, part) if given else part
+    own = g.new_constant(op, "own", np.arange(rows))
+    places = g.step(op, "places", md.concat, own, given, axis=0)
+    order = g.step(op, "order", md.argsort, places, axis=0)
+    found = g.step(op, "sorted", md.take, places, order, axis=0)
+    last = _last_of_equal(g, op, found, 0, rows)
+    source = g.step(op, "source", md.take, order, last, axis=0)
+    flat = g.step(op, "x", md.reshape, x, shape=(rows, width))
+    new = g.step(op, "updates", md.reshape, updates, shape=(many, width))
+    both = g.step(op, "both", md.concat, flat, new, axis=0)
+    taken = g.step(op, "taken", md.take, both, source, axis=0)
+    g.call(op, md.reshape, taken, shape=shape)
+
+
+def _last_of_equal(g: Builder, op: Operator, found: str, axis: int, size: int) -> str:
+    """Return where the last of equal elements is, along an axis that is sorted.
+
+    Args:
+        found: the elements, of `size` different values.
+    """
+    before, after = (
+        g.step(op, stem, md.getitem, found, key=(*(slice(None),) * axis, part))
+        for stem, part in (("before", slice(None, -1)), ("after", slice(1, None)))
+    )
+    same = g.step(op, "same", md.equal, before, after)
+    shape = [1 if at == axis else n for at, n in enumerate(g.shape(found))]
+    end = g.new_constant(op, "end", np.zeros(shape, np.int8))
+    is_not = g.step(op, "is_not", md.astype, same, md.int8)
+    flags = g.step(op, "flags", md.concat, is_not, end, axis=axis)
+    # A sort keeps the order of equal elements, so the last ones come first, in order.
+    order = g.step(op, "ends", md.argsort, flags, axis=axis)
+    key = (*(slice(None),) * axis, slice(0, size))
+    return g.step(op, "last", md.getitem, order, key=key)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import written
+from mdtensor.errors import ModelError, written
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_count
 from mdtensor.quant.model.onnx.build import Builder, Operator, is_dynamic
 from mdtensor.quant.model.onnx.nodes import initial_arrays, operator
@@ -43,7 +43,7 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
     if g.shape(condition):
         options: dict[str, Any] = {"shape": ()}
         condition = g.step(op, "condition", md.reshape, condition, **options)
-    sides = [inline(g, op, op.get(side), ()) for side in ("then_branch", "else_branch")]
+    sides = [_side(g, op, side) for side in ("then_branch", "else_branch")]
     require_count(op, sides[0], len(sides[1]), "outputs of its first branch")
     found: list[str] = []
     for one, other in zip(*sides, strict=True):
@@ -52,10 +52,47 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
             raise op.error(
                 f"has branches with results {g.specs[one]} and {g.specs[other]}, and "
                 f"its condition {op.inputs[0]!r} depends on the data",
-                f"If inputs decide it, fix them: {written('constants')} of load",
+                _how_to_fix(g, str(op.inputs[0])),
             )
         found.append(g.step(op, "choice", md.where, condition, one, other))
     return found
+
+
+def _side(g: Builder, op: Operator, side: str) -> list[str]:
+    """Read a branch that may not run.
+
+    Raises:
+        ModelError: the branch does not fit the inputs, which is no error of a model
+            whose condition never chooses it.
+    """
+    try:
+        return inline(g, op, op.get(side), ())
+    except ModelError as error:
+        is_open = any(min(spec.shape, default=0) < 0 for spec in g.inputs.values())
+        fix = _how_to_fix(g, str(op.inputs[0]))
+        # An inner If has said it already; with known sizes the branch may be read.
+        if is_open or error.fix == fix:
+            raise
+        raise op.error(
+            f"cannot use its {side} ({error.problem}), and its condition "
+            f"{op.inputs[0]!r} depends on the data",
+            fix,
+        ) from None
+
+
+def _how_to_fix(g: Builder, value: str) -> str:
+    """Return how to make a value known, with the inputs that it depends on."""
+    writers = {node.output: node for node in g.nodes}
+    names, seen = [value], {value}
+    for name in names:
+        node = writers.get(name)
+        new = [one for one in node.values if one not in seen] if node else []
+        names += new
+        seen.update(new)
+    # A setting is a single number; nobody fixes an image.
+    settings = [n for n, x in g.inputs.items() if n in seen and set(x.shape) <= {1}]
+    which = f" ({', '.join(map(repr, settings))})" if settings else ""
+    return f"If inputs{which} decide it, fix them: {written('constants')} of load"
 
 
 @reads("Loop")
@@ -168,7 +205,7 @@ def _require_known(g: Builder, op: Operator, name: Any, what: str) -> Any:
     if found is None:
         raise op.error(
             f"runs graphs, and {what} {name!r} depends on the data",
-            f"If inputs decide it, fix them: {written('constants')} of load",
+            _how_to_fix(g, name),
         )
     if is_dynamic(found):
         raise op.size_error(f"runs graphs, and {what} {name!r} depends on a size")

@@ -5,7 +5,9 @@ A feature that is not supported raises; it is never approximated.
 
 from mdtensor.quant.model.tflite.operators import (
     branches as branches,
+    creation as creation,
     elementwise as elementwise,
+    fourier as fourier,
     moves as moves,
     products as products,
     reductions as reductions,

@@ -47,6 +47,7 @@ UNARY: dict[str, Any] = {
 BINARY: dict[str, Any] = {
     "ADD": md.add,
     "ATAN2": md.atan2,
+    "BITWISE_XOR": md.bitwise_xor,
     "EQUAL": md.equal,
     "FLOOR_DIV": md.floor_divide,
     "FLOOR_MOD": md.remainder,
@@ -58,6 +59,7 @@ BINARY: dict[str, Any] = {
     "LOGICAL_OR": md.logical_or,
     "MUL": md.mul,
     "NOT_EQUAL": md.not_equal,
+    "RIGHT_SHIFT": md.bitwise_right_shift,
     "POW": md.pow,
     "SUB": md.sub,
 }
@@ -200,6 +202,9 @@ def cast(g: Reading, op: Call) -> None:
     is_image = g.has_image(name)
     (x,) = reals_in(g, op, [name], is_image)
     dtype = element_type(op.results[0].kind, str(op))
+    if g.builder.specs[x].dtype.storage.kind == "c" != dtype.storage.kind:
+        # LiteRT, as C++, keeps the real part.
+        x = g.builder.step(op, "real", md.real, x)
     g.write(op, md.astype, x, dtype, is_image=is_image, casting="wrap")
 
 

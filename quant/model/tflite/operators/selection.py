@@ -11,7 +11,9 @@ import mdtensor as md
 from mdtensor.quant.model.onnx.axes import (
     normalize_axis,
     normalize_index,
+    require_between,
     require_count,
+    require_indices,
 )
 from mdtensor.quant.model.tflite.build import Call, Reading
 from mdtensor.quant.model.tflite.elements import element_type
@@ -159,35 +161,46 @@ def gather(g: Reading, op: Call) -> None:
     g.move(op, md.take, x, indices, axis=axis)
 
 
+@reads("GATHER_ND")
+def gather_nd(g: Reading, op: Call) -> None:
+    """Read GATHER_ND: elements or parts, by known indices of their first axes."""
+    name = op.operand(0)
+    index, shape = g.builder.require_array(op, 1, "the indices"), g.shape(name)
+    depth = index.shape[-1] if index.ndim else 0
+    require_between(op, depth, 1, len(shape), "the number of indices of an element")
+    columns = [np.ascontiguousarray(one) for one in np.moveaxis(index, -1, 0)]
+    for size, column in zip(shape, columns, strict=False):
+        if size >= 0:
+            require_indices(op, column, size)
+    key = tuple(md.asarray(column) for column in columns)
+    g.move(op, md.getitem, g.rows(name), key=key)
+
+
+@reads("EMBEDDING_LOOKUP")
+def embedding_lookup(g: Reading, op: Call) -> None:
+    """Read EMBEDDING_LOOKUP: rows of the second input, by their numbers."""
+    g.move(op, md.take, g.rows(op.operand(1)), g.rows(op.operand(0)), axis=0)
+
+
+@reads("TOPK_V2")
+def top_k(g: Reading, op: Call) -> None:
+    """Read TOPK_V2: the k largest of the last axis; of equal ones the first."""
+    (k,) = integers(g, op, 1, "k")
+    x = g.rows(op.operand(0))
+    axis = len(g.builder.shape(x)) - 1
+    if axis < 0 or g.builder.shape(x)[axis] < 0:
+        raise op.size_error(f"selects from a shape of {g.builder.shape(x)}")
+    require_between(op, k, 0, g.builder.shape(x)[axis], "k")
+    order = g.builder.step(op, "order", md.argsort, x, axis=axis, descending=True)
+    key = (*(slice(None),) * axis, slice(0, k))
+    places = g.builder.step(op, "places", md.getitem, order, key=key)
+    g.move(op, md.take_along_axis, x, places, axis=axis)
+    if len(op.outputs) > 1:
+        dtype = element_type(op.results[1].kind, str(op))
+        g.move(op, md.astype, places, dtype, at=1)
+
+
 @reads("REVERSE_V2")
 def reverse(g: Reading, op: Call) -> None:
     axes = integers(g, op, 1, "the axes")
     g.move(op, md.flip, g.rows(op.operand(0)), axis=axes)
-
-
-@reads("SHAPE")
-def shape_of(g: Reading, op: Call) -> None:
-    """Read SHAPE: the sizes of a tensor, known while reading."""
-    shape = g.shape(op.operand(0))
-    dtype = element_type(op.results[0].kind, str(op))
-    g.builder.size(
-        op.outputs[0], np.array([None if n < 0 else n for n in shape], object), dtype
-    )
-
-
-@reads("FILL")
-def fill(g: Reading, op: Call) -> None:
-    shape = integers(g, op, 0, "the shape")
-    g.builder.reserve(op, *shape)
-    g.move(op, md.broadcast_to, g.rows(op.operand(1)), shape=shape)
-
-
-@reads("ZEROS_LIKE")
-def zeros_like(g: Reading, op: Call) -> None:
-    name = op.operand(0)
-    shape, dtype = g.shape(name), element_type(op.results[0].kind, str(op))
-    if min(shape, default=0) < 0:
-        raise op.size_error("does not support a dynamic size")
-    g.builder.reserve(op, *shape)
-    zeros = g.builder.new_constant(op, "zeros", np.zeros(shape, dtype.storage))
-    g.move(op, md.astype, zeros, dtype)

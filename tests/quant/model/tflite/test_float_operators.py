@@ -539,3 +539,56 @@ def test_transposed_convolutions_of_mediapipe(
         whole = grown
     (found,) = load_bytes(content).graph.run({"t0": x.astype("f4")}).values()
     np.testing.assert_allclose(np.asarray(found), whole + b, rtol=1e-4, atol=1e-4)
+
+
+@each("lengths", [(1, 8), (1, 16), (4, 8), (8, 4)])
+@each("last", ["COMPLEX_ABS", "REAL", "IMAG", "CAST"])
+def test_fourier_transforms(lengths: tuple[int, int], last: str, agree: Any) -> None:
+    values = [moving(2, lengths[0], 8), ints(*lengths)]
+    values += [Value((), dtype="complex64"), Value((), dtype="float32")]
+    steps = [Step("RFFT2D", [0, 1], 2, version=1), Step(last, [2], 3, version=1)]
+    agree(model(values, steps, [0], [3]), *arrays_for(values[:1], False))
+
+
+@each("k", [1, 3, 6])
+def test_the_largest_elements(k: int, agree: Any) -> None:
+    given = [moving(3, 6), ints(k)]
+    content = file_of("TOPK_V2", given, None, ["float32", "int32"], 1, False)
+    x = np.float32([[1, 3, 3, 2, -1, 0], [0] * 6, [5, 4, 3, 2, 1, 0]])
+    agree(content, x)
+
+
+@each("axis", [-1, 0, 1])
+def test_places_of_indices(axis: int, agree: Any) -> None:
+    given = [Value((2, 3), dtype="int32"), ints(4), const(np.float32(2.5))]
+    given.append(const(np.float32(-1)))
+    options = options_of("OneHot", Axis=axis)
+    content = file_of("ONE_HOT", given, options, ["float32"], 1, False)
+    agree(content, np.int32([[0, 3, 4], [-1, 2, 1]]))
+
+
+def test_sizes_that_are_computed(agree: Any) -> None:
+    """RANGE of RANK and SHAPE gives indices, which GATHER and GATHER_ND take."""
+    values = [
+        moving(3, 4),
+        const(np.int32(0)),
+        const(np.int32(1)),
+        const(np.int32([[2, 1], [0, 3]])),
+    ]
+    values += [Value((), dtype="int32"), Value((), dtype="int32")]
+    values += [Value((), dtype="float32"), Value((), dtype="float32")]
+    steps = [
+        Step("RANK", [0], 4, version=1),
+        Step("RANGE", [1, 4, 2], 5, version=1),
+        Step("GATHER", [0, 5], 6, options_of("Gather"), version=1),
+        Step("GATHER_ND", [0, 3], 7, version=1),
+    ]
+    content = model(values, steps, [0], [6, 7])
+    agree(content, *arrays_for(values[:1], False))
+
+
+def test_rows_of_a_table(agree: Any) -> None:
+    table = const(np.arange(12.0).reshape(4, 3))
+    given = [Value((3,), dtype="int32"), table]
+    content = file_of("EMBEDDING_LOOKUP", given, None, ["float32"], 1, False)
+    agree(content, np.int32([3, 0, 3]))
