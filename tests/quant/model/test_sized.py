@@ -122,7 +122,6 @@ def test_what_needs_one_graph_says_which_shapes(path: Path, tmp_path: Path) -> N
         lambda: model.graph,
         lambda: model.plan(),
         lambda: model.compile(stored),
-        lambda: model.to("emucuda"),
         lambda: model.smooth([pixels(4, 4)]),
         lambda: model.weight_bytes,
         lambda: quant.compare(model, model, [pixels(4, 4)]),
