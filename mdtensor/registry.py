@@ -54,7 +54,7 @@ def get(operation: object, device: Device | str) -> tuple[Method, ...]:
         ['glu(FloatingTensor)']
         >>> get(md.erf, "cuda")
         Traceback (most recent call last):
-        mdtensor.errors.DispatchError: erf: no method on cuda:0. It has methods on cpu.
+        mdtensor.errors.DispatchError: erf: no method on cuda:0. It has methods on ...
 
     Source: ACTx, `OpRegistry::get`.
     """

@@ -99,7 +99,8 @@ def _wrap(array: Codes, spec: TensorSpec) -> Any:
     grid = spec.qparams
     assert grid is not None
     if OFFSETS.get(grid.dtype):
-        array = (array ^ FLIP).view(np.int8)
+        # NumPy returns a scalar for an array without axes.
+        array = np.asarray(array ^ FLIP).view(np.int8)
     return wrap_codes(spec.type, array, grid, grid.rounding)
 
 

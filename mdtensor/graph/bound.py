@@ -159,7 +159,7 @@ class Compiled:
             values[name] = write(array)
 
     def compute(self, arrays: list[Any]) -> Any:
-        """Return the arrays of the results, for those of the inputs, in order."""
+        """Return an array for each result, given one for each input."""
         # Without a choice and without the variable, there is nothing to look up.
         threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
         return self._call(self.executable, arrays, threads=threads)

@@ -18,7 +18,7 @@ class Carried(Protocol):
     """A plan that takes states with its inputs, and returns them with its results."""
 
     def first(self, states: States) -> States:
-        """Return tensors as the states that a call takes."""
+        """Return states as a call takes them, from tensors."""
         ...
 
     def tensors(self, states: States) -> States:
@@ -59,7 +59,7 @@ class CarriedTensors:
         self._plan, self._count = plan, len(plan.outputs) - count
 
     def first(self, states: States) -> States:
-        """Return tensors as the states that a call takes."""
+        """Return states as a call takes them, from tensors."""
         return states
 
     tensors = first
@@ -70,15 +70,15 @@ class CarriedTensors:
         return found[: self._count], found[self._count :]
 
 
-# A tensor of a state costs more than to compute the state in small networks (decision
-# 0087).
+# In a small network, wrapping a state as a tensor takes longer than computing it
+# (decision 0087).
 class CarriedPart:
     """A plan of one compiled part, whose states are the arrays that it holds.
 
     Args:
         part: the part.
         inputs: the name and type of each input; the last ones are states.
-        outputs: the names of the results, the same.
+        outputs: the name of each result; the last ones are states.
         states: see `carry`.
     """
 
@@ -108,7 +108,7 @@ class CarriedPart:
         self._count = len(inputs) - count
 
     def first(self, states: States) -> States:
-        """Return tensors as the states that a call takes."""
+        """Return states as a call takes them, from tensors."""
         pairs = zip(self._states, states, strict=True)
         return tuple(np.array(read(x), order="C") for (read, _, _), x in pairs)
 
@@ -139,7 +139,11 @@ class CarriedPart:
 def _turn(
     part: Compiled, spec: TensorSpec, result: str, name: str
 ) -> Callable[[Any], Any] | None:
-    """Return the function from the array of a result to that of an input, if any."""
+    """Return what turns the array of a result into that of the next input.
+
+    Returns:
+        None if both have the same shape and layout.
+    """
     of_rows, to_rows = (part.is_in_rows(x, spec) for x in (result, name))
     own, shape = slot_shape(spec, of_rows), slot_shape(spec, to_rows)
     if of_rows == to_rows:

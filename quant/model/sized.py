@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mdtensor import TensorSpec
+import numpy as np
+
+from mdtensor import Tensor, TensorSpec
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import in_order
-from mdtensor.graph.inputs import Shapes, by_name, checked_feeds, chosen, each, fed
+from mdtensor.graph.inputs import Shapes, chosen, each, fed
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile
 from mdtensor.quant.model.model import Model, Path
@@ -19,7 +21,7 @@ from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 
 Key = tuple[tuple[int, ...], ...]
-#: Models that are kept, each with weights of its own; for a new one the oldest goes.
+#: Models that are kept; for a new one, the one that was used longest ago goes.
 MOST = 8
 
 
@@ -29,8 +31,9 @@ class SizedModel(Model):
     """A model that is read for the input shapes of each call.
 
     `load` returns it for a file whose graph depends on input shapes that are not fixed.
-    It keeps the models for the 8 combinations of shapes that it used last. What needs
-    one graph, such as `save`, needs shapes: call it on `at(shapes)`.
+    It keeps the models for the 8 combinations of shapes that it used last, each with
+    weights of its own. What needs one graph, such as `save`, is a method of the model
+    that `at(shapes)` returns.
 
     Args:
         read: returns the model for a shape of each input.
@@ -97,14 +100,6 @@ class SizedModel(Model):
     def _for(self, feeds: Mapping[str, Any]) -> Model:
         return self.at({name: feeds[name].shape for name in self.inputs})
 
-    def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
-        """Return a validated tensor for each input, by name, in the order of `inputs`.
-
-        Raises:
-            DataError: an input is missing or unknown, or has a wrong type or shape.
-        """
-        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
-
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the model; return its result, or a tuple if it has several.
 
@@ -119,13 +114,10 @@ class SizedModel(Model):
             ModelError: the file cannot be read for these shapes.
         """
         ordered = in_order(self.inputs, inputs, named)
-        if ordered is None or len(ordered) != len(self.inputs):
-            ordered = tuple(self.fed(*inputs, **named).values())
         # Without a lock: a dict answers one question of many threads at a time.
-        key: Any = tuple(getattr(x, "shape", None) for x in ordered)
-        model = self._models.get(key)
-        if model is None:
-            feeds = self.fed(*ordered)
+        model = None if ordered is None else self._models.get(_shapes(ordered))
+        if ordered is None or model is None:
+            feeds = self.fed(*inputs, **named)
             model, ordered = self._for(feeds), tuple(feeds.values())
         return model(*ordered)
 
@@ -197,11 +189,10 @@ class SizedModel(Model):
 
     def _changed(self, change: Callable[[Model], Model]) -> SizedModel:
         """Return the model that is changed for each combination of shapes."""
-        read = self._read
-        made = SizedModel(lambda shapes: change(read(shapes)), self._error)
-        # The shapes that were used last: wrong options raise now.
+        made = SizedModel(lambda shapes: change(self.at(shapes)), self._error)
+        # Wrong options raise now, for the shapes that were used last.
         for key in [*self._models][-1:]:
-            made._models[key] = change(self._models[key])
+            made.at(dict(zip(self.inputs, key, strict=True)))
         return made
 
     def __reduce__(self) -> Any:
@@ -217,6 +208,12 @@ class SizedModel(Model):
         return f"SizedModel({given}; {len(self._models)} combinations of shapes)"
 
 
+def _shapes(inputs: tuple[Any, ...]) -> Key:
+    """Return the shapes of tensors and arrays; () stands for those of other inputs."""
+    own = (Tensor, np.ndarray)
+    return tuple(tuple(x.shape) if isinstance(x, own) else () for x in inputs)
+
+
 def _refuse_samples(options: Mapping[str, Any], call: str) -> None:
     """Require options without samples.
 
@@ -224,7 +221,8 @@ def _refuse_samples(options: Mapping[str, Any], call: str) -> None:
         OptionError: an option needs samples.
     """
     for name in ("samples", "held_out", "budget", "correct_bias"):
-        if options.get(name):
+        value = options.get(name)
+        if value is not None and value is not False:
             raise OptionError(
                 f"{name} needs the graph of one combination of shapes",
                 f"Use model.at(shapes).{call}({name}=...)",

@@ -8,11 +8,13 @@ for sound in chunks:
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
 
 from mdtensor import TensorSpec, zeros
 from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.extend import LOGS
 from mdtensor.graph import spec_of
 from mdtensor.graph.bound import in_order, key_of
 from mdtensor.graph.carried import Carried, carry
@@ -34,14 +36,15 @@ class Stream:
 
     Args:
         model: the model, float or quantized.
-        states: for each input that is a state, the result that is its next value. By
-            default those of the file, see `Model.states`.
-        initial: first values by the name of the input; by default those of the file,
-            else zeros. Required for a state with a dynamic size.
+        states: the result that is the next value of each state, by the name of its
+            input. By default the variables of the file, see `Model.states`.
+        initial: first values of states, by the name of the input. By default a state
+            begins with the value in the file, or with zeros; if it has a dynamic size,
+            its first value is required.
 
     Raises:
-        OptionError: the model does not have states, an input or a result does not
-            exist, or their types or shapes differ.
+        OptionError: the model does not have states; an input or a result does not
+            exist; or the type or the shape of a state and of its next value differ.
         DataError: a first value is missing or does not fit.
 
     Example:
@@ -84,7 +87,7 @@ class Stream:
         self._step = Model(
             replace(graph, inputs=given | kept, outputs=tuple(outputs), states={})
         )
-        self._first = self._initial(initial or {})
+        self._first = self._initial({} if initial is None else initial)
         self._specs = {n: spec_of(x) for n, x in zip(kept, self._first, strict=True)}
         self._calls: dict[Hashable, Carried] = {}
         self._call: Carried | None = None
@@ -100,11 +103,13 @@ class Stream:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
+        if LOGS.get():
+            return self._logged(self.fed(*inputs, **named))
         ordered = in_order(self.inputs, inputs, named)
         key = None if ordered is None else key_of(ordered)
         call = self._calls.get(key)
         if ordered is None or call is None:
-            feeds = checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
+            feeds = self.fed(*inputs, **named)
             ordered, call = self._bind(key, ordered, feeds)
         if call is not self._call:
             self._states = call.first(self._tensors())
@@ -112,6 +117,24 @@ class Stream:
         # Nothing is kept before all is computed: an error leaves the states.
         found, self._states = call(ordered, self._states)
         return found[0] if len(found) == 1 else found
+
+    def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
+        """Return a validated tensor for each input, by name, in the order of `inputs`.
+
+        Raises:
+            DataError: an input is missing or unknown, or has a wrong type or shape.
+        """
+        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
+
+    # `md.checked` counts the losses of each call, and a plan runs many in one kernel.
+    def _logged(self, feeds: Mapping[str, Any]) -> Any:
+        """Run each node as a call of its own."""
+        states = dict(zip(self.pairs, self._tensors(), strict=True))
+        results = self._step.graph.run({**feeds, **states})
+        found = tuple(results[name] for name in self._step.outputs)
+        count = len(self.outputs)
+        self._call, self._states = None, found[count:]
+        return found[0] if count == 1 else found[:count]
 
     def _bind(
         self,
@@ -123,7 +146,7 @@ class Stream:
 
         Args:
             key: types and shapes of the inputs; None if the call is not remembered.
-            inputs: the arguments in order; None if there is no order.
+            inputs: the arguments in the order of `inputs`; None if some were named.
             feeds: the validated inputs by name.
         """
         tensors = tuple(feeds.values())
@@ -147,7 +170,7 @@ class Stream:
         """
         pairs = zip(self.pairs, self._tensors(), strict=True)
         return {
-            name: dequantize(x) if isinstance(x, QuantizedTensor) else x
+            name: dequantize(x) if isinstance(x, QuantizedTensor) else deepcopy(x)
             for name, x in pairs
         }
 
@@ -164,6 +187,11 @@ class Stream:
         Raises:
             DataError: a value is missing, unknown or does not fit.
         """
+        if not isinstance(initial, Mapping):
+            raise DataError(
+                f"initial must be a dict of first values, got {shown(initial)}",
+                "Give initial={'h': value}",
+            )
         specs = {name: self._model.inputs[name] for name in self.pairs}
         first = {**self._model.states, **initial}
         for name, spec in specs.items():
@@ -179,9 +207,18 @@ class Stream:
         )
         steps = self._step.inputs
         return tuple(
-            quantize(x, steps[name].qparams) if steps[name].qparams is not None else x
+            quantize(x, steps[name].qparams)
+            if steps[name].qparams is not None
+            else deepcopy(x)
             for name, x in feeds.items()
         )
+
+    def __deepcopy__(self, memo: Any) -> Stream:
+        """Return a stream that goes on from here on its own."""
+        made = copy(self)
+        # What a call computed is never changed, only replaced.
+        made._calls = dict(self._calls)
+        return made
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(map(repr, self.inputs))}; {len(self.pairs)} states)"
@@ -191,7 +228,7 @@ def _pairs(model: Model, states: Mapping[str, str] | None) -> dict[str, str]:
     """Return the result that is the next value of each state, by its input.
 
     Raises:
-        OptionError: there are no states, or a name or a spec does not fit.
+        OptionError: no states are named, a name is unknown, or a spec does not fit.
     """
     if states is None:
         count = len(model.states)
@@ -209,9 +246,9 @@ def _pairs(model: Model, states: Mapping[str, str] | None) -> dict[str, str]:
         (states.values(), model.outputs, "a result"),
     ):
         for name in names:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 raise OptionError(
-                    f"the model does not have {what} {name!r}",
+                    f"the model does not have {what} {shown(name)}",
                     f"It has {', '.join(map(repr, known))}",
                     "Stream",
                 )

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from mdtensor import TensorSpec
+from mdtensor.graph.storage import storage_of
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, codes, qint32, quint8
 
 SIGNED, BYTES = QParams(0.5, -3), QParams(0.5, 125, dtype=quint8)
@@ -51,3 +53,14 @@ def test_views_keep_their_order(name):
     laid = codes.contiguous(seen)
     assert laid.shape == view.shape and laid.flags.c_contiguous
     assert np.array_equal(laid, seen)
+
+
+@pytest.mark.parametrize(("grid", "code"), [(SIGNED, 12), (BYTES, 140)])
+def test_results_without_axes_are_tensors(grid, code):
+    kind = QInt8Tensor if grid is SIGNED else QUInt8Tensor
+    spec = TensorSpec(kind, (), grid)
+    found = storage_of(kind).wrap(np.array(140, np.uint8), spec)
+    assert type(found) is kind
+    assert type(found.buffer) is np.ndarray
+    assert found.shape == ()
+    assert int(found.codes) == code

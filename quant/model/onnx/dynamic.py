@@ -94,7 +94,7 @@ def _float_for(
     if weights is not None and weights.size and (zero is not None or not op.input(3)):
         numbers = order(weights.astype(np.int64))
         numbers = numbers - (0 if zero is None else zero.astype(np.int64))
-        # In whatever order terms are added, no sum exceeds that of the magnitudes.
+        # The sum of magnitudes bounds every partial sum, in any order of the terms.
         bound = WIDEST * int(np.abs(numbers).sum(axis=-2).max())
     # int32 would wrap around.
     if bound >= 2**31:

@@ -85,7 +85,7 @@ def test_dft(
     )
     wanted = (back if inverse else forward)(complex_of(x), n=length, axis=along)
     assert found.dtype == x.dtype
-    # A result of float32 is that of float64, rounded once.
+    # Numbers of float32 are transformed in float64, and the result is rounded once.
     limit = 2e-15 if kind == "f8" else np.finfo("f4").eps / 2 * (1 + 1e-7)
     is_real = onesided and inverse
     parts_wanted = np.stack([wanted.real, wanted.imag][: 2 - is_real], -1)

@@ -80,7 +80,7 @@ def test_one_calibration_serves_every_size(path: Path) -> None:
     model = load(path)
     samples = [pixels(8, 6), pixels(4, 4), pixels(8, 6)]
     seen = model.calibrate(samples, quant.MinMaxObserver)
-    # The same range as that of all samples, each in a model of its own.
+    # The range is that of a model for each sample alone.
     each = [
         load(path, {"x": x.shape}).calibrate([x], quant.MinMaxObserver) for x in samples
     ]
@@ -155,7 +155,9 @@ def test_wrong_inputs(path: Path) -> None:
     ):
         with pytest.raises(DataError):
             model(wrong)
-    for arguments in ((), (pixels(4, 4), pixels(4, 4))):
+    model(pixels(4, 4))
+    odd = type("Odd", (), {"shape": [1, 3, 4, 4]})()
+    for arguments in ((), (pixels(4, 4), pixels(4, 4)), (odd,)):
         with pytest.raises(DataError):
             model(*arguments)
     for shapes in ((1, 4, 8, 8), {"z": (1, 3, 8, 8)}, (1, 3, 8)):
@@ -174,8 +176,9 @@ def test_options_with_samples_need_shapes(path: Path) -> None:
     ):
         with pytest.raises(OptionError, match=r"Use model.at\(shapes\).quantize\("):
             model.quantize(seen, **options)
-    with pytest.raises(OptionError, match="quantize_weights"):
-        model.quantize_weights(method="awq", samples=[x])
+    for samples in ([x], x):
+        with pytest.raises(OptionError, match="quantize_weights"):
+            model.quantize_weights(method="awq", samples=samples)
     # The shapes that were used last show what is wrong at once.
     with pytest.raises(OptionError, match="method"):
         model.quantize(seen, method="none")

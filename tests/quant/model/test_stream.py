@@ -1,5 +1,6 @@
 """Streams: the bytes of calls that pass each state on."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,12 @@ def by_hand(model: quant.Model, pairs: dict[str, str], inputs: list[Any]) -> lis
         states = {n: named[result] for n, result in pairs.items()}
         found.append((named, states))
     return found
+
+
+def one_node(*nodes: Node, outputs: tuple[str, ...]) -> quant.Model:
+    """A model of one state h and one input x, of 4 numbers each."""
+    graph = Graph({"h": spec(4), "x": spec(4)}, nodes, {}, outputs)
+    return quant.Model(graph)
 
 
 def draws(model: quant.Model, count: int) -> list[Any]:
@@ -230,6 +237,8 @@ def test_a_state_of_any_size_needs_a_first_value() -> None:
         (None, "does not name states"),
         ({}, "does not name states"),
         (3, "must be a dict"),
+        ({"h": ["h_next"]}, "does not have a result"),
+        ({1: "h_next"}, "does not have an input 1"),
         ({"other": "h_next"}, "does not have an input 'other'.*'h', 'x'"),
         ({"h": "other"}, "does not have a result 'other'.*'h_next', 'y'"),
         ({"x": "y"}, r"Float32Tensor\[1,1,8\].*Float32Tensor\[1,3,8\]"),
@@ -245,5 +254,96 @@ def test_first_values_that_do_not_fit() -> None:
     for initial in ({"h": np.zeros((1, 3, 7), "f4")}, {"g": np.zeros((1, 3, 8), "f4")}):
         with pytest.raises(DataError):
             quant.Stream(window(), {"h": "h_next"}, initial=initial)
+    with pytest.raises(DataError, match="initial must be a dict"):
+        quant.Stream(window(), {"h": "h_next"}, initial=[1])  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="must be a Model"):
         quant.Stream(3)  # type: ignore[arg-type]
+
+
+def test_nodes_that_read_the_next_value_read_floats() -> None:
+    model = one_node(
+        Node("h.q", quant.quantize, ("h",), "hq", {"qparams": GRID}),
+        Node("x.q", quant.quantize, ("x",), "xq", {"qparams": GRID}),
+        Node("sum", md.add, ("hq", "xq"), "codes", {"out": GRID}),
+        Node("next", quant.dequantize, ("codes",), "h_next"),
+        Node("answer", md.exp, ("h_next",), "y"),
+        outputs=("y", "h_next"),
+    )
+    pairs = {"h": "h_next"}
+    stream, inputs = quant.Stream(model, pairs), draws(model, 4)
+    for x, (wanted, states) in zip(inputs, by_hand(model, pairs, inputs), strict=True):
+        found = stream(x)
+        assert type(found) is md.Float32Tensor
+        assert found.tolist() == wanted["y"].tolist()
+        assert stream.states["h"].tolist() == states["h"].tolist()
+    assert keep_codes(model.graph, pairs).inputs["h"].qparams == GRID
+
+
+def test_states_of_wide_codes_stay_floats() -> None:
+    """Not every code of 32 bits has a float32 number of its own."""
+    wide = quant.QParams(1e-6, dtype=quant.qint32)
+    model = one_node(
+        Node("h.q", quant.quantize, ("h",), "hq", {"qparams": wide}),
+        Node("next", quant.dequantize, ("hq",), "h_next"),
+        Node("y", md.add, ("h_next", "x"), "y"),
+        outputs=("y", "h_next"),
+    )
+    assert keep_codes(model.graph, {"h": "h_next"}).inputs == model.inputs
+
+
+def test_a_state_that_stays() -> None:
+    model = one_node(
+        Node("h.q", quant.quantize, ("h",), "hq", {"qparams": GRID}),
+        Node("next", quant.dequantize, ("hq",), "h_next"),
+        Node("y", md.add, ("x", "x"), "y"),
+        outputs=("y", "h_next"),
+    )
+    stream = quant.Stream(
+        model, {"h": "h_next"}, initial={"h": np.float32([1, 2, 3, 9])}
+    )
+    for _ in range(3):
+        assert stream(np.ones(4, "f4")).tolist() == [2] * 4
+        wanted = quant.dequantize(quant.quantize(np.float32([1, 2, 3, 9]), GRID))
+        assert stream.states["h"].tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_nobody_else_changes_the_states(parts: bool) -> None:
+    first, x = np.zeros((1, 3), "f4"), np.ones((1, 3), "f4")
+    result = "sorted" if parts else "next"
+    stream = quant.Stream(counter(parts=parts), {"sum": result}, initial={"sum": first})
+    first += 5
+    assert stream.states["sum"].tolist() == [[0, 0, 0]]
+    for _ in range(2):
+        md.setitem(stream.states["sum"], ..., 7.0)
+        stream(x)
+    assert stream.states["sum"].tolist() == [[2, 2, 2]]
+    stream.reset()
+    assert stream.states["sum"].tolist() == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_a_copy_goes_on_alone(parts: bool) -> None:
+    stream = quant.Stream(counter(parts=parts), {"sum": "sorted" if parts else "next"})
+    x = np.ones((1, 3), "f4")
+    stream(x)
+    twin = copy.deepcopy(stream)
+    twin(x)
+    assert stream.states["sum"].tolist() == [[1, 1, 1]]
+    assert twin.states["sum"].tolist() == [[2, 2, 2]]
+    twin.reset()
+    assert twin.states["sum"].tolist() == [[0, 0, 0]]
+
+
+def test_losses_of_a_stream_are_counted() -> None:
+    model, pairs = window(), {"h": "h_next"}
+    plain, logged = quant.Stream(model, pairs), quant.Stream(model, pairs)
+    for x in (draws(model, 1)[0] * 50, *draws(model, 2)):
+        wanted = plain(x)
+        with md.checked() as log:
+            found = logged(x)
+        assert found.tolist() == wanted.tolist()
+        assert logged.states["h"].tolist() == plain.states["h"].tolist()
+        assert bool(log) == bool((np.abs(x) > 4).any())
+    # Calls without a log go on with the same states.
+    assert logged(x).tolist() == plain(x).tolist()

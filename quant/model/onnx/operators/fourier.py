@@ -22,7 +22,7 @@ from mdtensor.quant.model.onnx.operators.table import (
 )
 
 Array = npt.NDArray[Any]
-HALF = "One side is that of real numbers, and becomes real numbers in the inverse"
+HALF = "Use onesided=1 for real numbers, or for the inverse of complex ones"
 
 
 def waves(samples: int, length: int, bins: int, parts: int, sign: int) -> Array:
@@ -78,7 +78,7 @@ def _axis(g: Builder, op: Operator, rank: int) -> int:
     """Return the axis of a DFT, which operator set 20 made an input.
 
     Raises:
-        ModelError: there is no such axis, or it holds real and imaginary parts.
+        ModelError: the axis does not exist, or is that of real and imaginary parts.
     """
     axis = op.get("axis", 1)
     if op.opset >= 20:
@@ -127,8 +127,10 @@ def stft(g: Builder, op: Operator) -> None:
         # ONNX Runtime takes real signals without an axis for their parts.
         signal = g.step(op, "real", md.expand_dims, signal, axis=2)
         shape = g.shape(signal)
-    if len(shape) != 3 or shape[1] < 0:
-        raise op.size_error(f"transforms a signal of shape {shape}")
+    if len(shape) != 3:
+        raise op.error(f"has a signal of {len(shape)} axes", "Use [batch, samples, 1]")
+    if shape[1] < 0:
+        raise op.size_error("cuts a dynamic size into frames")
     parts = _parts(op, shape)
     step = int(number(g, op, 1, "frame_step"))
     require_between(op, step, 1, LARGEST, "frame_step")

@@ -62,8 +62,8 @@ def _side(g: Builder, op: Operator, side: str) -> list[str]:
     """Read a branch that may not run.
 
     Raises:
-        ModelError: the branch does not fit the inputs, which is no error of a model
-            whose condition never chooses it.
+        ModelError: the branch does not fit the inputs. The model may still be valid,
+            if its condition never chooses this branch.
     """
     try:
         return inline(g, op, op.get(side), ())

@@ -25,7 +25,7 @@ def rfft2d(g: Reading, op: Call) -> None:
     for length in lengths:
         require_between(op, length, 1, LARGEST, "a length")
     g.builder.reserve(op, *g.builder.shape(x)[:-2], *lengths)
-    # A transform of one row is that of the columns: the usual case, of sound.
+    # Sound has one row, and the transform of one row is that of its columns.
     if lengths[0] == 1 == g.builder.shape(x)[-2]:
         g.move(op, md.fft.rfft, x, n=lengths[1], axis=rank - 1)
     else:

@@ -106,6 +106,16 @@ def test_contained_activations(kind: str, number: int, agree: Any) -> None:
     agree(content, *(x * 3 for x in arrays_for(given, False)))
 
 
+@each("kind", ["BITWISE_XOR", "RIGHT_SHIFT"])
+@each("dtype", ["int8", "uint8", "int16", "int32"])
+def test_bits(kind: str, dtype: str, agree: Any) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, 0, 5, info.max // 3, info.max - 6], dtype)
+    second = const(np.array([0, 1, 2, 3, 4, 7], dtype))
+    content = file_of(kind, [Value((6,), dtype=dtype), second], None, [dtype], 1, False)
+    agree(content, x)
+
+
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
