@@ -4,14 +4,15 @@
 any call and caches it; `fast_path` skips both where all operands share one host type.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
+from mdtensor.dispatch.classes import lives_on
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     OptionError,
@@ -74,9 +75,10 @@ PLAIN = frozenset(
     and kind.device is cpu
     and not kernel.is_narrow(kind.dtype.storage)
 )
-#: The largest number of cached inferences.
+#: The largest number of entries in a table.
 CACHE_SIZE = 4096
 _INFERENCES: dict[Any, Any] = {}
+_HOST_LEAVES: dict[Any, type[Tensor] | None] = {}
 #: Bounds of the integers that NumPy converts to floats without rounding on the way: its
 #: own types through float64, the narrow types of ml_dtypes through float32.
 EXACT = (2**53, 2**24)
@@ -118,11 +120,26 @@ def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
         # An option does not have a hash: a list inside a tuple, a 0-d tensor.
         return _deduce(operation, arguments, options)
     if found is None:
-        if len(_INFERENCES) >= CACHE_SIZE:
-            # Clearing is cheaper than tracking the least recently used entry.
-            _INFERENCES.clear()
-        found = _INFERENCES[key] = _deduce(operation, arguments, options)
+        found = _deduce(operation, arguments, options)
+        _keep(_INFERENCES, key, found)
     return found
+
+
+def _keep(table: dict[Any, Any], key: tuple[Any, ...], found: object) -> None:
+    """Enter a result in a table, unless its key names a class that may end."""
+    if len(table) >= CACHE_SIZE:
+        # Clearing is cheaper than tracking the least recently used entry.
+        table.clear()
+    if all(map(lives_on, _classes_of(key))):
+        table[key] = found
+
+
+def _classes_of(key: object) -> Iterator[type]:
+    if isinstance(key, tuple):
+        for part in key:
+            yield from _classes_of(part)
+    elif isinstance(key, type):
+        yield key
 
 
 def _deduce(operation: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -338,14 +355,22 @@ def joint(
     return checked(name, (x1, x2), rule)
 
 
-# Bounded, because a class of numbers may end, and the cache would hold it.
-@lru_cache(maxsize=4096)
 def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
     """Return the result type of a host tensor and a host tensor or Python number.
 
     None means that the general path must decide. `rules` are the current promotion
-    rules, which only serve as a key of the cache.
+    rules, which only serve as a key of the table.
     """
+    key = rules, a, b
+    try:
+        return _HOST_LEAVES[key]
+    except KeyError:
+        found = _find_host_leaf(a, b)
+    _keep(_HOST_LEAVES, key, found)
+    return found
+
+
+def _find_host_leaf(a: type, b: type) -> type[Tensor] | None:
     tensors = [x for x in (a, b) if issubclass(x, Tensor) and x.device is cpu]
     numbers = [x for x in (a, b) if x in (bool, int, float)]
     if not tensors or len(tensors) + len(numbers) != 2:
@@ -357,7 +382,7 @@ def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
         return None
 
 
-ON_RELOAD.extend((_INFERENCES.clear, _host_leaf.cache_clear))
+ON_RELOAD.extend((_INFERENCES.clear, _HOST_LEAVES.clear))
 
 
 def _fast_buffer(operand: Any, dtype: DType) -> Any:

@@ -249,13 +249,15 @@ def result_type(*arrays_and_dtypes: object) -> DType:
         raise PromotionError("only Python scalars given", "Make one a tensor")
     if not strong:
         raise PromotionError("nothing given", "Give a tensor or an element type")
-    return _result(current(), tuple(strong), tuple(weak))
+    # The cache must not hold a subclass of a number, which may end.
+    kinds = sorted({_kind(kind) for kind in weak}, key=_SCALARS.index)
+    return _result(current(), tuple(strong), tuple(kinds))
 
 
 @lru_cache(maxsize=4096)
 def _result(rules: RuleSet, strong: Types, weak: tuple[type, ...]) -> DType:
     result = _common_type(rules, strong)
-    for scalar in sorted({_kind(kind) for kind in weak}, key=_SCALARS.index):
+    for scalar in weak:
         result = _with_scalar(rules, result, scalar.__name__)
     return result
 

@@ -225,7 +225,7 @@ def read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
         # Only NaN differs from itself.
         if not isinstance(end, (Real, type(None))) or end != end:
             raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
-    low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
+    low, high = map(_plain, (low, high))
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
     # No finite number lies above +inf or below -inf, so nothing could be returned.
@@ -233,6 +233,12 @@ def read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
         problem = f"no finite number lies between min {low} and max {high}"
         raise OptionError(problem, "Pass finite bounds")
     return None if low == -inf else low, None if high == inf else high
+
+
+def _plain(bound: Any) -> Any:
+    """Return a bound as Python's own number, which caches of functions may hold."""
+    # `real` of a subclass of a number is of the class above it.
+    return bound.item() if isinstance(bound, np.generic) else getattr(bound, "real", None)
 
 
 def require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:

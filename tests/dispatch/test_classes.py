@@ -53,6 +53,25 @@ def test_classes_end_after_calls_that_ran() -> None:
     assert survivors(lambda x: md.which(probe, x)) == 0
 
 
+NUMBERS = {
+    "add": lambda x: md.add(X, x),
+    "reflected": lambda x: x * X,
+    "result_type": lambda x: md.result_type(X, x),
+    "clip": lambda x: md.clip(X, x, x),
+    "clip codes": lambda x: md.clip(CODES, x),
+    "isin": lambda x: md.isin(X, x),
+    "searchsorted": lambda x: md.searchsorted(X, x),
+    "repeats": lambda x: md.repeat(X, x),
+    "shift": lambda x: md.roll(X, x),
+}
+
+
+@pytest.mark.parametrize("base", [int, float])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_classes_of_numbers_end(name: str, base: type) -> None:
+    assert survivors(NUMBERS[name], base) == 0
+
+
 REFUSED = {
     "add": lambda x: md.add(X, x),
     "operator": lambda x: X + x,
