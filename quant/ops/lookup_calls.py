@@ -238,7 +238,8 @@ def read_bounds(low: Any, high: Any) -> tuple[Bound, Bound]:
 def _plain(bound: Any) -> Any:
     """Return a bound as Python's own number, which caches of functions may hold."""
     # `real` of a subclass of a number is of the class above it.
-    return bound.item() if isinstance(bound, np.generic) else getattr(bound, "real", None)
+    number = bound.item() if isinstance(bound, np.generic) else bound
+    return getattr(number, "real", None)
 
 
 def require_exact_bounds(grid: QParams, low: Bound, high: Bound) -> None:
