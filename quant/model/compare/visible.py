@@ -16,7 +16,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor.graph import Graph
 from mdtensor.quant.model.quantize.masks import MASKED_ROW, without_masks
-from mdtensor.quant.model.quantize.quantize import reader_limits
+from mdtensor.quant.model.quantize.reader_limits import reader_limits
 from mdtensor.quant.model.quantize.softmax_rows import softmax_rows
 
 Array = npt.NDArray[Any]
@@ -45,7 +45,7 @@ class Views:
         limits = reader_limits(self._graph, value)
         if not limits or value in self._graph.outputs:
             return _unchanged
-        low, high = limits["low"], limits.get("high", np.inf)
+        low, high = limits.get("low", -np.inf), limits.get("high", np.inf)
         return lambda x: np.clip(x, low, high)
 
     def _is_mask(self, value: str) -> bool:

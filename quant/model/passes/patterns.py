@@ -32,7 +32,7 @@ def name_layer_norms(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Matcher:
+class Matcher:
     """A search for a pattern, backwards from its last node."""
 
     graph: Graph
@@ -66,7 +66,7 @@ class _Matcher:
         return float(np.asarray(tensor).reshape(()))
 
 
-class _NormMatcher(_Matcher):
+class _NormMatcher(Matcher):
     """A search for layer norms, backwards from the last node of the pattern."""
 
     def layer_norm(self, node: Node) -> Node | None:
@@ -146,7 +146,7 @@ def name_gelus(graph: Graph) -> Graph:
     return graph.rewritten(nodes) if nodes else graph
 
 
-class _GeluMatcher(_Matcher):
+class _GeluMatcher(Matcher):
     """A search for gelus."""
 
     def gelu(self, node: Node) -> Node | None:

@@ -45,6 +45,7 @@ from mdtensor.quant.model.passes.patterns import name_gelus, name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.passes.slopes import name_slopes
+from mdtensor.quant.model.passes.softmaxes import name_softmaxes
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -360,6 +361,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_hardswish,
     name_layer_norms,
     name_gelus,
+    name_softmaxes,
     name_slopes,
     scale_codes,
     code_numbers,

@@ -36,19 +36,21 @@ def without_masks(values: npt.NDArray[Any], row: SoftmaxRow | None) -> npt.NDArr
         An array of the same shape. If `row` is None, -inf becomes the smallest finite
         element. Otherwise no element is more than `DEPTH` below the maximum of its row,
         divided by the factor of `row`, and rows that are masked as a whole are filled
-        with the smallest element of the other rows.
+        with the smallest element of the other rows. If the factor is negative, minimum
+        and maximum change places.
     """
     if row is None or values.size == 0:
         finite = np.isfinite(values)
         return (
             values if finite.all() else np.where(finite, values, values[finite].min())
         )
-    wide: npt.NDArray[np.float64] = values.astype(np.float64)
+    size, sign = abs(row.factor), np.sign(row.factor)
+    wide: npt.NDArray[np.float64] = values.astype(np.float64) * sign
     tops = wide.max(axis=row.axis, keepdims=True)
-    raised = np.maximum(wide, tops - DEPTH / row.factor)
-    is_used = np.broadcast_to(tops >= tops.max() - MASKED_ROW / row.factor, wide.shape)
+    raised = np.maximum(wide, tops - DEPTH / size)
+    is_used = np.broadcast_to(tops >= tops.max() - MASKED_ROW / size, wide.shape)
     low = raised.min(where=is_used, initial=np.inf)
-    limited: npt.NDArray[np.float64] = np.where(is_used, raised, low)
+    limited: npt.NDArray[np.float64] = np.where(is_used, raised, low) * sign
     return limited
 
 
@@ -82,7 +84,8 @@ def mask_limit(
     add = graph.only_consumer(value)
     if add is None or add.operation is not md.add or len(set(add.values)) < 2:
         return -np.inf
-    if add.output not in softmax_rows(graph):
+    row = softmax_rows(graph).get(add.output)
+    if row is None or row.factor < 0:
         return -np.inf
     (other,) = (name for name in add.values if name != value)
     return ends(add.output)[0] - max(ends(other)[1], 0.0)

@@ -40,6 +40,7 @@ from mdtensor.quant.model.quantize.float_nodes import (
     other_type,
 )
 from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
+from mdtensor.quant.model.quantize.reader_limits import reader_limits
 from mdtensor.quant.model.quantize.weights import (
     SMALLEST,
     fits_float32,
@@ -330,22 +331,6 @@ def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
     return (
         writer is not None and writer.operation is md.hardsigmoid and seen.high > 0.99
     )
-
-
-def reader_limits(graph: Graph, value: str) -> dict[str, float]:
-    """Return the limits of `value` beyond which its only reader is constant."""
-    # Codes beyond these limits would be wasted: they all give the same result.
-    reader = graph.only_consumer(value)
-    if reader is not None and reader.operation is md.hardswish:
-        return {"low": -3.0}
-    if reader is not None and reader.operation is md.hardsigmoid:
-        alpha, beta = reader.options["alpha"], reader.options["beta"]
-        if alpha == 0:
-            return {}
-        # 254 codes from end to end and one beyond: see `_is_full_gate`.
-        low, high = sorted((-beta / alpha, (1 - beta) / alpha))
-        return {"low": low, "high": high + (high - low) / 254}
-    return {}
 
 
 def _with_grids(

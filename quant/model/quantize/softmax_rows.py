@@ -1,8 +1,9 @@
 """Values whose rows only a softmax reads, at once or after steps that keep their order.
 
 An element far below the maximum of its row does not change the softmax. That holds for
-a value that is multiplied by a positive number, limited from below, or given another
-shape before the softmax reads it, as exporters write attention.
+a value that is multiplied by a number, limited from below, or given another shape
+before the softmax reads it, as exporters write attention. If the number is negative,
+an element far above the minimum does not change the softmax.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class SoftmaxRow:
 
     Args:
         axis: the axis of its rows, counted from the end.
-        factor: what the value is multiplied by before the softmax, a positive number.
+        factor: what the value is multiplied by before the softmax; not 0.
     """
 
     axis: int
@@ -60,6 +61,8 @@ def _before(graph: Graph, node: Node, row: SoftmaxRow) -> tuple[str, SoftmaxRow]
     if len(read) != 1 or not _is_float(graph, read[0]):
         return None
     (value,) = read
+    if node.operation is md.negative:
+        return value, replace(row, factor=-row.factor)
     if node.operation in (md.mul, md.div):
         factor = _factor(graph, node, value)
         if factor is None:
@@ -69,23 +72,25 @@ def _before(graph: Graph, node: Node, row: SoftmaxRow) -> tuple[str, SoftmaxRow]
 
 
 def _keeps_order(graph: Graph, node: Node, row: SoftmaxRow) -> bool:
-    """Return whether `node` moves its elements, or limits them from below."""
+    """Return whether `node` moves its elements, or limits those that do not matter."""
     if node.operation is md.reshape:
         return _keeps_rows(graph, node, row)
-    is_open = node.options.get("max") in (None, np.inf)
-    return node.operation in (md.maximum, md.astype) or (
+    is_positive = row.factor > 0
+    limit, end = (md.maximum, "max") if is_positive else (md.minimum, "min")
+    is_open = node.options.get(end) in (None, np.inf if is_positive else -np.inf)
+    return node.operation in (limit, md.astype) or (
         node.operation is md.clip and is_open
     )
 
 
 def _factor(graph: Graph, node: Node, value: str) -> float | None:
-    """Return the positive number that `node` multiplies by; None if there is none."""
+    """Return the number that `node` multiplies by; None if it is not one, or 0."""
     first, second = node.inputs[:2]
     if node.operation is md.div and first != value:
         return None
     number = _number(graph, second if first == value else first)
     found = 1 / number if number and node.operation is md.div else number
-    return found if found and 0 < found < np.inf else None
+    return found if found and np.isfinite(found) else None
 
 
 def _number(graph: Graph, given: Any) -> float | None:

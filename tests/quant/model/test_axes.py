@@ -251,9 +251,24 @@ def test_a_reflected_pad_is_shorter_than_its_axis(
                 np.asarray(load(path)(x)), onnxruntime_of(path, {"x": x})[0]
             )
             continue
-        text = f"pad of axis 0={width}. Use one from 0 to {size - 1}"
+        text = f"pad of axis 0 in mode reflect={width}. Use one from 0 to {size - 1}"
         with pytest.raises(ModelError, match=text):
             load(path)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_an_axis_of_size_0_has_nothing_to_repeat(mode: str, make_model: Any) -> None:
+    for width in range(3):
+        node = helper.make_node("Pad", ["x", "p"], ["y"], "here", mode=mode)
+        pads = {"p": INTS([0, 1, width, 1])}
+        path = make_model([node], {"x": (0, 3)}, pads, opset=19)
+        x = np.zeros((0, 3), np.float32)
+        if width == 0:
+            assert load(path)(x).shape == (0, 5)
+            continue
+        text = f"pad of axis 0 in mode {mode}={width}. Use one from 0 to 0"
+        with pytest.raises(ModelError, match=text):
+            load(path)(x)
 
 
 def test_axes_and_indices_are_counted_from_the_front() -> None:

@@ -1,5 +1,7 @@
 """Masks before a softmax: numbers far below the maximum need no codes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -7,8 +9,10 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model
+from mdtensor.quant.model.passes.simplify import simplify
 from mdtensor.quant.model.quantize.calibrate import Calibration
 from mdtensor.quant.model.quantize.masks import DEPTH, without_masks
+from mdtensor.quant.model.quantize.reader_limits import FLAT, reader_limits
 from mdtensor.quant.model.quantize.softmax_rows import SoftmaxRow, softmax_rows
 
 SIZE = 6
@@ -95,6 +99,132 @@ def test_a_mask_before_steps_that_keep_the_order(steps, number, rng):
     assert loss(attention(nodes, constants, {}, rng), {"x": x}) > 25
 
 
+@pytest.mark.parametrize("number", NUMBERS[1:-1])
+@pytest.mark.parametrize("way", ["negative", "factor", "limited"])
+def test_a_mask_before_a_negative_factor(way, number, rng):
+    """softmax(-(s + m)) with a large positive mask."""
+    constants = {"m": np.where(HIDDEN, np.float32(-number), np.float32(0))[None]}
+    steps = {
+        "negative": [(md.negative, ("a",), {})],
+        "factor": [(md.mul, ("a", -0.5), {})],
+        "limited": [(md.minimum, ("a", -LOWEST), {}), (md.div, ("1", -2.0), {})],
+    }
+    nodes = [Node("mask", md.add, ("s", "m"), "a"), *behind(steps[way])]
+    x = rng.standard_normal((1, SIZE, 8), np.float32)
+    assert loss(attention(nodes, constants, {}, rng), {"x": x}) > 25
+
+
+#: A softmax in single operations, as (operation, inputs, options), and with its axis.
+LAST = {"axis": -1, "keepdims": True}
+SPELLED = {
+    "quotient": [
+        (md.exp, ("t",), {}), (md.sum, ("1",), LAST), (md.div, ("1", "2"), {}),
+    ],
+    "inverse": [
+        (md.max, ("t",), LAST), (md.sub, ("t", "1"), {}), (md.exp, ("2",), {}),
+        (md.sum, ("3",), LAST), (md.reciprocal, ("4",), {}), (md.mul, ("5", "3"), {}),
+    ],
+    "logarithm": [(md.log_softmax, ("t",), {"axis": -1}), (md.exp, ("1",), {})],
+    "twice": [
+        (md.softmax, ("t",), {"axis": -1}), (md.log, ("1",), {}), (md.exp, ("2",), {}),
+    ],
+}  # fmt: skip
+
+
+def spelled(steps, shape=(SIZE, SIZE), outputs=()):
+    """Return the graph of `steps` behind an input `t`."""
+    nodes = [
+        Node(f"{at}", *step[:2], f"{at}", step[2]) for at, step in enumerate(steps, 1)
+    ]
+    spec = md.TensorSpec(md.Float32Tensor, shape)
+    return Graph({"t": spec}, tuple(nodes), {}, (nodes[-1].output, *outputs))
+
+
+@pytest.mark.parametrize("steps", SPELLED.values(), ids=SPELLED)
+def test_a_spelled_softmax_is_one_node(steps, rng):
+    (node,) = simplify(spelled(steps)).nodes
+    assert (node.operation, node.inputs) == (md.softmax, ("t",))
+    x = rng.standard_normal((SIZE, SIZE), np.float32)
+    found, wanted = (
+        np.asarray(Model(graph)(x))
+        for graph in (spelled(steps), simplify(spelled(steps)))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=2e-6)
+
+
+def test_what_is_no_softmax_stays():
+    all_axes = {"axis": (-1, -2), "keepdims": True}
+    other = [(md.exp, ("t",), {}), (md.exp, ("1",), {}), (md.sum, ("2",), LAST)]
+    for steps in (
+        [(md.exp, ("t",), {}), (md.sum, ("1",), all_axes), (md.div, ("1", "2"), {})],
+        [(md.exp, ("t",), {}), (md.max, ("1",), LAST), (md.div, ("1", "2"), {})],
+        [(md.exp, ("t",), {}), (md.sum, ("1",), LAST), (md.div, ("2", "1"), {})],
+        [*other, (md.div, ("1", "3"), {})],
+        # Of a square, a sum without its axis would broadcast along the other one.
+        [
+            (md.exp, ("t",), {}), (md.sum, ("1",), {"axis": -1}),
+            (md.div, ("1", "2"), {}),
+        ],
+    ):  # fmt: skip
+        assert [n.operation for n in simplify(spelled(steps)).nodes] == [
+            s[0] for s in steps
+        ]
+
+
+@pytest.mark.parametrize("steps", SPELLED.values(), ids=SPELLED)
+@pytest.mark.parametrize("number", [-1e4, -1e9])
+def test_a_mask_before_a_spelled_softmax(steps, number, rng):
+    mask = np.where(HIDDEN, np.float32(number), np.float32(0))[None]
+    whole = attention([Node("mask", md.add, ("s", "m"), "t")], {"m": mask}, {}, rng)
+    *before, _, mix = whole.graph.nodes
+    names = [f"{at}" for at in range(1, len(steps))] + ["p"]
+    named = dict(zip(map(str, range(1, len(steps))), names, strict=False))
+    made = [
+        Node(f"s{at}", op, tuple(named.get(x, x) for x in read), name, options)
+        for at, ((op, read, options), name) in enumerate(zip(steps, names, strict=True))
+    ]
+    model = Model(simplify(replace(whole.graph, nodes=(*before, *made, mix))))
+    x = rng.standard_normal((1, SIZE, 8), np.float32)
+    assert loss(model, {"x": x}) > 25
+
+
+@pytest.mark.parametrize("operation", FLAT)
+def test_functions_are_flat_beyond_their_limits(operation):
+    """Beyond a limit, a function keeps its value, or its slope, within 2**-22."""
+    for end, sign in (("low", -1), ("high", 1)):
+        limit = FLAT[operation].get(end)
+        if limit is None:
+            continue
+        beyond = limit + sign * np.geomspace(1e-3, 60, 200)
+        at, found = (
+            np.asarray(operation(md.asarray(x))) for x in (np.array([limit]), beyond)
+        )
+        assert abs(found - at).max() <= 2.0**-22
+
+
+@pytest.mark.parametrize("operation", [md.sigmoid, md.tanh])
+def test_a_mask_before_a_gate_costs_no_accuracy(operation, rng):
+    """Attention with gates instead of a softmax; a mask of -1e4."""
+    mask = np.where(HIDDEN, np.float32(-1e4), np.float32(0))[None]
+    whole = attention([Node("mask", md.add, ("s", "m"), "t")], {"m": mask}, {}, rng)
+    *before, _, mix = whole.graph.nodes
+    gate = Node("gate", operation, ("t",), "p")
+    x = rng.standard_normal((1, SIZE, 8), np.float32)
+    gated = Model(replace(whole.graph, nodes=(*before, gate, mix)))
+    assert loss(gated, {"x": x}) > 25
+
+
+def test_the_logarithm_of_a_gate_sees_all_of_its_input():
+    spec = md.TensorSpec(md.Float32Tensor, (4,))
+    gate = Node("gate", md.sigmoid, ("x",), "g")
+    less = Node("less", md.sub, (1.0, "g"), "l")
+    last = Node("log", md.log, ("l",), "y")
+    graph = Graph({"x": spec}, (gate, less, last), {}, ("y",))
+    assert reader_limits(graph, "x") == {}
+    plain = Graph({"x": spec}, (gate, less), {}, ("l",))
+    assert reader_limits(plain, "x") == {"low": -DEPTH, "high": DEPTH}
+
+
 def test_the_rows_of_a_softmax():
     constants = {"half": np.float32(0.5), "w": np.ones((1, 1, SIZE), np.float32)}
     known = {n: md.asarray(np.asarray(x)) for n, x in constants.items()}
@@ -111,7 +241,9 @@ def test_the_rows_of_a_softmax():
     # Others see the small elements, or the order of a row changes.
     assert rows(half, outputs=("a",)).keys() == {"t"}
     assert rows(Node("row", md.mul, ("a", "w"), "t")).keys() == {"t"}
-    assert rows(Node("minus", md.mul, ("a", -0.5), "t")).keys() == {"t"}
+    assert rows(Node("minus", md.mul, ("a", -0.5), "t"))["a"] == SoftmaxRow(-1, -0.5)
+    assert rows(Node("minus", md.negative, ("a",), "t"))["a"] == SoftmaxRow(-1, -1.0)
+    assert rows(Node("zero", md.mul, ("a", 0.0), "t")).keys() == {"t"}
     assert rows(Node("inverse", md.div, ("half", "a"), "t")).keys() == {"t"}
     limited = Node("limit", md.clip, ("a",), "t", {"min": None, "max": 2.0})
     assert rows(limited).keys() == {"t"}
@@ -119,12 +251,14 @@ def test_the_rows_of_a_softmax():
     assert rows(turned, axis=2).keys() == {"t"}
 
 
-@given(st.floats(2.0**-6, 2.0**6), st.integers(0, 2**32 - 1))
-def test_the_observer_gets_the_same_softmax(factor, seed):
+@given(st.floats(2.0**-6, 2.0**6), st.sampled_from([1, -1]), st.integers(0, 2**32 - 1))
+def test_the_observer_gets_the_same_softmax(size, sign, seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(4, 8)) * 10 ** rng.uniform(0, 5)
+    factor = size * sign
     found = without_masks(values, SoftmaxRow(-1, factor))
-    used = values.max(axis=-1) >= values.max() - 4000 / factor
+    tops = (values * sign).max(axis=-1)
+    used = tops >= tops.max() - 4000 / size
     for x, y in zip(values[used] * factor, found[used] * factor, strict=True):
         wanted, got = (np.exp(z - z.max()) / np.exp(z - z.max()).sum() for z in (x, y))
         assert abs(wanted - got).max() < 2.0**-20

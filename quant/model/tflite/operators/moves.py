@@ -131,6 +131,9 @@ def mirror_pad(g: Reading, op: Call) -> None:
         if not any(width):
             continue
         g.builder.reserve(op, shape[axis] + sum(width))
+        # As in TensorFlow: what one reflection reaches.
+        most, what = shape[axis] - (mode == "reflect"), f"a pad of axis {axis}"
+        require_between(op, max(width), 0, max(most, 0), f"{what} in mode {mode}")
         places = np.pad(np.arange(shape[axis]), width, mode)
         at = g.builder.new_constant(op, f"places{axis}", places)
         own = axis_in(op, axis, len(shape), is_image)

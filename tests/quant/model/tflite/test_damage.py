@@ -169,6 +169,27 @@ def test_huge_sizes_cost_no_memory(load_bytes: Callable[..., Any]) -> None:
     assert peak < 50e6
 
 
+@pytest.mark.parametrize(("mode", "most"), [(0, 2), (1, 3)])
+def test_a_mirrored_pad_reflects_once(
+    mode: int, most: int, load_bytes: Callable[..., Any]
+) -> None:
+    for width in range(6):
+        values = [
+            Value((3,), dtype="float32"),
+            Value((1, 2), dtype="int32", data=np.int32([[0, width]])),
+            Value((3 + width,), dtype="float32"),
+        ]
+        step = Step("MIRROR_PAD", [0, 1], 2, options_of("MirrorPad", Mode=mode))
+        content = model(values, [step], [0], [2])
+        x = np.float32([1, 2, 3])
+        if width <= most:
+            wanted = np.pad(x, (0, width), ["reflect", "symmetric"][mode])
+            assert np.asarray(load_bytes(content)(x)).tolist() == wanted.tolist()
+            continue
+        with pytest.raises(ModelError, match=f"={width}. Use one from 0 to {most}"):
+            load_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
