@@ -148,8 +148,8 @@ def pad(g: Builder, op: Operator) -> None:
     op.require("mode", "constant", "edge", "reflect", "wrap")
     # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
-        # As in ONNX Runtime and PyTorch, one reflection is all there is. An axis of size
-        # 0 has nothing to repeat.
+        # As in ONNX Runtime and PyTorch, one reflection is all there is. An axis of
+        # size 0 has nothing to repeat.
         if max(width) > 0 and (mode == "reflect" or shape[axis] == 0):
             what = f"a pad of axis {axis} in mode {mode}"
             require_between(op, max(width), 0, max(shape[axis] - 1, 0), what)
