@@ -22,7 +22,7 @@ from mdtensor.errors import (
 from mdtensor.generics.indexing import getitem, take_along_axis
 from mdtensor.generics.sorting import argsort
 from mdtensor.spec.options import flag
-from mdtensor.spec.shapes import integers, normalize_axis
+from mdtensor.spec.shapes import integers, is_size, normalize_axis
 from mdtensor.tensor import Tensor, from_numpy
 
 
@@ -105,7 +105,9 @@ def topk(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> TopKResu
     """
     x, call = as_tensor(x, "topk"), describe("topk", x)
     at = checked("topk", (x,), lambda: normalize_axis(axis, x.ndim))
-    count = checked("topk", (x,), lambda: integers(k, "k", "Give a number"))[0]
+    if not is_size(k):
+        raise OptionError(f"k is {shown(k)}", "Give an integer", call)
+    count = int(k)
     checked("topk", (x,), lambda: flag(largest, "largest"))
     if not 0 <= count <= x.shape[at]:
         problem = f"k is {count}, and axis {at} has {x.shape[at]} elements"

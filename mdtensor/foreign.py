@@ -28,16 +28,28 @@ def require_plain(array: object) -> None:
     # Almost every array takes this way out.
     if type(array) is np.ndarray or isinstance(array, np.generic):
         return
-    if isinstance(array, np.ndarray) and np.ma.is_masked(array):
-        count = np.count_nonzero(np.ma.getmaskarray(array))
-        problem = f"{count} of {array.size} elements are masked and have no value"
-        raise CastError(problem, "Use a.filled(number)")
+    # The second test imports `numpy.ma`, which few programs use.
+    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray):
+        # A structured array has a mask for each of its fields.
+        fields = np.ma.getmaskarray(array).reshape(array.size, 1).view(np.bool_)
+        if count := np.count_nonzero(fields.any(axis=1)):
+            problem = f"{count} of {array.size} elements are masked and have no value"
+            raise CastError(problem, "Use a.filled(number)")
     if _has_unit(array):
         kind = type(array)
         raise CastError(
             f"a {kind.__name__} has a unit, which a tensor does not keep",
             f"Use the numbers alone, a.{number_attribute(kind) or 'value'}",
         )
+
+
+def is_plain(value: object) -> bool:
+    """Return whether `value` passes `require_plain`."""
+    try:
+        require_plain(value)
+    except CastError:
+        return False
+    return True
 
 
 def require_operand(array: object) -> None:

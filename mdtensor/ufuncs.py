@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.coercion import typed_array
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import (
     CastError,
@@ -135,6 +136,8 @@ def _run_on_arrays(ufunc: np.ufunc, operands: Any) -> Any:
     call = describe(ufunc.__name__, *operands)
     for x in operands:
         require_operand(x)
+        if isinstance(x, (list, tuple)):
+            typed_array(x)  # raises for masks and units of the elements
     arrays = [x.__array__() if isinstance(x, Interchange) else x for x in operands]
     try:
         # Our operations ignore the flags of floating-point arithmetic, too.

@@ -224,3 +224,95 @@ def test_an_array_that_cannot_be_read_is_named() -> None:
 
     with pytest.raises(md.CastError, match="NumPy cannot read a Broken: 'a table has"):
         md.asarray(Broken())
+
+
+class Iterable(Wrapped):
+    """A single quantity that claims to be iterable, as pint's does."""
+
+    def __iter__(self) -> Any:
+        return iter(self.numbers)
+
+
+#: Numbers that an option must not take: their mask or unit would be lost.
+LOST: dict[str, Any] = {
+    "masked": np.ma.masked,
+    "array with a unit": np.array(2).view(Quantity),
+    "quantity": Iterable(2),
+}
+OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "a slope": lambda v: md.leaky_relu(X, negative_slope=v),
+    "a correction": lambda v: md.std(X, correction=v),
+    "an order": lambda v: md.linalg.vector_norm(X, ord=v),
+    "a shape": md.ones,
+    "a size": lambda v: md.zeros((2, v)),
+    "an axis": lambda v: md.sum(X, axis=v),
+    "axes": lambda v: md.tensordot(X, X, axes=v),
+    "a count": lambda v: md.topk(X, v),
+    "groups": lambda v: md.group_norm(md.ones((1, 2)), num_groups=v),
+    "a bound": md.arange,
+    "an end": lambda v: md.linspace(0, v, 3),
+    "a stride": lambda v: md.conv2d(
+        md.ones((1, 1, 3, 3)), md.ones((1, 1, 1, 1)), stride=v
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("kind", LOST)
+def test_options_keep_masks_and_units(name: str, kind: str) -> None:
+    with pytest.raises((md.OptionError, md.CastError)):
+        OPTIONS[name](LOST[kind])
+
+
+def test_masked_elements_in_lists_of_ufuncs() -> None:
+    for values in (
+        [1.0, np.ma.masked, 2.0],
+        [np.ma.array([1.0, 2, 3], mask=[0, 1, 0])],
+    ):
+        with pytest.raises(md.CastError, match="masked"):
+            np.logaddexp2(X, values)
+
+
+def test_masked_fields_are_counted_by_element() -> None:
+    fields = [("a", "i4"), ("b", [("c", "f4"), ("d", "f4")])]
+    records = np.ma.zeros(3, dtype=fields)
+    records[1] = np.ma.masked
+    with pytest.raises(md.CastError, match="1 of 3 elements are masked"):
+        md.add(X, records)
+
+
+@pytest.mark.parametrize("k", [np.zeros(0), [], [1, 2], (1,), None, 1.0, "1"], ids=str)
+def test_the_count_of_topk_is_one_integer(k: Any) -> None:
+    with pytest.raises(md.OptionError, match="k is"):
+        md.topk(X, k)
+
+
+def test_a_class_is_not_a_mask() -> None:
+    q = md.ones((2, 2))
+    with pytest.raises(md.OptionError, match="attn_mask is of Float32Tensor"):
+        md.scaled_dot_product_attention(q, q, q, attn_mask=md.Float32Tensor)
+
+
+@pytest.mark.parametrize("number", [65504, 65519, 65520, 100000, -(2**62)])
+def test_integers_that_a_narrow_float_cannot_hold(number: int) -> None:
+    """Reductions with dtype= and assignments convert as `astype` does."""
+    fits = abs(number) < 65520
+    x, given = md.asarray([0.5], dtype=md.float16), md.asarray([number])
+
+    def assign(value: Any) -> Any:
+        x[0] = value
+        return x
+
+    calls: list[Callable[[], Any]] = [
+        lambda: md.sum(given, dtype=md.float16),
+        lambda: md.prod(given, dtype=md.float16),
+        lambda: md.cumulative_sum(given, dtype=md.float16),
+        lambda: assign(given[0]),
+        lambda: assign(np.int64(number)),
+    ]
+    for call in calls:
+        if fits:
+            assert float(np.asarray(call()).reshape(())) == 65504
+            continue
+        with pytest.raises(md.CastError, match="float16 represents"):
+            call()

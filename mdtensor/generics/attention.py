@@ -52,9 +52,10 @@ def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
     """Raise unless `mask` fits `scores` and is the only mask."""
     # Not `is_tensor`: the message names the element type if there is one.
     dtype = getattr(mask, "dtype", None)
-    known = dtype if isinstance(dtype, dtypes.DType) else None
+    is_class = isinstance(mask, type)
+    known = dtype if isinstance(dtype, dtypes.DType) and not is_class else None
     if known is None or not (known is dtypes.bool_ or known.is_floating):
-        shown = known or type(mask).__name__
+        shown = known or (mask if is_class else type(mask)).__name__
         raise OptionError(f"attn_mask is of {shown}", "Use a tensor of bools or floats")
     # Both together would need a rule for their conflict; PyTorch rejects them as well.
     if is_causal:

@@ -15,6 +15,7 @@ from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, ShapeError, checked, describe, shown
+from mdtensor.foreign import require_plain
 from mdtensor.generics.creation import (
     check_diagonal,
     empty_like,
@@ -370,7 +371,12 @@ def _whole_between(
 
 
 def _scalar(value: object) -> object:
-    """Return a 0-d tensor or array as its Python number, and all else unchanged."""
+    """Return a 0-d tensor or array as its Python number, and all else unchanged.
+
+    Raises:
+        CastError: the number is masked or has a unit.
+    """
+    require_plain(value)
     if isinstance(value, (Tensor, np.ndarray)) and value.shape == ():
         return value.item()
     return value

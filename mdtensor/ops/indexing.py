@@ -9,6 +9,7 @@ from mdtensor.device import cpu
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
 from mdtensor.foreign import is_array_like, read_array
+from mdtensor.generics.conversion import astype
 from mdtensor.generics.indexing import (
     check_value,
     getitem,
@@ -20,7 +21,7 @@ from mdtensor.generics.indexing import (
 from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, deduced, number, on_host
-from mdtensor.promotion import is_weak
+from mdtensor.promotion import is_weak, may_overflow
 from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, announce_write, from_numpy, leaves
@@ -94,6 +95,8 @@ def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
             # The codes of 4-bit tensors are unpacked copies, which look like this.
             fix += "; if x is q.codes of a 4-bit tensor q, assign q[key] = value"
         raise WriteError("the buffer is read-only", fix, call)
+    if isinstance(given, Tensor) and may_overflow(given.dtype, x.dtype):
+        given = astype(given, x.dtype)
     target = x.buffer if view is None else view
     announce_write(x.buffer)
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))

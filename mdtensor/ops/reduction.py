@@ -26,6 +26,7 @@ from mdtensor.generics.reduction import (
 from mdtensor.kernels.numpy import conversion, reduction as kernel
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.ops.reduction_steps import reduce_step
+from mdtensor.promotion import may_overflow
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor
@@ -62,14 +63,16 @@ def _accumulate(
 
 
 def cast_first(x: Tensor, dtype: DType) -> Any:
-    """Return the elements of x, cast first if floats are reduced as integers.
+    """Return the elements of x, cast first if the cast may fail.
 
     Raises:
         CastError: an element is outside the range of `dtype`, as in `astype`.
     """
     # Each element is checked and truncated as in `astype`, instead of the result.
     loses_fractions = dtype.is_integer and x.dtype.is_floating
-    return astype(x, dtype).buffer if loses_fractions else x.buffer
+    if loses_fractions or may_overflow(x.dtype, dtype):
+        return astype(x, dtype).buffer
+    return x.buffer
 
 
 @method(mean, prepare=reduce_step("mean"))

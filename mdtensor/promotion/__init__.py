@@ -20,6 +20,7 @@ from mdtensor.promotion.promote import (
     current as current,
     fit_scalar as fit_scalar,
     is_weak as is_weak,
+    may_overflow as may_overflow,
     overflows as overflows,
     promote_types as promote_types,
     promotion_rules as promotion_rules,

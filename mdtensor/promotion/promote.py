@@ -87,6 +87,18 @@ def overflows(value: Any, target: DType) -> bool:
     return bool(excess > step / 2 or (is_odd and excess == step / 2))
 
 
+def may_overflow(source: DType, target: DType) -> bool:
+    """Return whether an integer of one type may be infinite in another.
+
+    Example:
+        >>> may_overflow(dtypes.int32, dtypes.float16)
+        True
+        >>> may_overflow(dtypes.int64, dtypes.float32)
+        False
+    """
+    return source.is_integer and overflows(int(source.maximum), target)
+
+
 def round_to_odd(value: Any, target: DType) -> Any:
     """Return `value`, or for an integer of more than 53 bits a float that rounds alike.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
+from mdtensor.foreign import is_plain
 
 #: The names of an element type, all of which `dtype` understands.
 DTypeName = DType | str | type | np.dtype[Any]
@@ -29,6 +30,8 @@ def number(value: object, name: str, least: float | None = None) -> float:
     """
     bound = "" if least is None else f" of at least {least}"
     problem = f"{name} must be a real number{bound}, but is {shown(value)}"
+    if not is_plain(value):
+        raise OptionError(problem, "Give a number that is not masked, without a unit")
     # Tensors of one number, but not of one bool, are numbers as well.
     if getattr(value, "shape", None) == () and not isinstance(value, np.generic):
         value = value.item()  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import BoundsError, MdtensorError, OptionError, ShapeError, shown
+from mdtensor.foreign import is_plain
 from mdtensor.spec.dims import (
     DYNAMIC as DYNAMIC,
     Dim as Dim,
@@ -202,8 +203,10 @@ def entries(value: object) -> tuple[Any, ...] | None:
     # A set does not have an order, so its items do not belong to certain axes.
     if not isinstance(value, Iterable) or isinstance(value, (Set, Mapping)):
         return None
-    # A 0-d array claims to be iterable, and raises when iterated.
-    return None if getattr(value, "shape", None) == () else tuple(value)
+    # A 0-d array claims to be iterable, and raises when iterated. The unit of a
+    # quantity would be lost.
+    is_one = getattr(value, "shape", None) == () or not is_plain(value)
+    return None if is_one else tuple(value)
 
 
 def shape_sizes(shape: object) -> Shape:
@@ -257,7 +260,7 @@ def is_whole(value: Any) -> bool:
 
 def _is_0d_integer(value: Any) -> bool:
     """Return whether `value` is a 0-d tensor or array of integers."""
-    if getattr(value, "shape", None) != ():
+    if getattr(value, "shape", None) != () or not is_plain(value):
         return False
     try:
         operator.index(value)

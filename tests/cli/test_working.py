@@ -6,6 +6,8 @@ import sys
 import pytest
 from numba.core import event
 
+# Its listener of numba calls the observers.
+import mdtensor.kernels.cpu.jit  # noqa: F401
 from mdtensor.cli.report import COMPILING, working
 
 
