@@ -159,12 +159,17 @@ def _natural_array(values: object, types: set[Any]) -> npt.NDArray[Any]:
     # The floats of ml_dtypes have at most 16 bits, so float32 represents them exactly.
     if _is_foreign_float(found.dtype):
         return found.astype(np.float32)
-    if found.dtype.kind not in "fO" or found.size == 0 or types == {float}:
+    kind = found.dtype.kind
+    if kind not in "fcO" or found.size == 0 or types in ({float}, {complex}):
         return found
     exact = np.array(values, object)
     if all(isinstance(value, (int, np.integer)) for value in exact.reshape(-1)):
         return _each(int, exact)
-    return found if found.dtype.kind == "f" else np.array(_each(_plain, exact).tolist())
+    if kind == "O":
+        return np.array(_each(_plain, exact).tolist())
+    # float64 would round a long integer a first time.
+    is_long = types.issubset(_NUMBERS) and (np.abs(found) >= 2**53).any()
+    return exact if is_long else found
 
 
 def _each(convert: Callable[[Any], Any], exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -198,7 +203,8 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
         raise CastError(problem, "Use asarray(a) != 0")
     low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))
     if kind not in "biu" or low < dtype.minimum or high > dtype.maximum:
-        shown = "integer" if found.dtype.kind == "O" else found.dtype
+        of_objects = "integer" if kind == "i" else "float"
+        shown = of_objects if found.dtype.kind == "O" else found.dtype
         raise CastError(
             f"{dtype} represents {dtype.minimum} to {dtype.maximum}; cannot represent "
             f"{shown} values from {low} to {high}",

@@ -28,6 +28,13 @@ def require_plain(array: object) -> None:
     # Almost every array takes this way out.
     if type(array) is np.ndarray or isinstance(array, np.generic):
         return
+    _refuse_mask(array)
+    _refuse_unit(array)
+    if is_array_like(array) and not isinstance(array, np.ndarray):
+        _refuse_inside(array)
+
+
+def _refuse_mask(array: object) -> None:
     # The second test imports `numpy.ma`, which few programs use.
     if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray):
         # A structured array has a mask for each of its fields.
@@ -35,12 +42,32 @@ def require_plain(array: object) -> None:
         if count := np.count_nonzero(fields.any(axis=1)):
             problem = f"{count} of {array.size} elements are masked and have no value"
             raise CastError(problem, "Use a.filled(number)")
+
+
+def _refuse_unit(array: object) -> None:
     if _has_unit(array):
         kind = type(array)
         raise CastError(
             f"a {kind.__name__} has a unit, which a tensor does not keep",
             f"Use the numbers alone, a.{number_attribute(kind) or 'value'}",
         )
+
+
+def _refuse_inside(container: object) -> None:
+    """Check the array that xarray has as `data`, and dask's sample `_meta`."""
+    kind = type(container)
+    # The class is asked, because our tensors make hints for missing attributes.
+    held, sample = (
+        getattr(container, name, None) if hasattr(kind, name) else None
+        for name in ("data", "_meta")
+    )
+    for array in (held, sample):
+        _refuse_mask(array)
+        _refuse_unit(array)
+    # An array without elements: which ones are masked is known once they are computed.
+    if isinstance(sample, np.ndarray) and isinstance(sample, np.ma.MaskedArray):
+        problem = f"a {kind.__name__} may hold masked elements, which have no value"
+        raise CastError(problem, "Fill them with a number first")
 
 
 def is_plain(value: object) -> bool:
@@ -105,10 +132,13 @@ def read_array(value: object) -> np.ndarray:
     """
     require_plain(value)
     try:
-        return np.asarray(value)
+        # First with the subclass of the array, which has the mask.
+        found = np.asanyarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         problem = f"NumPy cannot read a {type(value).__name__}: {shown(str(error))}"
         raise CastError(problem, "Give an array of numbers") from error
+    require_plain(found)
+    return np.asarray(found)
 
 
 def _has_unit(array: object) -> bool:

@@ -316,3 +316,75 @@ def test_integers_that_a_narrow_float_cannot_hold(number: int) -> None:
             continue
         with pytest.raises(md.CastError, match="float16 represents"):
             call()
+
+
+class Container:
+    """An array of another library around one, as xarray's; `data` is the inner one."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    @property
+    def data(self) -> Any:
+        return self._data
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float64)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self._data, dtype)
+
+
+class Delayed(Container):
+    """An array that is not computed yet, as dask's, with a sample of its type."""
+
+    @property
+    def _meta(self) -> Any:
+        return self._data[:0]
+
+
+@pytest.mark.parametrize("kind", [Container, Delayed])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        np.ma.array([1.0, 2.0], mask=[False, True]),
+        np.ones(2).view(Quantity),
+    ],
+    ids=["masked", "unit"],
+)
+def test_masks_and_units_in_containers(kind: Any, inner: Any) -> None:
+    given = kind(inner)
+    for read in (md.asarray, md.Float64Tensor, lambda x: md.asarray([x, x])):
+        with pytest.raises(md.CastError, match=r"mask|unit"):
+            read(given)
+    plain = kind(np.ones(2))
+    assert md.asarray(plain).tolist() == [1.0, 1.0]
+
+
+def test_long_integers_beside_floats_round_once() -> None:
+    """Above a tie of float32 by less than float64 resolves, and of bfloat16."""
+    for dtype, number in (
+        ("float32", 2**60 + 2**36 + 1),
+        ("bfloat16", 2**60 + 2**52 + 1),
+    ):
+        alone = md.asarray([number], dtype=dtype).tolist()[0]
+        assert md.asarray([number, 0.5], dtype=dtype).tolist()[0] == alone
+        assert md.asarray([[0.5, 1], [number, 2]], dtype=dtype).tolist()[1][0] == alone
+    number = 2**60 + 2**36 + 1
+    alone = md.asarray([number], dtype=md.float32).tolist()[0]
+    assert md.asarray([number, 0.5]).tolist()[0] == alone
+    assert md.asarray([number, 0.5j]).tolist()[0] == alone
+
+
+def test_a_number_that_fills_is_converted_as_pythons() -> None:
+    integers, floats = md.asarray([1]), md.asarray([1.0])
+    for bad in (1.5, np.float64(1.5), np.float32(1.5), np.array(1.5), md.asarray(1.5)):
+        with pytest.raises(md.CastError, match=r"1\.5"):
+            md.full_like(integers, bad)
+        with pytest.raises(md.CastError, match=r"1\.5"):
+            md.full((2,), bad, dtype=md.int8)
+        assert md.full_like(floats, bad).tolist() == [1.5]
+    with md.lazy():
+        assert md.full_like(floats, np.int64(3)).tolist() == [3.0]
+    assert md.full((1,), np.float16(1.5)).dtype is md.float16

@@ -77,7 +77,8 @@ def quantize_file(
     reasons(network.graph, keep_float)
     # After the reads, so that a missing model is reported before anything about the
     # output.
-    check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
+    read = [*sample_files(data), *sample_files(held_out)]
+    check_apart(out, {**model_inputs(model), "a file of samples": read})
     # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
     with working() as progress:

@@ -20,6 +20,7 @@ RENAMED = {
     "as_tensor": "asarray",
     "bitwise_not": "bitwise_invert",
     "bmm": "matmul",
+    "bool_": "bool",
     "cat": "concat",
     "clamp": "clip",
     "concatenate": "concat",
@@ -255,7 +256,7 @@ def hint(name: str, known: Iterable[str]) -> str:
         return f" {ABSENT[name]}."
     names = list(known)
     bare = name.removesuffix("_")
-    if bare != name and bare in names:
+    if bare != name and bare in names and name not in RENAMED:
         return f" {_in_place(bare)}"
     name = name if name in RENAMED else name.lower()
     if name in WRITTEN:

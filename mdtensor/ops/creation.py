@@ -70,7 +70,9 @@ def full(
     """
     wanted = element(dtype, None)
     home = cpu if device is None else find_device(device)
-    one = asarray(fill_value, dtype=wanted)
+    # With a type given, a number is converted as Python's are: exactly, or not at all.
+    number = fill_value if wanted is None else _plain(fill_value)
+    one = asarray(number, dtype=wanted)
     on_host("full", one)
     if one.ndim:
         call = describe("full", shape, one)
@@ -368,6 +370,17 @@ def _whole_between(
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
     return make_on(made, dtype, device, "linspace", start, stop, num)
+
+
+def _plain(value: object) -> object:
+    """Return a 0-d host tensor, or a number of NumPy, as a Python number."""
+    is_here = type(value) is np.ndarray or (
+        isinstance(value, Tensor) and value.device is cpu
+    )
+    if not (isinstance(value, np.generic) or (is_here and value.ndim == 0)):  # type: ignore[union-attr]
+        return value
+    found: object = value.item()  # type: ignore[union-attr]
+    return found if type(found) in (bool, int, float, complex) else value
 
 
 def _scalar(value: object) -> object:

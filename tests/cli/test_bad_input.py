@@ -352,6 +352,10 @@ LOST = [
         "a.npy is a file of samples",
     ),
     (
+        "quantize {0}/net.onnx --data {1}/x.npy --held-out {0}/some -o {0}/some/a.npy",
+        "a.npy is a file of samples",
+    ),
+    (
         "quantize-weights {0}/net.onnx --method gptq --data {0}/some -o {0}/link",
         "link is a file of samples",
     ),

@@ -517,6 +517,23 @@ def test_a_float_that_int64_does_not_hold_is_refused(
             whole(md.asarray([1.0, value], dtype=dtype))
 
 
+@pytest.mark.parametrize(
+    "convert", [int, round, math.floor, math.ceil, math.trunc], ids=lambda f: f.__name__
+)
+def test_an_integer_is_whole_already(convert: Any) -> None:
+    @md.elementwise
+    def whole(x: Any) -> Any:
+        return convert(x)
+
+    ends: dict[Any, list[int]] = {
+        md.int64: [2**63 - 1, 2**53 + 1, -(2**63), -(2**53) - 1, 0],
+        md.uint64: [2**64 - 1, 2**63, 2**53 + 1],
+        md.int8: [127, -128],
+    }
+    for dtype, numbers in ends.items():
+        assert whole(md.asarray(numbers, dtype=dtype)).tolist() == numbers
+
+
 @md.elementwise
 def shift_left(x: int, n: int) -> int:
     return x << n

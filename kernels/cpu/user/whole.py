@@ -47,9 +47,24 @@ def _checked(function, round_float):
 
     @overload(stand_in, jit_options={"error_model": "numpy"})
     def choose(x):
-        return of_float if isinstance(types.unliteral(x), types.Float) else of_others
+        kind = types.unliteral(x)
+        if isinstance(kind, types.Float):
+            return of_float
+        return of_others if function is int else _of_integer(kind) or of_others
 
     return stand_in
+
+
+def _of_integer(kind):
+    """Return the conversion of an integer, which is whole; None for other types.
+
+    numba's `floor` and its kin convert integers through float64.
+    """
+    if not isinstance(kind, types.Integer | types.Boolean):
+        return None
+    if kind == types.uint64:
+        return lambda x: x
+    return lambda x: np.int64(x)
 
 
 def _checked_round():
@@ -60,6 +75,12 @@ def _checked_round():
 
     def of_float(x, ndigits=None):
         return np.int64(require_int64(np.rint(np.float64(x))))
+
+    def of_integer(x, ndigits=None):
+        return np.int64(x)
+
+    def of_uint64(x, ndigits=None):
+        return x
 
     def of_others(x, ndigits=None):
         return round(x)
@@ -73,7 +94,12 @@ def _checked_round():
             ndigits, types.NoneType | types.Omitted
         ):
             return with_digits
-        return of_float if isinstance(types.unliteral(x), types.Float) else of_others
+        kind = types.unliteral(x)
+        if isinstance(kind, types.Float):
+            return of_float
+        if isinstance(kind, types.Integer | types.Boolean):
+            return of_uint64 if kind == types.uint64 else of_integer
+        return of_others
 
     return stand_in
 

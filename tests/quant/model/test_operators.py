@@ -426,6 +426,24 @@ def test_sizes_that_are_not_known(wrong: Case, words: str, make_model: Any) -> N
         read_graph(build(make_model, wrong)[0])
 
 
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceL2", "ReduceL1", "ReduceLogSum"])
+@pytest.mark.parametrize("storage", [np.int32, np.int64])
+def test_reductions_of_integers_are_integers(
+    kind: str, storage: Any, make_model: Any, onnxruntime_of: Any, rng: Any
+) -> None:
+    """Each result has the type of its elements, and its fraction is cut off."""
+    x = rng.integers(-99, 99, (3, 4)).astype(storage)
+    if kind == "ReduceLogSum":
+        x = abs(x) + 1
+    for axes in ({"axes": [1]}, {}):
+        nodes = [helper.make_node(kind, ["x"], ["r"], **axes)]
+        nodes.append(helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT))
+        given = (helper.np_dtype_to_tensor_dtype(np.dtype(storage)), (3, 4))
+        path = make_model(nodes, {"x": given}, opset=13)
+        found, (wanted,) = np.asarray(load(path)(x)), onnxruntime_of(path, {"x": x})
+        assert found.tolist() == wanted.tolist()
+
+
 def test_every_part_of_a_split(make_model: Any, onnxruntime_of: Any) -> None:
     nodes = [helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2, axis=1)]
     nodes.append(helper.make_node("TopK", ["a", "k"], ["y", "places"], largest=0))

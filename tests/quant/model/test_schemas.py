@@ -113,6 +113,10 @@ INVALID = {
         model("Split", {"s": INTS([5, -2])}, outputs=TWO, axis=1),
         "splits an axis of size 3 into parts of 5, -2",
     ),
+    "parts that are not equal": (
+        model("Split", opset=13, outputs=TWO, axis=1),
+        "splits an axis of size 3 into 2 equal parts",
+    ),
     "parts for other outputs": (
         model("Split", {"s": INTS([1, 1, 1])}, outputs=TWO, axis=1),
         "has 3 numbers as sizes of its outputs, expected 2",

@@ -10,6 +10,8 @@ from onnx import helper
 import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.budget import Budget, Spending
+from mdtensor.quant.model.load import load
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.onnx.read import read_graph
 
 INT = {"dtype": np.int64}
@@ -393,3 +395,53 @@ def test_bounds_of_clip_that_are_computed(
         x = sign * np.arange(1, 7, dtype=np.float32).reshape(2, 3)
         found = read_graph(path).run({"x": x})["y"]
         assert found.tolist() == onnxruntime_of(path, {"x": x})[0].tolist()
+
+
+F32 = np.float32
+W4 = np.linspace(-1, 1, 4, dtype=F32)
+#: Operators that need some sizes, but not the first one: inputs, options, image.
+BATCHED: dict[str, tuple[list[np.ndarray], dict[str, Any], bool]] = {
+    "LayerNormalization": ([W4, W4], {}, False),
+    "Pad": ([np.array([0, 0, 1, 0, 0, 2])], {"mode": "reflect"}, False),
+    "ArgMax": ([], {"axis": 1, "select_last_index": 1}, False),
+    "Hardmax": ([], {"axis": 2}, False),
+    "DepthToSpace": ([], {"blocksize": 2}, True),
+    "SpaceToDepth": ([], {"blocksize": 2}, True),
+    "Resize": ([np.zeros(0, F32), F32([1, 1, 2, 1.5])], {}, True),
+}
+RESIZES = [{}, {"mode": "linear"}, {"mode": "cubic", "cubic_coeff_a": -0.5}]
+RESIZES += [{"coordinate_transformation_mode": "asymmetric"}]
+CASES = [(kind, {}) for kind in BATCHED] + [("Resize", options) for options in RESIZES]
+
+
+@pytest.mark.parametrize(("kind", "more"), CASES, ids=str)
+def test_a_dynamic_batch_needs_no_sizes(
+    kind: str, more: Any, make_model: Any, onnxruntime_of: Any, tmp_path: Any, rng: Any
+) -> None:
+    """The model loads as one graph, runs at any batch, and can be saved."""
+    constants, options, is_image = BATCHED[kind]
+    names = [f"c{at}" for at in range(len(constants))]
+    nodes = [node(kind, ["x", *names], "r", **options | more)]
+    nodes.append(node("Cast", ["r"], "y", to=1))
+    sizes = (8, 4, 6) if is_image else (3, 4)
+    known = dict(zip(names, constants, strict=True))
+    path = make_model(nodes, {"x": ("N", *sizes)}, known, opset=18)
+    model = load(path)
+    assert isinstance(model, Model)
+    model.save(tmp_path / "again.onnx")
+    again = load(tmp_path / "again.onnx")
+    for batch in (1, 3):
+        x = rng.standard_normal((batch, *sizes), F32)
+        (wanted,) = onnxruntime_of(path, {"x": x})
+        for one in (model, again):
+            np.testing.assert_allclose(np.asarray(one(x)), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_dynamic_size_cannot_be_resized(make_model: Any) -> None:
+    scales = F32([1, 1, 2, 2])
+    nodes = [node("Resize", ["x", "roi", "s"], "y")]
+    known = {"roi": np.zeros(0, F32), "s": scales}
+    path = make_model(nodes, {"x": (1, 3, "H", 4)}, known, opset=18)
+    with pytest.raises(ModelError, match="resizes an axis of dynamic size"):
+        read_graph(path)
+    assert load(path)(np.ones((1, 3, 2, 4), F32)).shape == (1, 3, 4, 8)

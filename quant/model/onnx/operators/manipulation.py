@@ -144,10 +144,12 @@ def pad(g: Builder, op: Operator) -> None:
     if mode == "constant":
         g.call(op, md.pad, x, pad_width=widths, value=value)
         return
-    shape = require_fixed_shape(g, op, x)
+    moved = [axis for axis, width in enumerate(widths) if any(width)]
+    shape = require_fixed_shape(g, op, x, moved)
     op.require("mode", "constant", "edge", "reflect", "wrap")
     # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
-    for axis, width in enumerate(widths):
+    for axis in moved:
+        width = widths[axis]
         # As in ONNX Runtime and PyTorch, one reflection is all there is. An axis of
         # size 0 has nothing to repeat.
         if max(width) > 0 and (mode == "reflect" or shape[axis] == 0):
@@ -249,6 +251,11 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
         parts = g.integers(op, 1, "the sizes")
     else:
         part = -(-size // count)
+        if op.opset < 18 and size % count:
+            raise op.error(
+                f"splits an axis of size {size} into {count} equal parts",
+                "Use operator set 18, or give the sizes",
+            )
         parts = (part,) * (count - 1) + (size - part * (count - 1),)
     require_count(op, parts, count, "sizes of its outputs")
     if min(parts) < 0 or sum(parts) != size:
@@ -296,10 +303,11 @@ def _block_size(op: Operator) -> int:
 
 def _image_shape(g: Builder, op: Operator) -> tuple[int, ...]:
     """Return the four sizes of the first input."""
-    shape = require_fixed_shape(g, op, op.inputs[0])
-    if len(shape) != 4:
-        raise op.error(f"reads a value of rank {len(shape)}", "Use four axes, NCHW")
-    return shape
+    ndim = len(g.shape(op.inputs[0]))
+    if ndim != 4:
+        raise op.error(f"reads a value of rank {ndim}", "Use four axes, NCHW")
+    # A reshape finds one open size, here that of the batch.
+    return require_fixed_shape(g, op, op.inputs[0], range(1, 4))
 
 
 def _regroup(

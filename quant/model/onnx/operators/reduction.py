@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,32 @@ def reduce(g: Builder, op: Operator) -> None:
     # ONNX sums in the type of the elements; `md.sum` would widen small integers.
     if operation in (md.sum, md.prod):
         options["dtype"] = dtype
-    if after is None:
+    if dtype.is_integer and operation is md.mean:
+        _mean_of_integers(g, op, x, options)
+    elif after is None:
         g.call(op, operation, x, **options)
+    elif dtype.is_integer:
+        # The result has the type of the elements: its fraction is cut off.
+        wide = g.step(op, "reduced", operation, x, **options)
+        wide = g.step(op, "wide", md.astype, wide, md.float64)
+        g.call(op, md.astype, g.step(op, "exact", after, wide), dtype)
     else:
         g.call(op, after, g.step(op, "reduced", operation, x, **options))
+
+
+def _mean_of_integers(
+    g: Builder, op: Operator, x: Any, options: dict[str, Any]
+) -> None:
+    """Divide a sum by its count, toward 0, as ONNX Runtime does."""
+    shape = g.shape(x)
+    axes = range(len(shape)) if options["axis"] is None else options["axis"]
+    require_fixed_shape(g, op, x, axes)
+    count = prod(shape[axis] for axis in axes)
+    total = g.step(op, "total", md.sum, x, dtype=g.specs[str(x)].dtype, **options)
+    size = g.step(
+        op, "whole", md.floor_divide, g.step(op, "size", md.abs, total), count
+    )
+    g.call(op, md.mul, size, g.step(op, "sign", md.sign, total))
 
 
 def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
@@ -94,6 +117,8 @@ def reduce_log_sum_exp(g: Builder, op: Operator) -> None:
     overflow.
     """
     x, options = op.inputs[0], _reduction_options(g, op)
+    if g.specs[str(x)].dtype.is_integer:
+        raise op.error("reduces integers", "Cast them to float before it")
     if 0 in g.shape(x):
         sums = g.step(op, "sums", md.sum, g.step(op, "exp", md.exp, x), **options)
         g.call(op, md.log, sums)
@@ -117,7 +142,7 @@ def extreme(g: Builder, op: Operator) -> None:
         g.call(op, EXTREMES[op.kind], x, **options)
         return
     # The last of equal elements is the first one from the other end.
-    last = require_fixed_shape(g, op, x)[axis] - 1
+    last = require_fixed_shape(g, op, x, [axis])[axis] - 1
     behind = g.step(op, "flipped", md.flip, x, axis=axis)
     g.call(op, md.sub, last, g.step(op, "behind", EXTREMES[op.kind], behind, **options))
 
@@ -175,7 +200,7 @@ def _softmax_along(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any
     if op.kind in SOFTMAXES:
         return add(op, SOFTMAXES[op.kind], x, axis=axis)
     first = g.step(op, "first", md.argmax, x, axis=axis, keepdims=True)
-    shape = require_fixed_shape(g, op, x)
+    shape = require_fixed_shape(g, op, x, [axis])
     g.reserve(op, shape[axis])
     along = [-1 if i == axis else 1 for i in range(len(shape))]
     places = np.arange(shape[axis]).reshape(along)
@@ -196,8 +221,9 @@ def batch_norm(g: Builder, op: Operator) -> None:
 @reads("LayerNormalization")
 def layer_norm(g: Builder, op: Operator) -> None:
     x, weight, bias = op.inputs[0], op.inputs[1], op.input(2)
-    eps, shape = op.get("epsilon", 1e-5), require_fixed_shape(g, op, x)
-    first = normalize_axis(op, op.get("axis", -1), len(shape))
+    eps, ndim = op.get("epsilon", 1e-5), len(g.shape(x))
+    first = normalize_axis(op, op.get("axis", -1), ndim)
+    shape = require_fixed_shape(g, op, x, range(first, ndim))
     g.call(op, md.layer_norm, x, weight, bias, normalized_shape=shape[first:], eps=eps)
     if len(op.outputs) == 1:
         return
@@ -214,8 +240,9 @@ def layer_norm(g: Builder, op: Operator) -> None:
 @reads("RMSNormalization")
 def rms_norm(g: Builder, op: Operator) -> None:
     x, eps = op.inputs[0], op.get("epsilon", 1e-5)
-    shape = require_fixed_shape(g, op, x)
-    over = shape[normalize_axis(op, op.get("axis", -1), len(shape)) :]
+    ndim = len(g.shape(x))
+    first = normalize_axis(op, op.get("axis", -1), ndim)
+    over = require_fixed_shape(g, op, x, range(first, ndim))[first:]
     g.call(op, md.rms_norm, x, op.inputs[1], normalized_shape=over, eps=eps)
 
 

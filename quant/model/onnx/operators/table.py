@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
@@ -54,13 +54,19 @@ def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int
     return prod(rows), -1
 
 
-def require_fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
+def require_fixed_shape(
+    g: Builder, op: Operator, name: Any, axes: Iterable[int] | None = None
+) -> tuple[int, ...]:
     """Return the shape of a value; raise if one of its sizes is dynamic.
+
+    Args:
+        axes: the axes whose sizes must be known; by default all.
 
     Raises:
         ModelError: a size is dynamic.
     """
     shape = g.shape(name)
-    if min(shape, default=0) < 0:
+    needed = shape if axes is None else [shape[axis] for axis in axes]
+    if min(needed, default=0) < 0:
         raise op.size_error("does not support a dynamic size")
     return shape

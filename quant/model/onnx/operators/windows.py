@@ -303,7 +303,7 @@ def upsample(g: Builder, op: Operator) -> None:
     scales = op.get("scales")
     if scales is None:
         scales = g.require_array(op, 1, "the scales").reshape(-1).tolist()
-    shape = require_fixed_shape(g, op, op.inputs[0])
+    shape = g.shape(op.inputs[0])
     axes = _axes_of_scales(op, shape, range(len(shape)), scales)
     _take(g, op, axes, Axis.asymmetric, lambda axis: _rounding_before_11(op, axis))
 
@@ -323,13 +323,14 @@ def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
 
     Without the attribute axes, these are all axes.
     """
-    shape = require_fixed_shape(g, op, op.inputs[0])
+    shape = g.shape(op.inputs[0])
     named = normalize_axes(op, op.get("axes", range(len(shape))), len(shape))
     scales = (
         [] if op.input(2) is None else g.require_array(op, 2, "the scales").tolist()
     )
     if scales:
         return _axes_of_scales(op, shape, named, scales)
+    require_fixed_shape(g, op, op.inputs[0], named)
     sizes = g.integers(op, 3, "the sizes")
     require_count(op, sizes, len(named), "sizes")
     for axis, n in zip(named, sizes, strict=True):
@@ -350,13 +351,21 @@ def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
 def _axes_of_scales(
     op: Operator, shape: tuple[int, ...], axes: Any, scales: Any
 ) -> dict[int, Axis]:
-    """Return the axes with the sizes that the scales give."""
+    """Return the axes with the sizes that the scales give.
+
+    An axis of dynamic size must keep its size, and is left out.
+    """
     require_count(op, scales, len(axes), "scales")
     found = {}
     for axis, given in zip(axes, scales, strict=True):
         # NaN fails too; a scale of 0 would be a division by 0.
         if not 0 < given < np.inf:
             raise op.error(f"has a scale of {given}", "Use positive finite scales")
+        is_cut = op.get("coordinate_transformation_mode", "") == CROP
+        if shape[axis] < 0 and given == 1 and not is_cut:
+            continue
+        if shape[axis] < 0:
+            raise op.size_error("resizes an axis of dynamic size")
         scale = Fraction(given)
         new = floor(shape[axis] * scale)
         require_between(op, new, 0, LARGEST, "a size")
@@ -487,7 +496,8 @@ def _interpolate(
     )
     # Sizes that keep the aspect ratio are rounded; those of `interpolate` are cut off.
     is_plain &= all(x.new == floor(x.old * float(x.scale)) for x in moving.values())
-    if not is_plain or len(shape) != 4 or not moving.keys() <= {2, 3}:
+    is_plain &= len(shape) == 4 and min(shape[2:]) >= 0
+    if not is_plain or not moving.keys() <= {2, 3}:
         _resample(g, op, axes, place)
         return
     tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
