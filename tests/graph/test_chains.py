@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
-from mdtensor.graph.chains import Chained
+from mdtensor.graph.chained import Chained
 from mdtensor.kernels import numpy as kernels
 from mdtensor.kernels.cpu.program import chain
 from mdtensor.kernels.numpy.threads import ThreadPool

@@ -61,9 +61,18 @@ class Chain:
         #: The compiled function, and its own text if it was generated.
         self.call, self.text = run_chain.call, ""
 
-    def __call__(self, *arrays):
-        """Return the result as a fresh array; the inputs are float32."""
-        out = empty(self.shape, F32, LARGE)
+    def __call__(self, *arrays, over=None):
+        """Return the result as a fresh array; the inputs are float32.
+
+        Args:
+            over: the place of an array of the shape of the result, whose memory nobody
+                else reads, so that the result may lie there. The last instruction must
+                not read it.
+        """
+        out = None if over is None else arrays[over]
+        # A generated loop that writes what it reads would not become vectors.
+        if out is None or self.text or not out.flags.carray:
+            out = empty(self.shape, F32, LARGE)
         flat = out if out.ndim == 1 else out.reshape(-1)
         rows = [x if x.ndim == 1 and x.flags.carray else in_a_row(x) for x in arrays]
         rows += self.rest
