@@ -77,7 +77,7 @@ class Chained:
         Args: given: the expressions of the tensors that the loop reads.
         """
         chain, name, result = self.chain, source.name, f"v{self.calls[-1].number}"
-        if not chain.is_small:
+        if not chain.is_small or chain.dtype != F32:
             return ""
         copy, see = name("f", in_a_row), name("f", observe)
         rows = []
@@ -105,6 +105,6 @@ class Chained:
 
     def __call__(self, *tensors: Any) -> tuple[Any]:
         """Return the result."""
-        result = _new(Float32Tensor)
+        result = _new(self.calls[-1].specs[0].type)
         result.buffer = self.chain(*[x.buffer for x in tensors], over=self.place)
         return (result,)

@@ -32,14 +32,14 @@ class Group:
     """
 
     def __init__(self, last: Link, rows: set[int]) -> None:
-        self.shape, self._rows = last.shape, rows
+        self.shape, self._rows, self._dtype = last.shape, rows, last.dtype
         self.links: tuple[Link, ...] = (last,)
         #: The product whose result the loop overwrites.
         self.product: Call | None = None
 
     def take(self, link: Link) -> bool:
         """Add a link that only links of the group read; return whether it fits."""
-        if not self._has_domain(link):
+        if link.dtype is not self._dtype or not self._has_domain(link):
             return False
         links = (link, *self.links)
         found = _formula(links)
@@ -61,8 +61,9 @@ class Group:
 
     def take_product(self, product: Call) -> bool:
         """Let the loop overwrite the result of a product; return whether it can."""
-        is_whole = product.specs[0].shape == self.shape
-        if self.product is not None or self.links[-1].reduces or not is_whole:
+        spec = product.specs[0]
+        is_same = spec.type.dtype is self._dtype and spec.shape == self.shape
+        if self.product is not None or self.links[-1].reduces or not is_same:
             return False
         self.product = product
         return True
@@ -74,10 +75,13 @@ class Group:
         formula, reads = found
         calls = tuple(link.call for link in self.links)
         if self.product is None:
-            return Chained(Chain(formula, self.shape), calls, reads)
+            return Chained(self._chain(formula), calls, reads)
         place = [number_of(x) for x in reads].index(self.product.number)
-        chain = Chain(_buffered(formula, place), self.shape)
+        chain = self._chain(_buffered(formula, place))
         return Chained(chain, (self.product, *calls), reads, self.product, place)
+
+    def _chain(self, formula: Formula) -> Chain:
+        return Chain(formula, self.shape, self._dtype.storage)
 
 
 def _buffered(formula: Formula, place: int) -> Formula:

@@ -23,6 +23,7 @@ from mdtensor.graph.chained import Chained
 from mdtensor.graph.chains import chained
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
+from mdtensor.graph.links import ROUNDINGS
 from mdtensor.graph.lower import lower
 from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
@@ -130,8 +131,11 @@ def _fits(call: Call, held: tuple[Any, ...]) -> bool:
     for argument in call.arguments:
         if not isinstance(argument, (Output, Tensor)):
             visit(argument, (Output, Tensor, str), inner.append)
-    is_held = len(call.specs) == 1 and storage_of(call.specs[0].type) is not None
-    return is_held and not inner and call.settings == held
+    if len(call.specs) != 1 or inner or call.settings != held:
+        return False
+    # Loops hold narrow floats, and steps do not.
+    kind = call.specs[0].type
+    return storage_of(kind) is not None or kind.dtype in ROUNDINGS
 
 
 def _read_by(calls: Sequence[Call]) -> set[int]:
