@@ -103,7 +103,7 @@ def _take_products(
 def _replaced(item: Any, groups: dict[int, Group]) -> Iterable[Any]:
     """Yield what runs in the place of an item: a group runs where its last call did."""
     group = groups.get(item.number) if isinstance(item, Call) else None
-    if group is None or (len(group.links) == 1 and group.product is None):
+    if group is None or not group.pays:
         yield item
     elif group.links[-1].call is item:
         yield group.joined()

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdtensor.graph.calls import Call, Output
 from mdtensor.graph.chained import Chained
-from mdtensor.graph.links import Link, shape_of
+from mdtensor.graph.links import ROUNDINGS, Link, shape_of
 from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.program.chain import Chain
 from mdtensor.kernels.cpu.program.elementwise import (
@@ -21,6 +21,9 @@ from mdtensor.kernels.cpu.program.elementwise import (
 #: The most instructions of a chain, and values of it at a time: a block of each stays
 #: in the first cache.
 MOST_INSTRUCTIONS, MOST_REGISTERS = 64, 5
+#: Calls of more narrow floats than this are faster alone, if there are only a few: they
+#: convert in registers.
+MOST_NARROW, FEW = 1 << 16, 5
 
 
 class Group:
@@ -68,6 +71,13 @@ class Group:
         self.product = product
         return True
 
+    @property
+    def pays(self) -> bool:
+        """Return whether a loop saves time."""
+        if self._dtype in ROUNDINGS and prod(self.shape) > MOST_NARROW:
+            return len(self.links) > FEW
+        return len(self.links) > 1 or self.product is not None
+
     def joined(self) -> Chained:
         """Return the loop of all links."""
         found = _formula(self.links)
@@ -77,10 +87,16 @@ class Group:
         if self.product is None:
             return Chained(self._chain(formula), calls, reads)
         place = [number_of(x) for x in reads].index(self.product.number)
-        chain = self._chain(_buffered(formula, place))
+        # Narrow floats are read into other memory, piece by piece.
+        is_narrow = self._dtype in ROUNDINGS
+        chain = self._chain(formula if is_narrow else _buffered(formula, place))
         return Chained(chain, (self.product, *calls), reads, self.product, place)
 
     def _chain(self, formula: Formula) -> Chain:
+        made = formula.instructions
+        # The result becomes narrow behind the last instruction, which rounds it.
+        if len(made) > 1 and made[-1].operation == ROUNDINGS.get(self._dtype):
+            formula = formula._replace(instructions=made[:-1])
         return Chain(formula, self.shape, self._dtype.storage)
 
 

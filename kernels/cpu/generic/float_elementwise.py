@@ -20,6 +20,7 @@ import numpy as np
 from mdtensor.kernels.cpu.borrowing import borrowed
 from mdtensor.kernels.cpu.generic import activation
 from mdtensor.kernels.cpu.generic.activation import ONE, activate, clamp
+from mdtensor.kernels.cpu.generic.float16 import HAS_F16C, narrow, widen
 from mdtensor.kernels.cpu.generic.float_circle import cos_f32, sin_f32
 from mdtensor.kernels.cpu.generic.float_functions import hardswish, root
 from mdtensor.kernels.cpu.generic.float_maps import (
@@ -193,7 +194,11 @@ def round_whole(operation, x, out):
 def round_narrow(operation, x, out):
     """Set out to the nearest numbers of a narrower type, half to even."""
     n = np.uintp(len(out))
-    if operation == TO_FLOAT16:
+    if operation == TO_FLOAT16 and HAS_F16C:
+        # Two instructions instead of ten, and the same bits.
+        for i in range(n):
+            out[i] = widen(narrow(x[i]))
+    elif operation == TO_FLOAT16:
         for i in range(n):
             out[i] = nearest_float16(x[i])
     else:
