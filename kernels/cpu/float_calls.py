@@ -21,8 +21,12 @@ F32 = np.dtype(np.float32)
 LARGE = 1 << 20
 NAMES = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh")
 MAPS = {name: Entry("generic.float_maps", f"{name}_f32") for name in NAMES}
+MAPS |= {x: Entry("generic.float_circle", f"{x}_f32") for x in ("sin", "cos")}
+softplus_f32 = Entry("generic.float_maps", "softplus_f32")
 softmax_f32 = Entry("generic.float_rows", "softmax_f32")
 softmax_columns_f32 = Entry("generic.float_rows", "softmax_columns_f32")
+log_softmax_f32 = Entry("generic.float_rows", "log_softmax_f32")
+log_softmax_columns_f32 = Entry("generic.float_rows", "log_softmax_columns_f32")
 normalize_f32 = Entry("generic.float_rows", "normalize_f32")
 #: The default of RMS norm.
 EPS = np.finfo(np.float32).eps
@@ -39,25 +43,35 @@ def in_a_row(array):
 
 # Eager calls, traces and plans run one definition (decision 0067).
 def map_f32(name, x):
-    """Return a function of `NAMES` of each element, as a fresh array of float32.
+    """Return a function of `MAPS` of each element, as a fresh array of float32.
 
     A transposed array is read, and its result lies, as it does.
     """
-    entry, flags = MAPS[name], x.flags
+    return _map(MAPS[name], x)
+
+
+def softplus(x, beta, threshold):
+    """Return log(1 + e ** (beta · x)) / beta; x where beta · x is above `threshold`."""
+    return _map(softplus_f32, x, F32.type(beta), F32.type(threshold))
+
+
+def _map(entry, x, *numbers):
+    """Return a function of each element and of numbers, as a fresh array."""
+    flags = x.flags
     # A call of few elements takes as long as its Python code.
     if x.ndim == 1 and flags.carray and x.nbytes < LARGE:
-        entry.call(x, out := np.empty_like(x))
+        entry.call(x, *numbers, out := np.empty_like(x))
         if observe.ACTIVE:
             observe.ran(entry.__name__, "generic")
         return out
     if flags.f_contiguous and not flags.c_contiguous:
-        return map_f32(name, x.T).T
+        return _map(entry, x.T, *numbers).T
     out = empty(x.shape, F32, LARGE)
     given, flat = in_a_row(x), out if out.ndim == 1 else out.reshape(-1)
     if POOL.is_alone(out.size):
-        entry.call(given, flat)
+        entry.call(given, *numbers, flat)
     else:
-        POOL.spread(lambda a, b: entry.call(given[a:b], flat[a:b]), out.size)
+        POOL.spread(lambda a, b: entry.call(given[a:b], *numbers, flat[a:b]), out.size)
     if observe.ACTIVE:
         observe.ran(entry.__name__, "generic")
     return out
@@ -65,14 +79,24 @@ def map_f32(name, x):
 
 def softmax(x, axis):
     """Return e ** (x - most) / sum of e ** (x - most) along an axis from the front."""
+    return _along(softmax_f32, softmax_columns_f32, x, axis)
+
+
+def log_softmax(x, axis):
+    """Return x - most - log(sum of e ** (x - most)) along an axis from the front."""
+    return _along(log_softmax_f32, log_softmax_columns_f32, x, axis)
+
+
+def _along(of_rows, of_columns, x, axis):
+    """Return what a kernel computes along an axis from the front."""
     out = empty(x.shape, F32, LARGE)
     if out.size:
         inner = prod(x.shape[axis + 1 :])
         rows, result = in_a_row(x), out.reshape(-1)
         if inner == 1:
-            _run(softmax_f32, rows, x.shape[axis], result)
+            _run(of_rows, rows, x.shape[axis], result)
         else:
-            _run(softmax_columns_f32, rows, x.shape[axis], inner, result)
+            _run(of_columns, rows, x.shape[axis], inner, result)
     return out
 
 
@@ -108,5 +132,11 @@ def _run(entry, *arguments):
 
 
 #: What `kernels/numpy/float32.py` calls, by the names of its functions.
-CALLS: dict = {name: partial(map_f32, name) for name in NAMES}
-CALLS |= {"softmax": softmax, "layer_norm": layer_norm, "rms_norm": rms_norm}
+CALLS: dict = {name: partial(map_f32, name) for name in MAPS}
+CALLS |= {
+    "softplus": softplus,
+    "log_softmax": log_softmax,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+}

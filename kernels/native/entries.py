@@ -30,9 +30,21 @@ SHARED = {
     "program.run_chain.run_chain": (
         "int64[] float32[] float32[] float32[] float32[] float32[] int64 float32[]"
     ),
+    **dict.fromkeys(
+        (
+            "program.run_narrow_chain.run_float16",
+            "program.run_narrow_chain.run_bfloat16",
+        ),
+        "int64[] float32[] uint16[] uint16[] uint16[] uint16[] int64 uint16[]",
+    ),
     **{f"generic.float_maps.{name}_f32": "float32[] float32[]" for name in NAMES},
+    "generic.float_maps.softplus_f32": "float32[] float32 float32 float32[]",
+    "generic.float_circle.sin_f32": "float32[] float32[]",
+    "generic.float_circle.cos_f32": "float32[] float32[]",
     "generic.float_rows.softmax_f32": "float32[] int64 float32[]",
     "generic.float_rows.softmax_columns_f32": "float32[] int64 int64 float32[]",
+    "generic.float_rows.log_softmax_f32": "float32[] int64 float32[]",
+    "generic.float_rows.log_softmax_columns_f32": "float32[] int64 int64 float32[]",
     "generic.float_rows.normalize_f32": (
         "float32[] int64 int64 float32 float32[] float32[] float32[]"
     ),

@@ -168,6 +168,7 @@ def logsigmoid(x: Array, out: Array) -> None:
     np.subtract(x.clip(-np.inf, 0), out, out=out)
 
 
+@compiled
 @in_blocks
 def softplus(x: Array, out: Array, beta: float, threshold: float) -> None:
     """Compute log(1 + exp(beta · x)) / beta; x where beta · x is above `threshold`."""
@@ -307,6 +308,7 @@ def softmax(x: Array, axis: int) -> Array:
     return powers
 
 
+@compiled
 @in_float32
 def log_softmax(x: Array, axis: int) -> Array:
     """Compute (x - max) - log(Σ exp(x - max)) along `axis`."""

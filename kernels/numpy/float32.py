@@ -20,9 +20,15 @@ from mdtensor.kernels.numpy.float16 import FLOAT32, is_narrow, round_to, unary, 
 Array = npt.NDArray[Any]
 
 #: NumPy's functions that have a compiled one, and its name.
-COMPILED = {np.exp: "exp", np.log: "log", np.tanh: "tanh"}
+COMPILED = {
+    np.exp: "exp",
+    np.log: "log",
+    np.tanh: "tanh",
+    np.sin: "sin",
+    np.cos: "cos",
+}
 #: Calls whose elements depend on a row; others are computed element by element.
-BY_ROWS = frozenset({"softmax", "layer_norm", "rms_norm"})
+BY_ROWS = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
 
 
 @cache

@@ -5,7 +5,8 @@
 
 Of the compiled steps, only those that read or write codes are used, because they have
 the bytes of the calls that they stand for; steps of floats may add in another order
-than NumPy. Elementwise calls of floats become loops of their own, see `chains.py`.
+than NumPy. Elementwise calls of floats become loops of their own, see `chains.py`,
+also behind a product that runs as its call does.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any, ClassVar
 from mdtensor.errors import OptionError
 from mdtensor.graph.bound import Compiled
 from mdtensor.graph.calls import Call, Output, spec_of, visit
-from mdtensor.graph.chains import Chained, chained
+from mdtensor.graph.chained import Chained
+from mdtensor.graph.chains import chained
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.layouts import VIEWS
+from mdtensor.graph.links import ROUNDINGS
 from mdtensor.graph.lower import lower
 from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
@@ -56,8 +59,14 @@ class Joined:
         """Return the kernel and ISA of each call that does its own work."""
         return self.part.kernels
 
-    #: Steps are not generated.
+    #: Steps are not generated, and products are among them.
     text: ClassVar[str] = ""
+    product: ClassVar[None] = None
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """Return what the compiled call takes."""
+        return self.reads
 
     def generate(self) -> None:
         """Do nothing: steps are compiled already."""
@@ -84,7 +93,8 @@ def explain(items: Iterable[Item]) -> str:
             rows.append((item.name, "call", item.select().method.location))
             continue
         names = ", ".join(call.name for call in item.calls)
-        rows.append((names, "one compiled call", ", ".join(item.kernels)))
+        kind = "one compiled call" if item.product is None else "a product in one step"
+        rows.append((names, kind, ", ".join(item.kernels)))
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
@@ -121,8 +131,11 @@ def _fits(call: Call, held: tuple[Any, ...]) -> bool:
     for argument in call.arguments:
         if not isinstance(argument, (Output, Tensor)):
             visit(argument, (Output, Tensor, str), inner.append)
-    is_held = len(call.specs) == 1 and storage_of(call.specs[0].type) is not None
-    return is_held and not inner and call.settings == held
+    if len(call.specs) != 1 or inner or call.settings != held:
+        return False
+    # Loops hold narrow floats, and steps do not.
+    kind = call.specs[0].type
+    return storage_of(kind) is not None or kind.dtype in ROUNDINGS
 
 
 def _read_by(calls: Sequence[Call]) -> set[int]:

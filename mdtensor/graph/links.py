@@ -4,7 +4,8 @@
     md.mean(%3, axis=-1, keepdims=True)   ROW_SUM, DIV_NUMBER
 
 A call becomes a link if its instructions have the bytes of the call: IEEE 754 decides
-them, or the call runs the same compiled function, or it sums rows in the same order.
+them, or the call runs the same compiled function, or it sums rows in the same order. A
+call of float16 or bfloat16 is one of float32 and a rounding.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.dtypes import float32
+import numpy as np
+
+from mdtensor.dtypes import DType, bfloat16, float16, float32
 from mdtensor.errors import MdtensorError, OptionError
 from mdtensor.generics.arithmetic import pow
 from mdtensor.generics.reduction import max, mean, min, sum
@@ -35,11 +38,18 @@ SAME = frozenset(
         *(ops.SUB_FROM, ops.DIV_INTO),
         *(ops.EXP, ops.LOG, ops.TANH, ops.ERF),
         *(ops.SIGMOID, ops.SILU, ops.GELU, ops.GELU_TANH),
+        *(ops.SIN, ops.COS, ops.SOFTPLUS),
         *(ops.TO_FLOAT16, ops.TO_BFLOAT16),
     )
 )
 #: Operations whose instructions are exact, but whose NumPy function is not.
 INEXACT = (pow,)
+#: Instructions that round to a narrow type.
+ROUNDINGS: dict[DType, int] = {float16: ops.TO_FLOAT16, bfloat16: ops.TO_BFLOAT16}
+#: Instructions whose result is one of their numbers, or another one of the same type.
+EXACT = frozenset((ops.RELU, ops.NEGATIVE, ops.ABS))
+#: Instructions that order -0 and 0 otherwise than calls of narrow floats.
+UNORDERED = frozenset((ops.MAXIMUM, ops.MINIMUM))
 #: Instructions of reductions; a mean divides its sum by the length of a row.
 REDUCTIONS: dict[Any, int] = {
     sum: ops.ROW_SUM,
@@ -68,6 +78,11 @@ class Link:
     reduces: bool = False
 
     @property
+    def dtype(self) -> DType:
+        """Return the type of its tensors and of its result."""
+        return self.call.specs[0].type.dtype
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Return the shape of the result."""
         return self.call.specs[0].shape
@@ -86,11 +101,15 @@ def link_of(call: Call) -> Link | None:
     """
     spec = call.specs[0]
     is_whole = len(call.specs) == 1 and 0 not in spec.shape
-    if not is_whole or spec.type.dtype is not float32 or call.operation in INEXACT:
+    dtype = spec.type.dtype
+    is_known = dtype is float32 or dtype in ROUNDINGS
+    if not is_whole or not is_known or call.operation in INEXACT:
         return None
     if call.operation in REDUCTIONS:
-        return _reduction(call)
+        return _reduction(call) if dtype is float32 else None
     tensors = tuple(x for x in call.arguments if isinstance(x, (Output, Tensor)))
+    if any(_spec(x).type.dtype is not dtype for x in tensors):
+        return None
     try:
         step = _step(call)
         for x in tensors:
@@ -100,7 +119,24 @@ def link_of(call: Call) -> Link | None:
     is_same = isinstance(step, Elementwise) and all(
         one.operation in SAME for one in step.instructions
     )
-    return Link(call, step, tensors) if is_same else None
+    if is_same and dtype in ROUNDINGS:
+        step = _rounded(step, dtype)
+    return Link(call, step, tensors) if is_same and step is not None else None
+
+
+# A call of narrow floats computes in float32 and rounds once (decision 0082).
+def _rounded(step: Elementwise, dtype: DType) -> Elementwise | None:
+    """Return a step that rounds its result to a narrow type, as its call does.
+
+    It is None if a call of narrow floats computes something else.
+    """
+    made = step.instructions
+    if any(one.operation in UNORDERED for one in made):
+        return None
+    if all(one.operation in EXACT for one in made):
+        return step
+    last = Instruction(ROUNDINGS[dtype], ops.INPUTS + len(made) - 1)
+    return Elementwise(*made, last, constants=step.arrays)
 
 
 def _reduction(call: Call) -> Link | None:
@@ -136,16 +172,25 @@ def _step(call: Call) -> Any:
     declared = selection.operation
     parameters = declared.signature.parameters
     omitted = declared.dispatched[len(call.arguments) :]
-    given = [_row(x) for x in call.arguments]
+    dtype = call.specs[0].type.dtype
+    given = [_row(x, dtype) for x in call.arguments]
     given += [parameters[name].default for name in omitted]
     return prepare(*given, **declared.fill(dict(call.options)))
 
 
-def _row(x: Any) -> Any:
-    """Return a tensor as the spec of a row: walks broadcast it, not the step."""
+def _row(x: Any, dtype: DType) -> Any:
+    """Return a tensor as the spec of a row: walks broadcast it, not the step.
+
+    A number is rounded to the type of a narrow result, as the call rounds it.
+    """
     if isinstance(x, (Output, Tensor)):
         spec = _spec(x)
-        return TensorSpec(spec.type, (2,), spec.qparams)
+        found = TensorSpec(spec.type, (2,), spec.qparams)
+        is_narrow = spec.type.dtype in ROUNDINGS
+        return found.with_dtype(float32) if is_narrow else found
+    if dtype in ROUNDINGS and isinstance(x, (int, float)):
+        with np.errstate(over="ignore"):
+            return float(np.asarray(x).astype(dtype.storage))
     return x
 
 

@@ -25,7 +25,10 @@ class Several(Protocol):
     """A function that stands for several calls, see `join.Joined`."""
 
     calls: tuple[Call, ...]
-    reads: tuple[Any, ...]
+    #: What the function takes.
+    inputs: tuple[Any, ...]
+    #: A call that runs first, whose result only the function takes.
+    product: Call | None
 
     @property
     def writes(self) -> tuple[int, ...]: ...
@@ -106,7 +109,7 @@ class Replay:
             line = (
                 _line(source, call, held)
                 if isinstance(call, Call)
-                else _several(source, call)
+                else _several(source, call, held)
             )
             freed = (
                 f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
@@ -135,9 +138,10 @@ class Replay:
         # The frame below the caller's is the generated function: a line is a call.
         frame = error.__traceback__ and error.__traceback__.tb_next
         step = frame.tb_lineno - self._first if frame else -1
-        call = self._steps[step][0] if 0 <= step < len(self._steps) else None
+        item = self._steps[step][0] if 0 <= step < len(self._steps) else None
         # The error of several calls names the one that raised it.
-        if isinstance(call, Call):
+        call = item if isinstance(item, Call) or item is None else item.product
+        if call is not None:
             error.add_note(f"recorded at {call.place}")
 
 
@@ -160,9 +164,18 @@ def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
     return f"v{call.number} = {source.name('f', function)}({', '.join(given)})"
 
 
-def _several(source: Source, item: Several) -> str:
+def _several(source: Source, item: Several, held: tuple[Any, ...]) -> str:
     """Return the source line that calls `item`, which makes several calls at once."""
-    names = [*map(source.expression, item.reads)]
+    first = item.product
+    if first is None:
+        return _function(source, item)
+    call = _line(source, first, held)
+    return f"{call}; {_function(source, item)}; del v{first.number}"
+
+
+def _function(source: Source, item: Several) -> str:
+    """Return the source of the function of `item`, behind its product."""
+    names = [*map(source.expression, item.inputs)]
     if line := item.line(source, names):
         return line
     given = ", ".join(names)

@@ -115,7 +115,7 @@ def logsigmoid(x: FloatingTensor, /) -> Tensor:
     return x.wrap(kernel.logsigmoid(x.buffer))
 
 
-@method(softplus)
+@method(softplus, prepare=steps.softplus_step)
 def softplus(x: FloatingTensor, /, *, beta: float, threshold: float) -> Tensor:
     deduced(softplus, x, beta=beta, threshold=threshold)
     return x.wrap(

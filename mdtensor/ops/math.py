@@ -54,12 +54,12 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import ComplexTensor, FloatingTensor, NumericTensor
 
 
-@method(sin)
+@method(sin, prepare=steps.unary_step("SIN"))
 def sin(x: Inexact, /) -> Tensor:
     return unary(sin, np.sin, x)
 
 
-@method(cos)
+@method(cos, prepare=steps.unary_step("COS"))
 def cos(x: Inexact, /) -> Tensor:
     return unary(cos, np.cos, x)
 

@@ -308,6 +308,13 @@ def gelu_step(x: TensorSpec, /, *, approximate: str) -> Any:
     return _unary("GELU_TANH" if approximate == "tanh" else "GELU")
 
 
+def softplus_step(x: TensorSpec, /, *, beta: float, threshold: float) -> Any:
+    """Return the step of log(1 + e ** (beta · x)) / beta."""
+    require_float32(x)
+    low, high = number(beta, "beta"), number(threshold, "threshold")
+    return _unary("SOFTPLUS", low=low, high=high)
+
+
 #: Instructions of the powers that a step computes, on value 0 and the result 4.
 POWERS: dict[float, tuple[tuple[str, int, int], ...]] = {
     -1: (("RECIPROCAL", 0, 0),),

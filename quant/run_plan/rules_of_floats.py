@@ -13,7 +13,7 @@ from mdtensor_run.row import ITEM, SLACK, Row, product
 
 #: Activations of a product, and operations of an Elementwise, count from 0. Reductions
 #: of rows of a block come behind: no stored plan has them.
-ACTIVATIONS, OPERATIONS = 6, 44
+ACTIVATIONS, OPERATIONS = 6, 47
 #: An activation is less than 8; roundings take the bits above it.
 KINDS, CODE_BITS = 8, 9
 #: Reductions: sum, mean, maximum, minimum.

@@ -48,8 +48,9 @@ def test_each_instruction_agrees_with_the_interpreter(some: int) -> None:
 
 def test_every_instruction_has_an_expression() -> None:
     # Whole numbers, comparisons and choices are instructions of networks only.
-    narrow = {ops.TO_FLOAT16, ops.TO_BFLOAT16}
-    assert {*generated.EXPRESSIONS} == {*range(ops.FLOOR)} | narrow
+    # Sines of large numbers are a second loop.
+    more = {ops.TO_FLOAT16, ops.TO_BFLOAT16, ops.SOFTPLUS}
+    assert {*generated.EXPRESSIONS} == {*range(ops.FLOOR)} | more
 
 
 def long_chain(x: Any, w: Any, b: Any) -> Any:

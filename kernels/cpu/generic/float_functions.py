@@ -192,6 +192,23 @@ def log(x):
     return found if x >= ZERO else NAN
 
 
+@kernel(inline="always")
+def softplus(x, beta, threshold):
+    """Return log(1 + e ** z) / beta with z = beta · x, or x where z > threshold.
+
+    It is within 2 ulp if beta is a power of 2; otherwise z is rounded first.
+    """
+    z = np.float32(x * beta)
+    power = exp(-abs(z))
+    total = np.float32(power + ONE)
+    # What the sum loses is exact, and log(total + lost) is this to the first order.
+    lost = np.float32(power - np.float32(total - ONE))
+    found = np.float32(log(total) + np.float32(lost / total))
+    found = np.float32(found + (z if z > ZERO else ZERO))
+    found = np.float32(found / beta)
+    return x if z > threshold else found
+
+
 @kernel
 def root(x):
     """Return x ** 0.5, rounded once: 0 for -0, inf for -inf."""

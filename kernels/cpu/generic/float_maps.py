@@ -18,6 +18,7 @@ from mdtensor.kernels.cpu.generic.float_functions import (
     log,
     sigmoid,
     silu,
+    softplus,
     tanh,
 )
 from mdtensor.kernels.cpu.jit import kernel
@@ -77,3 +78,10 @@ def gelu_tanh_f32(x, out):
     """Set out to the approximation of gelu by tanh."""
     for i in range(np.uintp(len(out))):
         out[i] = gelu_tanh(x[i])
+
+
+@kernel(inline="always")
+def softplus_f32(x, beta, threshold, out):
+    """Set out = log(1 + e ** (beta · x)) / beta, or x where beta · x > threshold."""
+    for i in range(np.uintp(len(out))):
+        out[i] = softplus(x[i], beta, threshold)

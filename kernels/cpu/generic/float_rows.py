@@ -6,7 +6,8 @@ because numba counts references of each slice, which takes longer than a short r
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_functions import exp
+from mdtensor.kernels.cpu.generic.float_functions import exp, log
+from mdtensor.kernels.cpu.generic.float_reduce import BLOCK
 from mdtensor.kernels.cpu.generic.float_reduction import (
     LANES,
     LEAST,
@@ -74,6 +75,63 @@ def softmax_columns_f32(x, length, inner, out):
                 target = out[np.uintp(begin + i * inner) :]
                 for j in range(count):
                     target[j] = np.float32(target[j] / total[j])
+
+
+@kernel
+def log_softmax_f32(x, length, out):
+    """Set out = (x - largest) - log(sum of e ** (x - largest)), for each row.
+
+    Args: x, out: float32 1-D [rows, length]; `out` is written.
+
+    NaN makes all of its row NaN.
+
+    Rounding: each power and logarithm within 1.1 ulp, each sum and difference.
+    """
+    partial, size = np.empty(LANES, np.float32), np.uintp(length)
+    for row in range(np.uintp(len(out) // length)):
+        first = row * size
+        most = largest(x, first, size, partial)
+        for j in range(size):
+            out[first + j] = exp(np.float32(x[first + j] - most))
+        share = log(add_up(out, first, size, partial))
+        for j in range(size):
+            out[first + j] = np.float32(np.float32(x[first + j] - most) - share)
+
+
+@kernel
+def log_softmax_columns_f32(x, length, inner, out):
+    """Compute log_softmax along the middle axis of x[outer, length, inner].
+
+    Rounding: as in `log_softmax_f32`; sums have the order of `reduce_f32`.
+    """
+    most, total = np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32)
+    sums = np.empty(COLUMNS, np.float32)
+    for first in range(0, len(out), length * inner):
+        for begin in range(first, first + inner, COLUMNS):
+            count = np.uintp(min(COLUMNS, first + inner - begin))
+            for j in range(count):
+                most[j], total[j] = LEAST, ZERO
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    most[j] = larger(row[j], most[j])
+            for part in range(0, length, BLOCK):
+                for j in range(count):
+                    sums[j] = ZERO
+                for i in range(part, min(length, part + BLOCK)):
+                    row = x[np.uintp(begin + i * inner) :]
+                    for j in range(count):
+                        power = exp(np.float32(row[j] - most[j]))
+                        sums[j] = np.float32(sums[j] + power)
+                for j in range(count):
+                    total[j] = np.float32(total[j] + sums[j])
+            for j in range(count):
+                total[j] = log(total[j])
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
+                target = out[np.uintp(begin + i * inner) :]
+                for j in range(count):
+                    target[j] = np.float32(np.float32(row[j] - most[j]) - total[j])
 
 
 @kernel

@@ -4,7 +4,8 @@ The result stays a float32, so that a chain of operations on narrow floats needs
 other arrays: each result is rounded once, as in a call. A number too large becomes an
 infinity. NaN stays NaN with its sign and upper bits, and is quiet.
 
-The same integer operations run on every CPU, and always become vectors.
+The same integer operations run on every CPU, and always become vectors. Elementwise
+programs use the instructions of F16C instead where a CPU has them.
 
 Source: IEEE 754 binary16 and binary32; `generic/float16.py` and `generic/bfloat16.py`,
 which convert the bits.

@@ -22,8 +22,10 @@ TO_FLOAT16, TO_BFLOAT16 = 35, 36
 # Comparisons give 1 or 0. KEEP_IF gives x where y is not 0, KEEP_UNLESS where y is 0,
 # else 0; EITHER joins the bits of two such values (decision 0069).
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, KEEP_IF, KEEP_UNLESS, EITHER = range(37, 44)
+# Functions that came later; SOFTPLUS reads `low` and `high`.
+SIN, COS, SOFTPLUS = range(44, 47)
 # Last come reductions of each row of a block; the result is repeated along the row.
-ROW_SUM, ROW_MAX, ROW_MIN = range(44, 47)
+ROW_SUM, ROW_MAX, ROW_MIN = range(47, 50)
 CHOICES = (EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, KEEP_IF, KEEP_UNLESS, EITHER)
 BINARY = (ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, *CHOICES)
 REDUCTIONS = (ROW_SUM, ROW_MAX, ROW_MIN)

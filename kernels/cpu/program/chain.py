@@ -20,9 +20,17 @@ from mdtensor.kernels.numpy.threads import POOL
 
 elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
+#: The loop of each type of elements; those of 16 bits are passed as their bits.
+LOOPS = {
+    "float32": run_chain,
+    "float16": Entry("program.run_narrow_chain", "run_float16"),
+    "bfloat16": Entry("program.run_narrow_chain", "run_bfloat16"),
+}
 
 #: Elements from which a result may take the memory of an earlier one.
 SMALL = LARGE // F32.itemsize
+#: The bits of a float of 16 bits.
+BITS = np.dtype(np.uint16)
 #: Stands for an input that the formula does not have.
 NONE = np.zeros(1, F32)
 _log = logging.getLogger(__name__)
@@ -35,15 +43,20 @@ class Chain:
     Args:
         formula: its result has at least one element.
         shape: of the result.
+        dtype: of inputs and result, float32 or a float of 16 bits; then the formula
+            rounds to its numbers.
     """
 
     __slots__ = (
-        *("call", "elements", "formula", "numbers", "rest", "shape", "table"),
-        "text",
+        *("bits", "call", "dtype", "elements", "formula", "numbers", "rest", "shape"),
+        *("table", "text"),
     )
 
-    def __init__(self, formula, shape):
+    def __init__(self, formula, shape, dtype=F32):
         self.formula, self.shape, self.elements = formula, shape, formula.elements
+        self.dtype = dtype
+        #: The type of the arrays that the loop takes.
+        self.bits = F32 if dtype == F32 else BITS
         tables, parts = tables_of(formula), []
         parts.append(tables.numbers.reshape(-1))
         at = parts[0].size
@@ -57,15 +70,26 @@ class Chain:
         rows = tables.operands.reshape(-1), tables.program.reshape(-1)
         sizes = tables.segment, tables.size, tables.length
         self.table = np.concatenate([(*head, *sizes), *rows])
-        self.rest = (NONE,) * (INPUTS - len(formula.inputs))
+        self.rest = (NONE.astype(self.bits),) * (INPUTS - len(formula.inputs))
         #: The compiled function, and its own text if it was generated.
-        self.call, self.text = run_chain.call, ""
+        self.call, self.text = LOOPS[dtype.name].call, ""
 
-    def __call__(self, *arrays):
-        """Return the result as a fresh array; the inputs are float32."""
-        out = empty(self.shape, F32, LARGE)
+    def __call__(self, *arrays, over=None):
+        """Return the result as a fresh array; inputs have the type of the chain.
+
+        Args:
+            over: the place of an array of the shape of the result, whose memory nobody
+                else reads, so that the result may lie there. The last instruction must
+                not read it.
+        """
+        out = None if over is None else arrays[over]
+        # A generated loop that writes what it reads would not become vectors.
+        if out is None or self.text or not out.flags.carray:
+            out = empty(self.shape, self.dtype, LARGE)
         flat = out if out.ndim == 1 else out.reshape(-1)
         rows = [x if x.ndim == 1 and x.flags.carray else in_a_row(x) for x in arrays]
+        if self.bits is BITS:
+            flat, rows = flat.view(BITS), [x.view(BITS) for x in rows]
         rows += self.rest
         if self.is_small:
             self.call(self.table, self.numbers, *rows, 0, flat)
@@ -85,7 +109,7 @@ class Chain:
         """Compile a loop for this formula; it takes over if it has the same bytes."""
         from mdtensor.kernels.cpu.program import agreement, generated
 
-        text = generated.render(self.formula)
+        text = generated.render(self.formula) if self.dtype == F32 else None
         if text is None:
             return
         found = generated.compiled(text)

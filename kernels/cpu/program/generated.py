@@ -55,12 +55,15 @@ EXPRESSIONS = {
     ops.DIV_INTO: "np.float32({low} / {a})",
     ops.ROOT: "root({a})",
     ops.TO_FLOAT16: "nearest_float16({a})",
+    ops.SOFTPLUS: "softplus({a}, {low}, {high})",
     ops.TO_BFLOAT16: "nearest_bfloat16({a})",
 }
 NAMES = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh")
 EXPRESSIONS |= {getattr(ops, name.upper()): f"{name}({{a}})" for name in NAMES}
 #: What texts read by name.
-NAMESPACE = {name: getattr(float_functions, name) for name in (*NAMES, "hardswish")}
+NAMESPACE = {
+    name: getattr(float_functions, name) for name in (*NAMES, "hardswish", "softplus")
+}
 NAMESPACE |= {"root": float_functions.root, "np": np, "ONE": activation.ONE}
 NAMESPACE |= {"activate": activation.activate, "clamp": activation.clamp}
 NAMESPACE |= {"nearest_float16": narrowing.nearest_float16}

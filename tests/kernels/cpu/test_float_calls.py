@@ -11,11 +11,13 @@ from mdtensor.kernels.cpu import float_calls, isa
 from mdtensor.kernels.cpu.generic import opcodes
 from mdtensor.kernels.cpu.program.elementwise import Elementwise, Instruction
 from mdtensor.kernels.cpu.program.floats import Normalize, Softmax
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.reductions import LogSoftmax
 from mdtensor.kernels.numpy.threads import ThreadPool
 
 OPERATIONS: dict[str, Any] = {
-    name: getattr(md, name.removesuffix("_tanh")) for name in float_calls.NAMES
-}
+    name: getattr(md, name.removesuffix("_tanh")) for name in float_calls.MAPS
+} | {"softplus": md.softplus}
 COUNT = 2_000 if isa.IS_JIT_DISABLED else 200_000
 #: Bits of float32 all over, and numbers where functions change.
 EVERY = np.concatenate(
@@ -45,7 +47,9 @@ def call(name: str, x: Any) -> Any:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_call_has_the_bytes_of_a_step(name: str) -> None:
-    step = Elementwise(Instruction(getattr(opcodes, name.upper())))
+    # The numbers of softplus; others read none.
+    one = Instruction(getattr(opcodes, name.upper()), low=1.0, high=20.0)
+    step = Elementwise(one)
     assert raw(call(name, EVERY)) == raw(step(EVERY))
 
 
@@ -83,6 +87,47 @@ def test_softmax_has_the_bytes_of_a_step(shape: tuple[int, ...], axis: int) -> N
     for at in (x, x.T.copy().T):
         assert raw(md.softmax(md.from_numpy(at), axis=axis)) == raw(step(x))
     assert md.softmax(md.zeros((0, 3)), axis=0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(
+    "shape", [(3, 4, 5), (2, 1, 33), (1, 150, 1), (1, 1, 1), (2, 140, 300)]
+)
+def test_log_softmax_has_the_bytes_of_its_steps(
+    shape: tuple[int, ...], axis: int
+) -> None:
+    x = np.random.default_rng(2).normal(size=shape).astype(np.float32) * 30
+    x[0, 0, 0] = -np.inf
+    program = Program()
+    given = program.input(shape, x.dtype)
+    run = program.build([program.append(LogSoftmax(axis), given)])
+    for at in (x, x.T.copy().T):
+        found = md.log_softmax(md.from_numpy(at), axis=axis)
+        assert raw(found) == raw(run(x)[0])
+    assert md.log_softmax(md.zeros((0, 3)), axis=0).shape == (0, 3)
+
+
+def test_log_softmax_of_special_rows() -> None:
+    rows = np.float32([[np.inf, 1, 2], [np.nan, 1, 2], [-np.inf] * 3, [5, -np.inf, 5]])
+    found = np.asarray(md.log_softmax(md.from_numpy(rows), axis=1))
+    assert np.isnan(found[:3]).all()
+    assert found[3].tolist() == [
+        -np.log(np.float32(2)),
+        -np.inf,
+        -np.log(np.float32(2)),
+    ]
+    columns = np.asarray(md.log_softmax(md.from_numpy(rows.T.copy()), axis=0)).T
+    assert raw(columns) == raw(found)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_log_softmax_is_near_float64(axis: int) -> None:
+    x = np.random.default_rng(4).normal(size=(700, 300)).astype(np.float32) * 5
+    wide = x.astype(np.float64)
+    wanted = wide - np.logaddexp.reduce(wide, axis=axis, keepdims=True)
+    found = np.asarray(md.log_softmax(md.from_numpy(x), axis=axis))
+    # A rounding of x - most, of the logarithm, and of their difference.
+    assert (abs(found - wanted) <= 3 * np.spacing(np.float32(40))).all()
 
 
 @pytest.mark.parametrize("is_centered", [True, False])

@@ -37,6 +37,10 @@ def silu(x: Any) -> Any:
     return np.where(x < 0, x * np.exp(x), x) / (1 + np.exp(-abs(x)))
 
 
+def softplus(x: Any) -> Any:
+    return np.where(x > 20, x, np.logaddexp(0, x))
+
+
 def gelu_tanh(x: Any) -> Any:
     return x * sigmoid(np.sqrt(8 / np.pi) * (x + 0.044715 * x**3))
 
@@ -51,6 +55,9 @@ FUNCTIONS: dict[int, tuple[Any, float]] = {
     ops.GELU: (lambda x: x * wide(normal_share)(x), 7.0),
     ops.SILU: (silu, 4.0),
     ops.ROOT: (np.sqrt, 0.5),
+    ops.SIN: (np.sin, 1.6),
+    ops.COS: (np.cos, 1.6),
+    ops.SOFTPLUS: (softplus, 2.0),
 }
 
 
@@ -61,7 +68,8 @@ def quiet() -> Iterator[None]:
 
 
 def run(operation: int, x: Any) -> Any:
-    return Elementwise(Instruction(operation))(x)
+    # The numbers of softplus; others read none.
+    return Elementwise(Instruction(operation, low=1.0, high=20.0))(x)
 
 
 def errors(found: Any, wanted: Any) -> Any:
@@ -123,6 +131,9 @@ ENDS: dict[int, list[tuple[float, float]]] = {
     ops.GELU: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
     ops.GELU_TANH: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
     ops.SILU: [(INF, INF), (-INF, -0.0), (0.0, 0.0), (-0.0, -0.0), (-200, -0.0)],
+    ops.SIN: [(INF, NAN), (-INF, NAN), (0.0, 0.0), (-0.0, -0.0), (1e-45, 1e-45)],
+    ops.COS: [(INF, NAN), (-INF, NAN), (0.0, 1.0), (-0.0, 1.0), (1e-45, 1.0)],
+    ops.SOFTPLUS: [(INF, INF), (-INF, 0.0), (-200, 0.0), (200, 200), (3e38, 3e38)],
     ops.ROOT: [(INF, INF), (-INF, INF), (-0.0, 0.0), (-4, NAN), (9, 3)],
 }
 
@@ -157,3 +168,24 @@ def test_the_quotient_of_hardswish_is_rounded_correctly() -> None:
 def test_every_quotient_of_hardswish_is_rounded_correctly() -> None:
     for first in range(0, 1 << 32, CHUNK):
         assert_divides(bits(first, first + CHUNK, 1))
+
+
+def test_large_angles_have_the_digits_of_pi() -> None:
+    # Multiples of π/2 in float32 whose sine or cosine is small, and powers of 2.
+    k = np.arange(1, 20_000, 1 + 98 * isa.IS_JIT_DISABLED, dtype=np.float64)
+    far = np.ldexp(1.0, np.arange(10, 128)) * np.array([[1.0], [1.7]])
+    x = np.concatenate([k * (np.pi / 2), k * k * (np.pi / 2), far.reshape(-1)])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    for operation, function in ((ops.SIN, np.sin), (ops.COS, np.cos)):
+        wanted = function(x.astype(np.float64))
+        assert errors(run(operation, x), wanted).max() <= 1.6
+
+
+def test_softplus_takes_other_numbers() -> None:
+    x = np.linspace(-90, 90, 4_000, dtype=np.float32)
+    for beta, threshold in ((0.5, 8.0), (4.0, 20.0), (-2.0, 3.0)):
+        found = Elementwise(Instruction(ops.SOFTPLUS, low=beta, high=threshold))(x)
+        wide = x.astype(np.float64)
+        wanted = np.logaddexp(0, wide * beta) / beta
+        wanted = np.where(wide * beta > threshold, wide, wanted)
+        assert errors(found, wanted).max() <= 2.0

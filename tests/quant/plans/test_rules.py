@@ -141,7 +141,7 @@ def run_here(*numbers):
 
 def test_stored_plans_have_no_reductions_of_rows():
     # Their rows have lengths that no rule checks.
-    assert rules_of_floats.OPERATIONS == min(opcodes.REDUCTIONS) == opcodes.EITHER + 1
+    assert rules_of_floats.OPERATIONS == min(opcodes.REDUCTIONS) == opcodes.SOFTPLUS + 1
 
 
 needs_mprotect = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
