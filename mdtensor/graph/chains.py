@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,11 +65,13 @@ class Chained:
         """Return the kernel and its ISA."""
         return (f"{self.chain.kernel} on {self.chain.isa}",)
 
+    runs: ClassVar[str] = "one compiled call"
+
     @property
-    def text(self) -> str:
+    def texts(self) -> tuple[str, ...]:
         """Return the text of the generated loop; no text for an interpreted one."""
         text: str = self.chain.text
-        return text
+        return (text,) if text else ()
 
     def generate(self) -> None:
         """Compile a loop of its own, see `Chain.generate`."""

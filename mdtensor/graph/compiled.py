@@ -114,6 +114,9 @@ class Compiled:
     def kernels(self) -> tuple[str, ...]:
         """Return the texts of the loops that were generated, one for each loop.
 
+        Calls on a device are joined into loops of its language. On the CPU, loops are
+        generated with `generate=True`.
+
         Example:
             >>> import mdtensor as md
             >>> act = md.compile(lambda x: md.relu(x * 2), generate=True)
@@ -127,8 +130,7 @@ class Compiled:
             <BLANKLINE>
         """
         items = [item for trace in self.traces for item in trace.items()]
-        texts = [item.text for item in items if not isinstance(item, Call)]
-        return tuple(text for text in texts if text)
+        return tuple(t for one in items if not isinstance(one, Call) for t in one.texts)
 
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:
         """Return the function for tensors of fixed types and shapes.

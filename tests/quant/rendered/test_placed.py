@@ -6,18 +6,34 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.kernels.emulated import compiler
 
+
+def saved(
+    nodes: Any, shape: tuple[int | str, ...], constants: dict[str, Any], path: Path
+) -> Path:
+    """A file with these nodes between x and y."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = onnx.ValueInfoProto(name="y")
+    y.type.tensor_type.elem_type = TensorProto.FLOAT
+    fixed = [numpy_helper.from_array(a, name) for name, a in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], fixed)
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
 needs_compiler = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
 
 
 @pytest.fixture
-def path(make_model: Any) -> Path:
+def path(tmp_path: Path) -> Path:
     """Return a file of max(x · w + b, 0)."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["p"]),
@@ -27,12 +43,11 @@ def path(make_model: Any) -> Path:
     # Small integers, so that each sum is exact in every order.
     w = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
     b = np.asarray([1, -2, 3, -4], np.float32)
-    found: Path = make_model(nodes, {"x": (2, 3)}, {"w": w, "b": b})
-    return found
+    return saved(nodes, (2, 3), {"w": w, "b": b}, tmp_path / "model.onnx")
 
 
 @pytest.fixture
-def sized_path(make_model: Any) -> Path:
+def sized_path(tmp_path: Path) -> Path:
     """Return a file of relu(x) as rows of half the length, which needs a size."""
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
@@ -42,8 +57,7 @@ def sized_path(make_model: Any) -> Path:
         helper.make_node("Reshape", ["r", "sizes"], ["y"]),
     ]
     constants = {"two": np.int64([2]), "rest": np.int64([-1])}
-    found: Path = make_model(nodes, {"x": (2, "n")}, constants, opset=17)
-    return found
+    return saved(nodes, (2, "n"), constants, tmp_path / "model.onnx")
 
 
 class Few(type(md.cpu)):  # type: ignore[misc]
