@@ -105,6 +105,26 @@ class Device(ABC):
         # On the host, `to_host` shares memory; K keeps the memory order.
         return self.from_host(self.to_host(buffer).copy("K"))
 
+    def capture(self, function: Callable[..., Any], *examples: Any) -> Any:
+        """Return a function that replays the launches of a call as one graph.
+
+        A replay is one launch of the host. The graph has memory of its own, and returns
+        copies of its results.
+
+        Args:
+            function: gets tensors of this device and returns one, or a tuple. It must
+                not wait: no read, no check of elements.
+            examples: tensors of this device; later calls take their types and shapes.
+
+        Raises:
+            DeviceError: the device captures nothing, or the function waits or copies.
+            OptionError: there is no example, or one is not on this device.
+
+        Source: CUDA C++ Programming Guide, "CUDA Graphs".
+        """
+        problem = f"{self} does not capture launches"
+        raise DeviceError(problem, "Call the function, or use md.compile")
+
     def failure(
         self, kernel: Callable[..., Any], arguments: tuple[Any, ...], cause: Exception
     ) -> MdtensorError:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from math import prod
 from threading import RLock
 from typing import Any, Final, NamedTuple
@@ -50,9 +51,13 @@ MOST_POOLED = 1 << 28
 
 
 class Pool:
-    """Blocks of freed buffers, for later ones of the same size; and bytes in use."""
+    """Blocks of freed buffers, for later ones of the same size; and bytes in use.
 
-    def __init__(self) -> None:
+    Args: counts: the pool that counts the bytes; by default this one.
+    """
+
+    def __init__(self, counts: Pool | None = None) -> None:
+        self._counts = self if counts is None else counts
         self.blocks: dict[int, list[npt.NDArray[np.uint8]]] = {}
         self.used = self.pooled = self.peak = 0
         self._lock = RLock()
@@ -65,8 +70,7 @@ class Pool:
                 block, self.pooled = free.pop(), self.pooled - size
             else:
                 block = np.empty(size + 2 * ZONE, np.uint8)
-            self.used += size
-            self.peak = max(self.peak, self.used)
+        self._counts.count(size)
         block.fill(GUARD)
         block[ZONE : ZONE + size] = POISON
         return block
@@ -76,11 +80,17 @@ class Pool:
         size = block.size - 2 * ZONE
         # A stale read finds poison, not the numbers that were there.
         block[ZONE : ZONE + size] = POISON
+        self._counts.count(-size)
         with self._lock:
-            self.used -= size
             if self.pooled + size <= MOST_POOLED:
                 self.pooled += size
                 self.blocks.setdefault(size, []).append(block)
+
+    def count(self, size: int) -> None:
+        """Count bytes of a buffer; negative ones if nothing holds it any more."""
+        with self._lock:
+            self.used += size
+            self.peak = max(self.peak, self.used)
 
 
 class EmuMemory(Memory):
@@ -128,12 +138,20 @@ class Task(NamedTuple):
     kernel: Kernel | None = None
 
 
+class EmuGraph(NamedTuple):
+    """Launches that were captured, in their order."""
+
+    launches: list[tuple[Kernel, Launch]]
+
+
 class EmuStream(QueueStream):
     """A queue of launches, which run when somebody waits for them."""
 
     def __init__(self, device: EmuCuda) -> None:
         super().__init__(device)
         self.tasks: deque[Task] = deque()
+        #: While launches are captured.
+        self.graph: EmuGraph | None = None
 
     def record(self) -> EmuEvent:
         return EmuEvent(self)
@@ -162,6 +180,7 @@ class EmuCuda(RenderedDevice):
         self._main = EmuStream(self)
         self._pending: dict[Any, None] = {}
         self._pool = Pool()
+        self._own_pool: ContextVar[Pool | None] = ContextVar("pool", default=None)
         #: What the device did itself, to compare a ledger with: launches that ran, and
         #: bytes that were copied in each direction.
         self.counts = {"launches": 0, ledger.TO_DEVICE: 0, ledger.TO_HOST: 0}
@@ -171,7 +190,8 @@ class EmuCuda(RenderedDevice):
         return "" if compiler() else NO_COMPILER
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
-        memory = EmuMemory(prod(shape) * storage.itemsize, self._pool)
+        pool = self._own_pool.get() or self._pool
+        memory = EmuMemory(prod(shape) * storage.itemsize, pool)
         return EmuBuffer(memory, np.ndarray(shape, storage, memory.bytes, ZONE))
 
     def from_host(self, array: npt.NDArray[Any]) -> EmuBuffer:
@@ -209,10 +229,21 @@ class EmuCuda(RenderedDevice):
         return self._main
 
     def issue(self, stream: EmuStream, kernel: Kernel, launch: Launch) -> None:
+        if stream.graph is not None:
+            stream.graph.launches.append((kernel, launch))
+            stream.issued += 1
+            return
         self.add_task(stream, Task(lambda: self._run(kernel, launch), kernel))
 
     def add_task(self, stream: EmuStream, task: Task) -> None:
-        """Put a task at the end of a stream."""
+        """Put a task at the end of a stream.
+
+        Raises:
+            DeviceError: the stream is captured, and the task is not a launch.
+        """
+        if stream.graph is not None:
+            problem = "a stream that is captured cannot wait for an event"
+            raise DeviceError(problem, "Record the event after the capture")
         with self._lock:
             stream.tasks.append(task)
             stream.issued += 1
@@ -247,9 +278,39 @@ class EmuCuda(RenderedDevice):
                 first = first or error
         return first
 
-    def _run(self, kernel: Kernel, launch: Launch) -> None:
-        """Run a launch, and check that it wrote only its own buffers."""
+    def capturing_stream(self) -> EmuStream:
+        return EmuStream(self)
+
+    @contextmanager
+    def own_memory(self) -> Iterator[None]:
+        token = self._own_pool.set(Pool(self._pool))
+        try:
+            yield
+        finally:
+            self._own_pool.reset(token)
+
+    def begin_capture(self, stream: EmuStream) -> None:
+        stream.graph = EmuGraph([])
+
+    def end_capture(self, stream: EmuStream) -> EmuGraph:
+        graph, stream.graph = stream.graph, None
+        assert graph is not None
+        return graph
+
+    def replay(self, stream: EmuStream, graph: EmuGraph, name: str) -> None:
+        self.add_task(stream, Task(lambda: self._run_all(graph)))
+
+    def _run_all(self, graph: EmuGraph) -> None:
         self.counts["launches"] += 1
+        for kernel, launch in graph.launches:
+            self._run_one(kernel, launch)
+
+    def _run(self, kernel: Kernel, launch: Launch) -> None:
+        self.counts["launches"] += 1
+        self._run_one(kernel, launch)
+
+    def _run_one(self, kernel: Kernel, launch: Launch) -> None:
+        """Run a launch, and check that it wrote only its own buffers."""
         places = [getattr(x, "address", 0) for x in launch.operands]
         try:
             launcher.run(kernel, launch, places, self.order, self.counts["launches"])

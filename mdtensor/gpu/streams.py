@@ -71,9 +71,6 @@ class CudaStream(QueueStream):
         self.owner: Any = None
         #: Whether others may launch there, whom nobody counts.
         self.is_shared = False
-        #: While launches are captured: the memory that they use, and whether they
-        #: write it.
-        self.captured: dict[Any, bool] | None = None
 
     def record(self) -> CudaEvent:
         return CudaEvent(self)
