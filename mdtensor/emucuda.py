@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from math import prod
 from threading import RLock
+from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -120,7 +121,22 @@ class EmuBuffer(Buffer):
 
 
 class EmuEvent(QueueEvent):
-    """An event of the emulated device."""
+    """An event of the emulated device; its time is that of the host."""
+
+    stream: EmuStream
+
+    def __init__(self, stream: EmuStream) -> None:
+        super().__init__(stream)
+        stream.events.add(self)
+        stream.reach()
+
+    @property
+    def is_done(self) -> bool:
+        # Nothing runs meanwhile, as on a GPU: so each question lets one launch run, and
+        # a loop that asks comes to an end.
+        if self.stream.done < self.number:
+            emucuda.wait_for(self.stream, self.stream.done + 1)
+        return bool(self.stream.done >= self.number)
 
     def wait(self) -> None:
         ledger.waited(emucuda, "event")
@@ -152,6 +168,14 @@ class EmuStream(QueueStream):
         self.tasks: deque[Task] = deque()
         #: While launches are captured.
         self.graph: EmuGraph | None = None
+        #: Events that it has not reached.
+        self.events: weakref.WeakSet[EmuEvent] = weakref.WeakSet()
+
+    def reach(self) -> None:
+        """Note the time of the events whose launches have run."""
+        for event in [one for one in self.events if one.number <= self.done]:
+            event.reached = perf_counter_ns()
+            self.events.discard(event)
 
     def record(self) -> EmuEvent:
         return EmuEvent(self)
@@ -259,7 +283,10 @@ class EmuCuda(RenderedDevice):
                 stream.done += 1
                 if not stream.tasks:
                     self._pending.pop(stream, None)
-                task.run()
+                try:
+                    task.run()
+                finally:
+                    stream.reach()
 
     def _compile_pending(self) -> None:
         """Compile all that waits at once: one run of g++ for many kernels."""

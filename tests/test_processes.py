@@ -16,9 +16,10 @@ FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
 FILES += ["rendered/test_faults.py", "rendered/test_lines.py"]
 FILES += ["rendered/test_compiled.py", FUSION]
 FILES += ["quant/rendered/test_placed.py", "rendered/test_capture.py"]
+FILES += ["rendered/test_events.py"]
 #: On a double of CuPy: the code of cuda:0, and the operations with the most of it.
 DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "rendered/test_capture.py"]
-DOUBLE += ["rendered/test_products.py"]
+DOUBLE += ["rendered/test_products.py", "rendered/test_events.py"]
 #: What a GPU must pass: every suite of operations.
 SUITES = ["rendered/test_operations.py", "rendered/test_products.py"]
 SUITES += ["rendered/test_lines.py", "quant/rendered/test_codes.py"]
