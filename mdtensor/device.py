@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
 from importlib import import_module
+from time import perf_counter_ns
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -104,6 +105,26 @@ class Device(ABC):
         """Return a new buffer with the contents of `buffer`."""
         # On the host, `to_host` shares memory; K keeps the memory order.
         return self.from_host(self.to_host(buffer).copy("K"))
+
+    def capture(self, function: Callable[..., Any], *examples: Any) -> Any:
+        """Return a function that replays the launches of a call as one graph.
+
+        A replay is one launch of the host. The graph has memory of its own, and returns
+        copies of its results.
+
+        Args:
+            function: gets tensors of this device and returns one, or a tuple. It must
+                not wait: no read, no check of elements.
+            examples: tensors of this device; later calls take their types and shapes.
+
+        Raises:
+            DeviceError: the device captures nothing, or the function waits or copies.
+            OptionError: there is no example, or one is not on this device.
+
+        Source: CUDA C++ Programming Guide, "CUDA Graphs".
+        """
+        problem = f"{self} does not capture launches"
+        raise DeviceError(problem, "Call the function, or use md.compile")
 
     def failure(
         self, kernel: Callable[..., Any], arguments: tuple[Any, ...], cause: Exception
@@ -205,14 +226,77 @@ class Stream:
 
 
 class Event:
-    """A point in a stream, made by `Stream.record`."""
+    """A point in a stream, made by `Stream.record`.
+
+    Example:
+        >>> stream = cpu.stream()
+        >>> start, end = stream.record(), stream.record()
+        >>> end.is_done, end.milliseconds_since(start) >= 0
+        (True, True)
+    """
+
+    #: When it was reached, in nanoseconds of the host; None before, and on devices
+    #: that measure time themselves, or not at all.
+    reached: int | None = None
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
+    @property
+    def is_done(self) -> bool:
+        """Return whether the launches before the event have run, without waiting.
+
+        Raises:
+            DeviceError: the device does not say.
+        """
+        problem = f"events of {self.stream.device} do not say whether they are done"
+        raise DeviceError(problem, "Use wait()")
+
+    def milliseconds_since(self, earlier: Event) -> float:
+        """Return the time between two events that are done, as the device measures it.
+
+        Raises:
+            OptionError: `earlier` is not an event of this device.
+            DeviceError: one of both is not done, or the device does not measure time.
+        """
+        device = self.stream.device
+        if not isinstance(earlier, Event) or earlier.stream.device is not device:
+            shown_ = earlier.stream.device if isinstance(earlier, Event) else "no event"
+            problem = (
+                f"earlier is {shown(earlier)} ({shown_}), not an event of {device}"
+            )
+            raise OptionError(problem, "Use stream.record()", "milliseconds_since")
+        for name, event in (("this event", self), ("earlier", earlier)):
+            if not event.is_done:
+                problem = f"{device}: {name} is not done, so its time is not known"
+                raise DeviceError(problem, "Use wait() first", "milliseconds_since")
+        return self._milliseconds_since(earlier)
+
+    def _milliseconds_since(self, earlier: Any) -> float:
+        """Return the time between two events of this device that are done."""
+        if self.reached is None or earlier.reached is None:
+            problem = f"events of {self.stream.device} do not measure time"
+            raise DeviceError(problem, "Use time.perf_counter()")
+        return float(self.reached - earlier.reached) * 1e-6
+
     def wait(self) -> None:
         """Wait until the launches before the event are done."""
         self.stream.synchronize()
+
+
+class _CpuEvent(Event):
+    """What was launched before it has run."""
+
+    is_done = True
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        self.reached = perf_counter_ns()
+
+
+class _CpuStream(Stream):
+    def record(self) -> Event:
+        return _CpuEvent(self)
 
 
 class _Cpu(Device):
@@ -237,6 +321,9 @@ class _Cpu(Device):
 
     def synchronize(self) -> None:
         return None
+
+    def stream(self) -> Stream:
+        return _CpuStream(self)
 
 
 def register_device(new: Device) -> Device:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from math import prod
 from threading import RLock
+from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,9 +52,13 @@ MOST_POOLED = 1 << 28
 
 
 class Pool:
-    """Blocks of freed buffers, for later ones of the same size; and bytes in use."""
+    """Blocks of freed buffers, for later ones of the same size; and bytes in use.
 
-    def __init__(self) -> None:
+    Args: counts: the pool that counts the bytes; by default this one.
+    """
+
+    def __init__(self, counts: Pool | None = None) -> None:
+        self._counts = self if counts is None else counts
         self.blocks: dict[int, list[npt.NDArray[np.uint8]]] = {}
         self.used = self.pooled = self.peak = 0
         self._lock = RLock()
@@ -65,8 +71,7 @@ class Pool:
                 block, self.pooled = free.pop(), self.pooled - size
             else:
                 block = np.empty(size + 2 * ZONE, np.uint8)
-            self.used += size
-            self.peak = max(self.peak, self.used)
+        self._counts.count(size)
         block.fill(GUARD)
         block[ZONE : ZONE + size] = POISON
         return block
@@ -76,11 +81,17 @@ class Pool:
         size = block.size - 2 * ZONE
         # A stale read finds poison, not the numbers that were there.
         block[ZONE : ZONE + size] = POISON
+        self._counts.count(-size)
         with self._lock:
-            self.used -= size
             if self.pooled + size <= MOST_POOLED:
                 self.pooled += size
                 self.blocks.setdefault(size, []).append(block)
+
+    def count(self, size: int) -> None:
+        """Count bytes of a buffer; negative ones if nothing holds it any more."""
+        with self._lock:
+            self.used += size
+            self.peak = max(self.peak, self.used)
 
 
 class EmuMemory(Memory):
@@ -110,7 +121,22 @@ class EmuBuffer(Buffer):
 
 
 class EmuEvent(QueueEvent):
-    """An event of the emulated device."""
+    """An event of the emulated device; its time is that of the host."""
+
+    stream: EmuStream
+
+    def __init__(self, stream: EmuStream) -> None:
+        super().__init__(stream)
+        stream.events.add(self)
+        stream.reach()
+
+    @property
+    def is_done(self) -> bool:
+        # Nothing runs meanwhile, as on a GPU: so each question lets one launch run, and
+        # a loop that asks comes to an end.
+        if self.stream.done < self.number:
+            emucuda.wait_for(self.stream, self.stream.done + 1)
+        return bool(self.stream.done >= self.number)
 
     def wait(self) -> None:
         ledger.waited(emucuda, "event")
@@ -128,12 +154,28 @@ class Task(NamedTuple):
     kernel: Kernel | None = None
 
 
+class EmuGraph(NamedTuple):
+    """Launches that were captured, in their order."""
+
+    launches: list[tuple[Kernel, Launch]]
+
+
 class EmuStream(QueueStream):
     """A queue of launches, which run when somebody waits for them."""
 
     def __init__(self, device: EmuCuda) -> None:
         super().__init__(device)
         self.tasks: deque[Task] = deque()
+        #: While launches are captured.
+        self.graph: EmuGraph | None = None
+        #: Events that it has not reached.
+        self.events: weakref.WeakSet[EmuEvent] = weakref.WeakSet()
+
+    def reach(self) -> None:
+        """Note the time of the events whose launches have run."""
+        for event in [one for one in self.events if one.number <= self.done]:
+            event.reached = perf_counter_ns()
+            self.events.discard(event)
 
     def record(self) -> EmuEvent:
         return EmuEvent(self)
@@ -162,6 +204,7 @@ class EmuCuda(RenderedDevice):
         self._main = EmuStream(self)
         self._pending: dict[Any, None] = {}
         self._pool = Pool()
+        self._own_pool: ContextVar[Pool | None] = ContextVar("pool", default=None)
         #: What the device did itself, to compare a ledger with: launches that ran, and
         #: bytes that were copied in each direction.
         self.counts = {"launches": 0, ledger.TO_DEVICE: 0, ledger.TO_HOST: 0}
@@ -171,7 +214,8 @@ class EmuCuda(RenderedDevice):
         return "" if compiler() else NO_COMPILER
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
-        memory = EmuMemory(prod(shape) * storage.itemsize, self._pool)
+        pool = self._own_pool.get() or self._pool
+        memory = EmuMemory(prod(shape) * storage.itemsize, pool)
         return EmuBuffer(memory, np.ndarray(shape, storage, memory.bytes, ZONE))
 
     def from_host(self, array: npt.NDArray[Any]) -> EmuBuffer:
@@ -209,10 +253,21 @@ class EmuCuda(RenderedDevice):
         return self._main
 
     def issue(self, stream: EmuStream, kernel: Kernel, launch: Launch) -> None:
+        if stream.graph is not None:
+            stream.graph.launches.append((kernel, launch))
+            stream.issued += 1
+            return
         self.add_task(stream, Task(lambda: self._run(kernel, launch), kernel))
 
     def add_task(self, stream: EmuStream, task: Task) -> None:
-        """Put a task at the end of a stream."""
+        """Put a task at the end of a stream.
+
+        Raises:
+            DeviceError: the stream is captured, and the task is not a launch.
+        """
+        if stream.graph is not None:
+            problem = "a stream that is captured cannot wait for an event"
+            raise DeviceError(problem, "Record the event after the capture")
         with self._lock:
             stream.tasks.append(task)
             stream.issued += 1
@@ -228,7 +283,10 @@ class EmuCuda(RenderedDevice):
                 stream.done += 1
                 if not stream.tasks:
                     self._pending.pop(stream, None)
-                task.run()
+                try:
+                    task.run()
+                finally:
+                    stream.reach()
 
     def _compile_pending(self) -> None:
         """Compile all that waits at once: one run of g++ for many kernels."""
@@ -247,9 +305,39 @@ class EmuCuda(RenderedDevice):
                 first = first or error
         return first
 
-    def _run(self, kernel: Kernel, launch: Launch) -> None:
-        """Run a launch, and check that it wrote only its own buffers."""
+    def capturing_stream(self) -> EmuStream:
+        return EmuStream(self)
+
+    @contextmanager
+    def own_memory(self) -> Iterator[None]:
+        token = self._own_pool.set(Pool(self._pool))
+        try:
+            yield
+        finally:
+            self._own_pool.reset(token)
+
+    def begin_capture(self, stream: EmuStream) -> None:
+        stream.graph = EmuGraph([])
+
+    def end_capture(self, stream: EmuStream) -> EmuGraph:
+        graph, stream.graph = stream.graph, None
+        assert graph is not None
+        return graph
+
+    def replay(self, stream: EmuStream, graph: EmuGraph, name: str) -> None:
+        self.add_task(stream, Task(lambda: self._run_all(graph)))
+
+    def _run_all(self, graph: EmuGraph) -> None:
         self.counts["launches"] += 1
+        for kernel, launch in graph.launches:
+            self._run_one(kernel, launch)
+
+    def _run(self, kernel: Kernel, launch: Launch) -> None:
+        self.counts["launches"] += 1
+        self._run_one(kernel, launch)
+
+    def _run_one(self, kernel: Kernel, launch: Launch) -> None:
+        """Run a launch, and check that it wrote only its own buffers."""
         places = [getattr(x, "address", 0) for x in launch.operands]
         try:
             launcher.run(kernel, launch, places, self.order, self.counts["launches"])

@@ -10,15 +10,20 @@ import pytest
 import mdtensor as md
 
 TESTS = Path(__file__).resolve().parent
+FUSION = "rendered/test_fusion.py"
 FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
 FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
 FILES += ["rendered/test_faults.py", "rendered/test_lines.py"]
+FILES += ["rendered/test_compiled.py", FUSION]
+FILES += ["quant/rendered/test_placed.py", "rendered/test_capture.py"]
+FILES += ["rendered/test_events.py"]
 #: On a double of CuPy: the code of cuda:0, and the operations with the most of it.
-DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "gpu/test_capture.py"]
-DOUBLE += ["rendered/test_products.py"]
+DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "rendered/test_capture.py"]
+DOUBLE += ["rendered/test_products.py", "rendered/test_events.py"]
 #: What a GPU must pass: every suite of operations.
 SUITES = ["rendered/test_operations.py", "rendered/test_products.py"]
 SUITES += ["rendered/test_lines.py", "quant/rendered/test_codes.py"]
+SUITES += [FUSION]
 
 
 def run(file: str, marker: str, device: str = "emucuda") -> None:
@@ -60,5 +65,6 @@ def test_every_suite_on_a_double_of_cupy(file: str) -> None:
 
 
 @pytest.mark.slow
-def test_all_operations_of_rendered_devices() -> None:
-    run("rendered/test_operations.py", "slow")
+@pytest.mark.parametrize("file", ["rendered/test_operations.py", FUSION])
+def test_all_of_rendered_devices(file: str) -> None:
+    run(file, "slow")

@@ -5,6 +5,8 @@ grid. A fold has one block for each element of the result: a thread combines eve
 element, and the block combines its 64 partial results as a tree in shared memory. So
 the order of sums depends on the count only, and on no launch. A serial fold has one
 thread for each element of the result, which combines the elements in ascending order.
+A loop with folds before has one block for each row: it folds in the same order, and
+then computes the elements of the row.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from mdtensor.kernels.loops.cuda_rows import ALONG, ROW, ROWS, rows_fields, total_of
 from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
@@ -104,8 +107,10 @@ def render(loop: Loop) -> Kernel:
     """Return the kernel of a loop; its name ends with a hash of its text."""
     last = len(loop.inputs)
     fields = {"parameters": _parameters(loop), "count": last + 1, "last": last}
-    if loop.fold is None:
-        lines = Statements("    ", "w.at({0}, i)")
+    if loop.before:
+        text = ROWS.format(name="{name}", **fields, **rows_fields(loop, last))
+    elif loop.fold is None:
+        lines = Statements("    ", "w.at({0}, i)", locals=loop.locals)
         result = lines.add(loop.value)
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields
@@ -120,7 +125,8 @@ def render(loop: Loop) -> Kernel:
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
-    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
+    rows = bool(loop.before), loop.is_row
+    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
 
 
 def _parameters(loop: Loop) -> str:
@@ -136,16 +142,13 @@ def _parameters(loop: Loop) -> str:
 def _fold(loop: Loop) -> dict[str, object]:
     """Return the fields of `FOLD`."""
     type, folded = value_type(loop.value.type), value_type(loop.folded)
-    body = Statements("      ", "w.at({0}, r) + f.at({0}, i)")
-    finish = Statements("      ", "w.at({0}, r)")
+    body = Statements("      ", ALONG, locals=loop.locals)
+    finish = Statements("      ", ROW, locals=loop.locals)
     element, start = body.add(loop.value), f"mdt::start_{loop.fold}<{type}>()"
     is_place = loop.fold in ("argmax", "argmin")
-    total = "partial[0].at" if is_place else "partial[0]"
+    total = "partial[0].at" if is_place else total_of(loop)
     if is_place:
         element, start = f"mdt::place<{type}>{{{element}, i}}", "{0, -1}"
-    elif loop.fold == "add" and "complex" not in type:
-        # The sum of nothing is 0; the fold starts from -0.
-        total = f"f.count ? {total} : ({type})0"
     result = "total" if loop.finish is None else finish.add(loop.finish)
     return {
         "type": f"mdt::place<{type}>" if is_place else type,

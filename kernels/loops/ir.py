@@ -8,7 +8,11 @@ type. Narrow floats are storage: `apply` computes them in float32 and rounds onc
     Loop((Input("int8"),), load(0, "int8"), "add")    # the sum over the folded axes
 
 Types, not shapes, decide the text of a kernel: it is compiled once and runs for every
-shape and stride. Values are trees, and renderers name each distinct node once.
+shape and stride. Values are trees, and renderers name each distinct node once. A value
+that several others read is a local one, so that trees stay small:
+
+    Loop(inputs(x), apply("mul", local(0, "float32"), local(0, "float32")),
+         locals=(apply("exp", x),))                   # out[i] = exp(x[i])²
 """
 
 from __future__ import annotations
@@ -59,10 +63,11 @@ class Value:
 
     Args:
         name: a function, `load`, `gather`, `scalar`, `number`, `cast`, `select`,
-            `position`, `total` or `count`.
+            `position`, `total`, `count`, `local` or `folded`.
         type: of the result.
         arguments: the nodes that it reads.
-        detail: number of the input, the number itself, or rule and type of the cast.
+        detail: number of the input, of the local value or of the fold before; the
+            number itself; or rule and type of the cast.
     """
 
     name: str
@@ -84,6 +89,31 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """A fold that a loop computes before its value, see `Loop.before`.
+
+    Args:
+        value: computed for each element.
+        fold: how the values along the folded axes are combined.
+        finish: as of a loop.
+    """
+
+    value: Value
+    fold: str
+    finish: Value | None = None
+
+    @property
+    def folded(self) -> str:
+        """Return the type of what the fold gives."""
+        return self.value.type
+
+    @property
+    def type(self) -> str:
+        """Return the type of the finished fold."""
+        return self.folded if self.finish is None else self.finish.type
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """A kernel without shapes: out = finish(fold of value over axes), or out = value.
 
@@ -98,6 +128,11 @@ class Loop:
         start: of a serial fold; by default the neutral element.
         is_scan: the result has each sum on the way, along one folded axis.
         name: what the loop computes, for the name of its kernel.
+        locals: values that others read by `local`; each reads earlier ones only.
+        before: folds by the threads of a block, over the same axes, that the value
+            reads by `folded`, and later ones of them too. Then `fold` is None.
+        is_row: with folds before, the result has one element for each row; otherwise
+            it has the folded axes.
     """
 
     inputs: tuple[Input, ...]
@@ -108,16 +143,21 @@ class Loop:
     start: Value | None = None
     is_scan: bool = False
     name: str = ""
+    locals: tuple[Value, ...] = ()
+    before: tuple[Fold, ...] = ()
+    is_row: bool = False
 
     @property
     def title(self) -> str:
         """Return what the loop computes and its types: `add_f32`, `sum_s8s64`."""
         types = dict.fromkeys((*(x.type for x in self.inputs), self.type))
-        return f"{self.name or self._word}_{''.join(map(_short, types))}"
+        return f"{self.word}_{''.join(map(_short, types))}"
 
     @property
-    def _word(self) -> str:
-        """Return the name of the function that is computed last, under casts."""
+    def word(self) -> str:
+        """Return its name, or that of the function computed last, under casts."""
+        if self.name:
+            return self.name
         value = self.value
         while self.fold is None and value.name == "cast" and value.arguments:
             value = value.arguments[0]
@@ -169,6 +209,32 @@ def total(type: str) -> Value:
 def count() -> Value:
     """Return the int64 number of elements that each fold combines, for `finish`."""
     return Value("count", "int64")
+
+
+def local(number: int, type: str) -> Value:
+    """Return one of the local values of a loop."""
+    return Value("local", _known(type), (), number)
+
+
+def folded(number: int, type: str) -> Value:
+    """Return the finished result of one of the folds before."""
+    return Value("folded", _known(type), (), number)
+
+
+def locals_of(value: Value, known: tuple[Value, ...]) -> list[int]:
+    """Return the numbers of the local values that a value needs, in their order.
+
+    Args: known: the local values of the loop.
+    """
+    found: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.arguments
+        if one.name == "local" and one.detail not in found:
+            found.add(one.detail)
+            waiting.append(known[one.detail])
+    return sorted(found)
 
 
 def cast(value: Value, type: str, rule: str = "wrap") -> Value:

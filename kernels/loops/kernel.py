@@ -53,8 +53,11 @@ class Kernel:
         is_serial: one thread combines the elements of a result, not a block.
         is_scan: the result has each sum on the way.
         title: the name for users, without what makes the symbol unique.
+        has_rows: a block folds each row, and then computes its elements.
+        is_row: it writes one element for each row.
 
-    Call: `device.launch(kernel, *inputs, out)`; a fold takes the axes behind `out`.
+    Call: `device.launch(kernel, *inputs, out)`; a fold, also one of rows, takes the
+    axes behind `out`.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Kernel:
     is_serial: bool = False
     is_scan: bool = False
     title: str = ""
+    has_rows: bool = False
+    is_row: bool = False
 
     @property
     def __name__(self) -> str:
@@ -79,6 +84,11 @@ class Kernel:
         """Return whether threads of a block wait for each other."""
         return "__syncthreads" in self.text
 
+    @property
+    def takes_axes(self) -> bool:
+        """Return whether a launch names the axes of folds."""
+        return self.fold is not None or self.has_rows
+
     def bind(self, arguments: Sequence[Any]) -> Launch:
         """Return the launch for these arguments.
 
@@ -86,7 +96,7 @@ class Kernel:
             TypeError: an argument has another type than the kernel declares.
             ValueError: there are too few or too many, or shapes do not fit.
         """
-        folds = self.fold is not None
+        folds = self.takes_axes
         count = len(self.inputs) + 1 + folds
         if len(arguments) != count:
             takes = f"{len(self.inputs)} operands, out{' and axes' * folds}"
@@ -96,10 +106,10 @@ class Kernel:
         declared = (*self.inputs, Input(self.type))
         for at, (one, x) in enumerate(zip(declared, operands, strict=True)):
             _check(self.name, at, one, x)
-        if self.fold is None:
+        if not folds:
             return self._elementwise(operands)
-        if self.is_scan:
-            return self._scan(operands, tuple(arguments[-1]))
+        if self.is_scan or (self.has_rows and not self.is_row):
+            return self._along(operands, tuple(arguments[-1]))
         return self._fold(operands, tuple(arguments[-1]))
 
     def _elementwise(self, operands: tuple[Any, ...]) -> Launch:
@@ -131,7 +141,8 @@ class Kernel:
         blocks = -(-count // THREADS) if self.is_serial else count
         return Launch(operands, (outer, inner), min(blocks, BLOCKS), threads)
 
-    def _scan(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
+    def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
+        """Return the launch of a kernel whose result has the folded axes."""
         shape = tuple(operands[-1].shape)
         jumps = self._jumps(operands, shape)
         kept = [axis for axis in range(len(shape)) if axis not in axes]
@@ -141,7 +152,10 @@ class Kernel:
         inner = walk(
             tuple(shape[a] for a in axes), [tuple(j[a] for a in axes) for j in jumps]
         )
-        blocks = min(-(-int(outer[0]) // THREADS), BLOCKS)
+        count = int(outer[0])
+        if self.has_rows:
+            return Launch(operands, (outer, inner), min(count, BLOCKS), FOLDING)
+        blocks = min(-(-count // THREADS), BLOCKS)
         return Launch(operands, (outer, inner), blocks, THREADS)
 
     def _jumps(self, operands: Sequence[Any], shape: Ints) -> list[Ints]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.kernels.loops.ir import Value
+from mdtensor.kernels.loops.ir import Value, locals_of
 
 STORAGE = {"bool": "unsigned char", "float16": "mdt::half", "bfloat16": "mdt::bfloat"}
 STORAGE |= {"complex64": "mdt::complex<float>", "complex128": "mdt::complex<double>"}
@@ -22,11 +22,25 @@ def storage_type(type: str) -> str:
 
 
 class Statements:
-    """Statements that compute values, one for each distinct node."""
+    """Statements that compute values, one for each distinct node.
 
-    def __init__(self, indent: str, place: str, letter: str = "v") -> None:
+    Args:
+        indent: of each line.
+        place: where the element of operand `{0}` is.
+        letter: the first of the names.
+        locals: the local values of the loop.
+    """
+
+    def __init__(
+        self,
+        indent: str,
+        place: str,
+        letter: str = "v",
+        locals: tuple[Value, ...] = (),
+    ) -> None:
         self._lines: dict[str, str] = {}
         self._indent, self._place, self._letter = indent, place, letter
+        self._locals, self._found = locals, dict[int, str]()
         #: The inputs whose elements are read.
         self.loaded: dict[int, None] = {}
 
@@ -36,12 +50,23 @@ class Statements:
 
     def add(self, value: Value) -> str:
         """Add what computes a value, and return the name of its variable."""
+        if value.name == "local":
+            return self._local(value)
+        if value.name == "folded":
+            return f"t{value.detail}"
         expression = self._expression(value)
         key = f"{value.type} {expression}"
         if key not in self._lines:
             head = f"{value_type(value.type)} {self._letter}{len(self._lines)}"
             self._lines[key] = f"{head} = {expression};"
         return self._lines[key].split(" = ")[0].split()[-1]
+
+    def _local(self, value: Value) -> str:
+        # In order, so that each finds what it reads: a chain of them is not nested.
+        for number in locals_of(value, self._locals):
+            if number not in self._found:
+                self._found[number] = self.add(self._locals[number])
+        return self._found[value.detail]
 
     def _expression(self, value: Value) -> str:
         names, type = [self.add(x) for x in value.arguments], value_type(value.type)

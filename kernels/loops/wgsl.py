@@ -21,6 +21,7 @@ from mdtensor.kernels.loops.ir import Loop
 from mdtensor.kernels.loops.kernel import FOLDING, THREADS, Kernel
 from mdtensor.kernels.loops.walk import AXES
 from mdtensor.kernels.loops.wgsl_memory import STEPS, ZERO, known, operands, outer
+from mdtensor.kernels.loops.wgsl_rows import rows_text
 from mdtensor.kernels.loops.wgsl_scalars import ALIASES, used
 from mdtensor.kernels.loops.wgsl_values import Statements
 
@@ -52,7 +53,8 @@ def render(loop: Loop) -> Kernel:
     text = ALIASES + ZERO + used(text) + text
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     fold = loop.fold, loop.is_serial, loop.is_scan
-    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title)
+    rows = bool(loop.before), loop.is_row
+    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
 
 
 def _body(loop: Loop) -> str:
@@ -62,9 +64,11 @@ def _body(loop: Loop) -> str:
     fields: dict[str, Any] = {"w": walk, "f": walk + 2 + AXES * (1 + count)}
     fields |= {"last": count - 1, "threads": THREADS, "known": known("w", walk, count)}
     fields["target"] = outer(fields).format(count - 1)
-    if loop.fold is not None:
-        inputs = count if loop.is_scan else count - 1
-        fields["known"] += known("f", fields["f"], inputs)
+    if loop.fold is not None or loop.before:
+        has_out = loop.is_scan or (bool(loop.before) and not loop.is_row)
+        fields["known"] += known("f", fields["f"], count if has_out else count - 1)
+    if loop.before:
+        return rows_text(loop, {**fields, "threads": FOLDING})
     if loop.fold is not None and not (loop.is_serial or loop.is_scan):
         return wgsl_folds.block(loop, {**fields, "threads": FOLDING})
     if loop.is_scan:
@@ -72,7 +76,7 @@ def _body(loop: Loop) -> str:
     elif loop.is_serial:
         inside = wgsl_folds.serial(loop, fields)
     else:
-        lines = Statements(outer(fields), "    ")
+        lines = Statements(outer(fields), "    ", locals=loop.locals)
         result = lines.add(loop.value)
         inside = ELEMENTWISE.format(body=lines.text, result=result, **fields)
     return EACH.format(inside=inside, **fields)

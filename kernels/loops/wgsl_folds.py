@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.loops.bytewise import Bytes, bytes_of
-from mdtensor.kernels.loops.ir import Loop
+from mdtensor.kernels.loops.ir import Fold, Loop
 from mdtensor.kernels.loops.wgsl_memory import inner, outer, rows
 from mdtensor.kernels.loops.wgsl_scalars import (
     function,
@@ -114,7 +114,7 @@ def scan(loop: Loop, fields: dict[str, Any]) -> str:
     return SCAN.format(**fields, **_scan(loop, fields))
 
 
-def _start(loop: Loop) -> str:
+def start_of(loop: Loop | Fold) -> str:
     """Return the value that a fold starts from; -0 leaves every float as it is."""
     type = loop.value.type
     is_float = type in ("float32", "float64")
@@ -129,7 +129,7 @@ def _start(loop: Loop) -> str:
     return literal(starts[str(loop.fold)], type)
 
 
-def _combine(loop: Loop, element: str) -> str:
+def combine(loop: Loop | Fold, element: str) -> str:
     """Return the sum so far and an element."""
     type = loop.value.type
     return wrapped(type, f"{function(str(loop.fold), type)}(sum, {element})")
@@ -138,8 +138,8 @@ def _combine(loop: Loop, element: str) -> str:
 def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields of `FOLD`."""
     type = loop.value.type
-    body = Statements(inner(fields), "      ")
-    finish = Statements(outer(fields), "      ")
+    body = Statements(inner(fields), "      ", locals=loop.locals)
+    finish = Statements(outer(fields), "      ", locals=loop.locals)
     element = body.add(loop.value)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     common = {"body": body.text, "finish": finish.text, "result": result}
@@ -150,13 +150,18 @@ def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
         joined, total = "first(sum, partial[lane + n])", "i64_i32(partial[0].at)"
         made = {"type": "Place", "start": start, "combined": combined}
         return {**common, **made, "joined": joined, "total": total}
-    total = "partial[0]"
-    if loop.fold == "add" and type in ("float32", "float64"):
+    total = total_of(loop, "partial[0]")
+    made = {"type": register_type(type), "start": start_of(loop), "total": total}
+    joined = combine(loop, "partial[lane + n]")
+    return {**common, **made, "combined": combine(loop, element), "joined": joined}
+
+
+def total_of(fold: Loop | Fold, first: str) -> str:
+    """Return the result of a block's fold."""
+    if fold.fold == "add" and fold.value.type in ("float32", "float64"):
         # The sum of nothing is 0; the fold starts from -0.
-        total = f"select({literal(0, type)}, partial[0], fcount != 0)"
-    made = {"type": register_type(type), "start": _start(loop), "total": total}
-    joined = _combine(loop, "partial[lane + n]")
-    return {**common, **made, "combined": _combine(loop, element), "joined": joined}
+        return f"select({literal(0, fold.value.type)}, {first}, fcount != 0)"
+    return first
 
 
 def _first(loop: Loop) -> str:
@@ -178,11 +183,11 @@ def _scan(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     place = inner(fields)
     body = Statements(place, "      ")
     finish = Statements(place, "      ", "c")
-    combined = _combine(loop, body.add(loop.value))
+    combined = combine(loop, body.add(loop.value))
     result = "total" if loop.finish is None else finish.add(loop.finish)
     texts = {"body": body.text, "finish": finish.text}
     texts["rows"] = rows(range(fields["last"] + 1), fields, "    ")
-    return {**texts, "start": _start(loop), "combined": combined, "result": result}
+    return {**texts, "start": start_of(loop), "combined": combined, "result": result}
 
 
 def _serial(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
@@ -196,7 +201,7 @@ def _serial(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
         jump = "p[{f} + 9 + 8 * {at} + frank]".format(at=at, **fields)
         begin = "q{at} + steps({f}, {at}, o)".format(at=at, **fields)
         lines.append(f"      let s{at} = {jump};\n      let a{at} = {begin};")
-    start = _start(loop) if loop.start is None else before.add(loop.start)
+    start = start_of(loop) if loop.start is None else before.add(loop.start)
     if loop.start is None and loop.fold == "add":
         start = literal(0, type)
     code = bytes_of(parts) if loop.fold == "dot" else None
@@ -210,7 +215,7 @@ def _serial(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
         "body": body.text,
         "combined": _product(type, elements)
         if loop.fold == "dot"
-        else _combine(loop, elements[0]),
+        else combine(loop, elements[0]),
         "finish": after.text,
         "result": result,
     }

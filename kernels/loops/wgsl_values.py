@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdtensor.kernels.loops.ir import UnsupportedLoopError, Value
+from mdtensor.kernels.loops.ir import UnsupportedLoopError, Value, locals_of
 from mdtensor.kernels.loops.wgsl_scalars import (
     PAIRS,
     function,
@@ -21,11 +21,19 @@ class Statements:
         place: where the element of operand `{0}` is.
         indent: of each line.
         letter: the first of the names.
+        locals: the local values of the loop.
     """
 
-    def __init__(self, place: str, indent: str, letter: str = "v") -> None:
+    def __init__(
+        self,
+        place: str,
+        indent: str,
+        letter: str = "v",
+        locals: tuple[Value, ...] = (),
+    ) -> None:
         self._place, self._indent = place, indent
         self._letter = letter
+        self._locals, self._found = locals, dict[int, str]()
         self._names: dict[tuple[str, str], str] = {}
         #: The inputs whose elements are read.
         self.loaded: dict[int, None] = {}
@@ -37,8 +45,19 @@ class Statements:
 
     def add(self, value: Value) -> str:
         """Add what computes a value, and return the name of its variable."""
+        if value.name == "local":
+            return self._local(value)
+        if value.name == "folded":
+            return f"t{value.detail}"
         key = value.type, self._expression(value)
         return self._names.setdefault(key, f"{self._letter}{len(self._names)}")
+
+    def _local(self, value: Value) -> str:
+        # In order, so that each finds what it reads: a chain of them is not nested.
+        for number in locals_of(value, self._locals):
+            if number not in self._found:
+                self._found[number] = self.add(self._locals[number])
+        return self._found[value.detail]
 
     def _expression(self, value: Value) -> str:
         names, at = [self.add(x) for x in value.arguments], value.detail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -15,13 +15,11 @@ import numpy.typing as npt
 from mdtensor import ledger
 from mdtensor.errors import DeviceError, OptionError, shown
 from mdtensor.gpu import toolkit
-from mdtensor.gpu.capture import Captured
 from mdtensor.gpu.memory import Count, CudaBuffer, CudaMemory
 from mdtensor.gpu.streams import CudaStream, reporting
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
 from mdtensor.rendered.queues import RenderedDevice, copy_kernel
-from mdtensor.tensor import Tensor
 
 #: Streams of DLPack: the default stream, and none that is to be ordered.
 LEGACY, NO_ORDER = 1, -1
@@ -143,10 +141,6 @@ class Cuda(RenderedDevice):
         # Launches of the streams that had the blocks before may still run.
         for home in {memory.home for memory in fresh} - {stream}:
             stream.follow(home)
-        if stream.captured is not None:
-            for x in operands:
-                stream.captured.setdefault(x.memory, False)
-            stream.captured[operands[-1].memory] = True
         addresses = [getattr(x, "address", 0) for x in launch.operands]
         try:
             self.gpu.launch(kernel, launch, addresses, stream.raw)
@@ -154,21 +148,29 @@ class Cuda(RenderedDevice):
             raise self.failure(kernel, launch.operands, error) from error
         stream.issued += 1
 
-    def capture(self, function: Callable[..., Any], *examples: Tensor) -> Captured:
-        """Return a function that replays the launches of a call as one CUDA graph.
+    # --- capture ----------------------------------------------------------------------
 
-        Args:
-            function: gets tensors of this device and returns one, or a tuple. It must
-                not wait: no read, no check of elements.
-            examples: tensors of this device; later calls take their types and shapes.
+    def capturing_stream(self) -> CudaStream:
+        return CudaStream(self, self.gpu.stream())
 
-        Raises:
-            DeviceError: the function waits or copies, or CUDA cannot capture it.
-            OptionError: there is no example, or one is not on this device.
+    def own_memory(self) -> AbstractContextManager[None]:
+        return self.gpu.own_pool()
 
-        Source: CUDA C++ Programming Guide, "CUDA Graphs".
-        """
-        return Captured(self, function, examples)
+    def begin_capture(self, stream: CudaStream) -> None:
+        with reporting("beginning the capture"):
+            stream.raw.begin_capture()
+
+    def end_capture(self, stream: CudaStream) -> Any:
+        # A capture that has failed ends with an error of its own.
+        with reporting("ending the capture"):
+            return stream.raw.end_capture()
+
+    def replay(self, stream: CudaStream, graph: Any, name: str) -> None:
+        with reporting(f"replaying {name}"):
+            graph.launch(stream.raw)
+        stream.issued += 1
+
+    # --- waiting ----------------------------------------------------------------------
 
     def synchronize(self) -> None:
         ledger.waited(self, "synchronize")

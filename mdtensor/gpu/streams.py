@@ -49,12 +49,15 @@ class CudaEvent(QueueEvent):
 
     @property
     def is_done(self) -> bool:
-        """Return whether the launches before the event have run, without waiting."""
-        return bool(self.raw.done)
+        with reporting("asking for an event"):
+            found = bool(self.raw.done)
+        if found:
+            self.stream.done = max(self.stream.done, self.number)
+        return found
 
-    def milliseconds_since(self, earlier: CudaEvent) -> float:
-        """Return the time on the GPU between two events that are done."""
-        return float(self.stream.device.gpu.milliseconds(earlier.raw, self.raw))
+    def _milliseconds_since(self, earlier: Any) -> float:
+        with reporting("reading the time of events"):
+            return float(self.stream.device.gpu.milliseconds(earlier.raw, self.raw))
 
 
 class CudaStream(QueueStream):
@@ -71,9 +74,6 @@ class CudaStream(QueueStream):
         self.owner: Any = None
         #: Whether others may launch there, whom nobody counts.
         self.is_shared = False
-        #: While launches are captured: the memory that they use, and whether they
-        #: write it.
-        self.captured: dict[Any, bool] | None = None
 
     def record(self) -> CudaEvent:
         return CudaEvent(self)

@@ -61,10 +61,15 @@ class Chained:
         return (self.product.select().method.location, loop)
 
     @property
-    def text(self) -> str:
+    def runs(self) -> str:
+        """Return how the calls run, in words."""
+        return "one compiled call" if self.product is None else "a product in one step"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
         """Return the text of the generated loop; no text for an interpreted one."""
         text: str = self.chain.text
-        return text
+        return (text,) if text else ()
 
     def generate(self) -> None:
         """Compile a loop of its own, see `Chain.generate`."""

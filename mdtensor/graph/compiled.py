@@ -13,12 +13,13 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.settings import settings
-from mdtensor.errors import OptionError, TraceError, describe, shown
+from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
 from mdtensor.graph.calls import Call, replace
 from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard, is_dead
-from mdtensor.graph.lazy import LazyTensor
+from mdtensor.graph.lazy import LAZY, LazyTensor
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
 from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
@@ -28,16 +29,27 @@ from mdtensor.tensor import Tensor
 class Compiled:
     """A function that `compile` made; it calls its traces."""
 
-    def __init__(self, function: Callable[..., Any], generate: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        generate: bool = False,
+        device: Device | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self._name: str = getattr(function, "__name__", "compiled")
         self._function, self._generates = function, generate
+        self._device = device
         self._traces: dict[Any, Trace] = {}
 
     @property
     def traces(self) -> tuple[Trace, ...]:
         """Return the traces so far, one for each kind of call."""
         return tuple(self._traces.values())
+
+    @property
+    def device(self) -> Device | None:
+        """Return the device that the function was compiled for; None for any."""
+        return self._device
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         tensors: list[Tensor] = []
@@ -72,7 +84,10 @@ class Compiled:
         calls: list[Call] = []
 
         def hold(x: Any) -> LazyTensor:
-            calls.append(Call(None, (), {}, (input_spec(x),)))
+            spec = input_spec(x)
+            # Once for each trace: a call finds its trace by types, so by devices, too.
+            self._require_device(spec, arguments)
+            calls.append(Call(None, (), {}, (spec,)))
             return placeholder(calls[-1])
 
         given, named = replace((arguments, options), kinds, hold)
@@ -83,8 +98,24 @@ class Compiled:
         made.generates = self._generates
         return made
 
+    def _require_device(self, spec: TensorSpec, arguments: Any) -> None:
+        """Raise if a tensor is not on the device of the function.
+
+        Raises:
+            DeviceError: it is on another one.
+        """
+        place, found = self._device, spec.type.device
+        if place is None or found is place:
+            return
+        problem = f"{spec} is on {found}, the function is compiled for {place}"
+        fix = f'Move it with to("{place}")'
+        raise DeviceError(problem, fix, describe(self._name, *arguments))
+
     def kernels(self) -> tuple[str, ...]:
         """Return the texts of the loops that were generated, one for each loop.
+
+        Calls on a device are joined into loops of its language. On the CPU, loops are
+        generated with `generate=True`.
 
         Example:
             >>> import mdtensor as md
@@ -99,8 +130,7 @@ class Compiled:
             <BLANKLINE>
         """
         items = [item for trace in self.traces for item in trace.items()]
-        texts = [item.text for item in items if not isinstance(item, Call)]
-        return tuple(text for text in texts if text)
+        return tuple(t for one in items if not isinstance(one, Call) for t in one.texts)
 
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:
         """Return the function for tensors of fixed types and shapes.
@@ -136,10 +166,17 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<compiled {self._name}, {len(self._traces)} traces>"
+        place = f" for {self._device}" if self._device else ""
+        return f"<compiled {self._name}{place}, {len(self._traces)} traces>"
 
 
-def compile(function: Callable[..., Any], /, *, generate: bool = False) -> Compiled:
+def compile(
+    function: Callable[..., Any],
+    /,
+    *,
+    generate: bool = False,
+    device: Device | str | None = None,
+) -> Compiled:
     """Return a function that runs the calls of `function` without its Python code.
 
     The first call with new types, shapes or grids of tensors, other values of other
@@ -157,10 +194,17 @@ def compile(function: Callable[..., Any], /, *, generate: bool = False) -> Compi
             replaces the interpreter of chains if both give the same bytes for special
             and for random numbers, and takes half of its time.
 
+        device: where every tensor among the arguments has to be, or the name of that
+            device. Nothing is moved: a tensor or an array elsewhere raises. By default
+            the calls run where the tensors are, with a trace for each device.
+
     Raises:
         TraceError: the function reads the value of a tensor, as in `if x > 0`. The
             error names the line.
-        OptionError: `function` is not a function, or `generate` is not a bool.
+        OptionError: `function` is not a function, `generate` is not a bool, or it is
+            True for a device other than the CPU.
+        DeviceError: there is no such device, it computes nothing itself, or, at a call,
+            a tensor is on another one.
 
     Example:
         >>> import mdtensor as md
@@ -177,4 +221,13 @@ def compile(function: Callable[..., Any], /, *, generate: bool = False) -> Compi
     if not callable(function) or inspect.isclass(function):
         problem = f"{shown(function)} is not a function"
         raise OptionError(problem, "Give a function of tensors", "compile")
-    return Compiled(function, flag(generate, "generate"))
+    place = None if device is None else find_device(device)
+    if place is LAZY:
+        problem = "a compiled function cannot run on lazy, which computes nothing"
+        raise DeviceError(
+            problem, "Leave out device=, and pass lazy tensors", "compile"
+        )
+    if flag(generate, "generate") and place not in (None, cpu):
+        problem = f"generate=True makes loops for the CPU, not for {place}"
+        raise OptionError(problem, "Leave out generate= or device=", "compile")
+    return Compiled(function, generate, place)

@@ -3,6 +3,8 @@
     calls       quantize(x), conv2d(%1, w), relu(%2), dequantize(%3), exp(%4)
     joined      [quantize, conv2d, relu, dequantize] in one compiled call, then exp
 
+Calls on a device become launches of fused loops, see `launched.py`.
+
 Of the compiled steps, only those that read or write codes are used, because they have
 the bytes of the calls that they stand for; steps of floats may add in another order
 than NumPy. Elementwise calls of floats become loops of their own, see `chains.py`,
@@ -13,21 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import PurePath
 from typing import Any, ClassVar
 
+from mdtensor.device import Device, cpu
 from mdtensor.errors import OptionError
 from mdtensor.graph.bound import Compiled
 from mdtensor.graph.calls import Call, Output, spec_of, visit
 from mdtensor.graph.chained import Chained
 from mdtensor.graph.chains import chained
 from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.launched import Launched, launched
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.links import ROUNDINGS
 from mdtensor.graph.lower import lower
 from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
 from mdtensor.kernels.cpu.program.steps import U8
+from mdtensor.rendered import is_rendered
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
@@ -60,7 +66,8 @@ class Joined:
         return self.part.kernels
 
     #: Steps are not generated, and products are among them.
-    text: ClassVar[str] = ""
+    texts: ClassVar[tuple[str, ...]] = ()
+    runs: ClassVar[str] = "one compiled call"
     product: ClassVar[None] = None
 
     @property
@@ -82,7 +89,7 @@ class Joined:
         return tuple(values[name] for name in self.part.writes)
 
 
-Item = Call | Joined | Chained
+Item = Call | Joined | Chained | Launched
 
 
 def explain(items: Iterable[Item]) -> str:
@@ -93,8 +100,7 @@ def explain(items: Iterable[Item]) -> str:
             rows.append((item.name, "call", item.select().method.location))
             continue
         names = ", ".join(call.name for call in item.calls)
-        kind = "one compiled call" if item.product is None else "a product in one step"
-        rows.append((names, kind, ", ".join(item.kernels)))
+        rows.append((names, item.runs, ", ".join(item.kernels)))
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
@@ -112,26 +118,37 @@ def join(
         held: the settings under which the trace runs.
     """
     found: list[Item] = []
-    run: list[Call] = []
     needed = {output.call.number for output in outputs}
-    for index, call in enumerate(calls):
-        if _fits(call, held):
-            run.append(call)
-            continue
-        found += _joined(run, needed | _read_by(calls[index:]))
-        found.append(call)
-        run = []
-    return [*found, *_joined(run, needed)]
+    index = 0
+    for place, group in groupby(calls, lambda call: _place(call, held)):
+        run = [*group]
+        index += len(run)
+        read = needed | _read_by(calls[index:])
+        if place is None:
+            found += run
+        else:
+            found += _joined(run, read) if place is cpu else launched(run, place, read)
+    return found
 
 
-def _fits(call: Call, held: tuple[Any, ...]) -> bool:
+def _place(call: Call, held: tuple[Any, ...]) -> Device | None:
+    """Return the device on which a call is joined with others; None of others."""
+    if len(call.specs) != 1 or call.settings != held:
+        return None
+    place: Device = call.specs[0].type.device
+    if is_rendered(place):
+        return place
+    return cpu if _fits(call) else None
+
+
+def _fits(call: Call) -> bool:
     """Return whether a call can be a node: tensors in, one tensor out."""
     inner: list[Any] = []
     visit(call.options, (Output, Tensor), inner.append)
     for argument in call.arguments:
         if not isinstance(argument, (Output, Tensor)):
             visit(argument, (Output, Tensor, str), inner.append)
-    if len(call.specs) != 1 or inner or call.settings != held:
+    if inner:
         return False
     # Loops hold narrow floats, and steps do not.
     kind = call.specs[0].type

@@ -147,7 +147,8 @@ class Trace:
         """Return what a repeated call runs: a line for each call of a function.
 
         Neighbouring calls of quantized tensors are one compiled call, and neighbouring
-        elementwise calls of float32 are one loop.
+        elementwise calls of float32 are one loop. Neighbouring calls on a device are
+        one launch, or a few.
 
         Example:
             >>> import mdtensor as md

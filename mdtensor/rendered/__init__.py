@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mdtensor.device import Device
 
-__all__ = ["on_rendered_device", "register"]
+__all__ = ["is_rendered", "on_rendered_device", "register"]
 #: The devices that run rendered loops, and what packages add for each of them.
 _DEVICES: list[Device] = []
 _ADDITIONS: list[Callable[[Device], None]] = []
@@ -43,6 +43,11 @@ def register(device: Device) -> None:
     _DEVICES.append(device)
     for add in _ADDITIONS:
         add(device)
+
+
+def is_rendered(device: Device) -> bool:
+    """Return whether a device runs rendered loops."""
+    return device in _DEVICES
 
 
 def on_rendered_device(add: Callable[[Device], None]) -> None:

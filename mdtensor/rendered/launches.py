@@ -31,6 +31,7 @@ from mdtensor.kernels.loops.ir import (
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.ledger import because, launched
 from mdtensor.ops.operands import number
+from mdtensor.rendered.recording import UnknownValueError, is_recording, record
 from mdtensor.tensor import Tensor, leaves
 
 #: Kinds of element types that methods take.
@@ -97,6 +98,8 @@ def launch(
     *axes: tuple[int, ...],
 ) -> Any:
     """Launch a loop, and return the buffer that it will have written."""
+    if is_recording():
+        return record(loop, tuple(shape), list(buffers), axes[0] if axes else ())
     out = device.alloc(shape, dtypes.dtype(loop.type).storage)
     device.launch(render(device, loop), *buffers, out, *axes)
     return out
@@ -177,6 +180,8 @@ def count_true(operands: Inputs, value: Value, device: Device) -> int:
     """Return how many elements of a bool value are true. Waits for the device."""
     shape = joint_shape(operands)
     loop = Loop(tuple(operands.inputs), cast(value, "int64"), "add")
+    if is_recording():
+        raise UnknownValueError("the elements of a call that checks them")
     out = launch(device, loop, (), operands.buffers, tuple(range(len(shape))))
     name = getattr(operands, "name", "") or "a call"
     with because(f"{name} counts elements that it refuses"):

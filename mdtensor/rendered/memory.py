@@ -16,6 +16,14 @@ import numpy.typing as npt
 from mdtensor.rendered.order import Uses
 
 
+def reshaped(shape: tuple[int, ...], array: Any) -> Any:
+    """Return a view of another shape; an array that shares nothing if there is none."""
+    try:
+        return np.reshape(array, shape, copy=False)
+    except ValueError:
+        return np.empty(1, array.dtype)
+
+
 class Memory:
     """Bytes of one allocation, and the launches that use them.
 

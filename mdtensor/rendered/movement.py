@@ -26,6 +26,7 @@ from mdtensor.rendered.launches import (
     types_of,
     unary,
 )
+from mdtensor.rendered.memory import reshaped
 from mdtensor.spec.shapes import (
     integers,
     moveaxis_order,
@@ -93,22 +94,14 @@ def fill(device: Device, target: Any, value: Any) -> None:
 
 def _reshape(x: Tensor, /, *, shape: Any, copy: bool | None) -> Any:
     wanted = infer(manipulation.reshape, x, shape=shape, copy=copy).shape
-    reshaped = partial(_reshaped, wanted)
-    found = None if copy else x.buffer.view(reshaped)
+    again = partial(reshaped, wanted)
+    found = None if copy else x.buffer.view(again)
     if found is not None:
         return x.wrap(found)
     if copy is False:
         problem = f"the strides do not allow a view of shape {wanted}"
         raise OptionError(problem, "Use copy=None", describe("reshape", x))
-    return view(copied(x), reshaped)
-
-
-def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
-    try:
-        return np.reshape(array, shape, copy=False)
-    except ValueError:
-        # No view: anything that shares no memory says so.
-        return np.empty(1, array.dtype)
+    return view(copied(x), again)
 
 
 def _permute_dims(x: Tensor, /, *, axes: tuple[int, ...]) -> Any:
@@ -136,7 +129,7 @@ def _squeeze(x: Tensor, /, *, axis: Any) -> Any:
 
 def _expand_dims(x: Tensor, /, *, axis: Any) -> Any:
     shape = infer(manipulation.expand_dims, x, axis=axis).shape
-    return view(x, partial(_reshaped, shape))
+    return view(x, partial(reshaped, shape))
 
 
 def _broadcast_to(x: Tensor, /, *, shape: Any) -> Any:
@@ -182,9 +175,9 @@ def _tile(x: Tensor, repetitions: object, /) -> Any:
     counts = (1,) * (rank - len(counts)) + counts
     out = x.device.alloc(spec.shape, x.dtype.storage)
     pairs = [size for pair in zip(counts, shape, strict=True) for size in pair]
-    apart = out.view(partial(_reshaped, tuple(pairs)))
+    apart = out.view(partial(reshaped, tuple(pairs)))
     lines = [size for n in shape for size in (1, n)]
-    write(apart, view(x, partial(_reshaped, tuple(lines))), x.dtype.name)
+    write(apart, view(x, partial(reshaped, tuple(lines))), x.dtype.name)
     return x.wrap(out)
 
 

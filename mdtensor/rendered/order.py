@@ -46,6 +46,9 @@ class QueueStream(Stream):
         self.issued = self.done = 0
         #: The launches of other streams that come before the next launch.
         self.clock: dict[QueueStream, int] = {}
+        #: While launches are captured: the memory that they use, and whether they
+        #: write it.
+        self.captured: dict[Any, bool] | None = None
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
         self.device.enqueue(self, kernel, arguments)
@@ -54,6 +57,10 @@ class QueueStream(Stream):
         """Let later launches come after an event."""
         for stream, number in event.clock.items():
             self.clock[stream] = max(number, self.clock.get(stream, 0))
+
+    def finish(self) -> None:
+        """Wait for the launches so far, without a word in the ledger."""
+        self.device.wait_for(self, self.issued)
 
     def comes_after(self, stream: QueueStream, number: int) -> bool:
         """Return whether the next launch comes after a launch of any stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Any
 
@@ -13,8 +14,10 @@ from mdtensor.errors import DeviceError, shown
 from mdtensor.kernels import observe
 from mdtensor.kernels.loops.ir import Input, Loop, load
 from mdtensor.kernels.loops.kernel import Kernel, Launch
+from mdtensor.rendered.capture import Captured
 from mdtensor.rendered.memory import Buffer
 from mdtensor.rendered.order import QueueStream, require_order
+from mdtensor.tensor import Tensor
 
 
 class RenderedDevice(Device):
@@ -41,8 +44,35 @@ class RenderedDevice(Device):
 
     def copy(self, buffer: Any) -> Any:
         made = self.alloc(buffer.shape, buffer.dtype)
-        self.launch(copy_kernel(buffer.dtype.name), buffer, made)
+        self.copy_into(buffer, made)
         return made
+
+    def copy_into(self, buffer: Any, target: Any) -> None:
+        """Launch a copy of a buffer into another one of its type."""
+        self.launch(copy_kernel(buffer.dtype.name), buffer, target)
+
+    def capture(self, function: Callable[..., Any], *examples: Tensor) -> Captured:
+        return Captured(self, function, examples)
+
+    @abstractmethod
+    def capturing_stream(self) -> Any:
+        """Return a new stream, which nobody else uses."""
+
+    @abstractmethod
+    def own_memory(self) -> AbstractContextManager[None]:
+        """Let the memory of a block come from a pool of its own."""
+
+    @abstractmethod
+    def begin_capture(self, stream: Any) -> None:
+        """Keep the launches of a stream from now on, instead of running them."""
+
+    @abstractmethod
+    def end_capture(self, stream: Any) -> Any:
+        """Return the launches that were kept, as a graph."""
+
+    @abstractmethod
+    def replay(self, stream: Any, graph: Any, name: str) -> None:
+        """Put all launches of a graph into a stream, and count them as one."""
 
     def enqueue(self, stream: QueueStream, kernel: Any, given: tuple[Any, ...]) -> None:
         """Check a launch and put it into a stream.
@@ -59,6 +89,8 @@ class RenderedDevice(Device):
             *inputs, out = launch.operands
             reads = [x.memory.uses for x in inputs if isinstance(x, Buffer)]
             require_order(stream, kernel.name, reads, out.memory.uses)
+            if stream.captured is not None:
+                _hold(stream.captured, launch)
             self.issue(stream, kernel, launch)
             for uses in reads:
                 uses.read(stream)
@@ -73,6 +105,14 @@ class RenderedDevice(Device):
         except (TypeError, ValueError) as error:
             problem = str(error).removesuffix(".")
             raise DeviceError(f"a launch on {self} does not fit: {problem}") from error
+
+
+def _hold(captured: dict[Any, bool], launch: Launch) -> None:
+    """Note the memory that a captured launch reads, and what it writes."""
+    operands = [x for x in launch.operands if isinstance(x, Buffer)]
+    for x in operands:
+        captured.setdefault(x.memory, False)
+    captured[operands[-1].memory] = True
 
 
 def copy_kernel(type: str) -> Kernel:

@@ -1,20 +1,50 @@
-"""Loading of models from files."""
+"""Loading: a file as a model, on the host or on another device.
+
+model = load("model.onnx", input_shapes=(1, 3, 224, 224))
+there = load("model.onnx", device="emucuda")
+"""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
+from mdtensor import Device, cpu
 from mdtensor.errors import ModelError
+from mdtensor.extend import find_device
 from mdtensor.graph.inputs import Shapes
 from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.passes import simplify
 from mdtensor.quant.model.passes.rounding import reapply_rule
+from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.read import read_file
 from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.model.sized import SizedModel
+
+
+@overload
+def load(
+    path: Path | Any,
+    input_shapes: Shapes | None = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    budget: Budget | None = None,
+) -> Model: ...
+
+
+@overload
+def load(
+    path: Path | Any,
+    input_shapes: Shapes | None = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    budget: Budget | None = None,
+    device: Device | str,
+) -> Model | PlacedModel: ...
 
 
 # Nearly half of the files that people have calculate with open sizes (decision 0088).
@@ -25,7 +55,8 @@ def load(
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
     budget: Budget | None = None,
-) -> Model:
+    device: Device | str = cpu,
+) -> Model | PlacedModel:
     """Load an ONNX or TFLite model and simplify it: fold constants and batch norms.
 
     Args:
@@ -40,6 +71,7 @@ def load(
             outputs. Parts of the file that they do not need are not read, nor are
             inputs.
         budget: limits on what a file may compute while it is loaded.
+        device: where the model runs, or the name of that device; as `Model.to`.
 
     Returns:
         A model. If a node needs a size that is dynamic, a `SizedModel`, which reads the
@@ -48,10 +80,18 @@ def load(
     Raises:
         ModelError: the file does not exist or is not a model, a part of the model
             is not supported, or the model needs more than the budget.
+        DeviceError: there is no such device, or it lacks a type of the weights.
+
+    Example:
+        >>> from mdtensor import quant
+        >>> quant.load("model.onnx", device="emucuda")  # doctest: +SKIP
+        PlacedModel(emucuda, ...)
     """
+    # A wrong name raises before the file is read.
+    place = find_device(device)
     arguments = constants, outputs, budget
     try:
-        return _read(path, input_shapes, *arguments)
+        return _read(path, input_shapes, *arguments).to(place)
     except SizeError as error:
         if not any(-1 in spec.shape for spec in error.inputs.values()):
             raise
@@ -62,7 +102,7 @@ def load(
                 raise ModelError(f"{path} changed after it was loaded", "Load it again")
             return _read(path, shapes, *arguments)
 
-        return SizedModel(read, error)
+        return SizedModel(read, error).to(place)
 
 
 def _stamp(path: Path | Any) -> tuple[int, int] | None:

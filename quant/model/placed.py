@@ -69,11 +69,19 @@ class PlacedModel:
         observe: Callable[[str, Any], None] | None = None,
     ) -> dict[str, Any]:
         """Return the outputs by name; `observe` gets each name and tensor."""
+        self._require_here(feeds)
+        return self.graph.run(feeds, observe)
+
+    def _require_here(self, feeds: Mapping[str, Any]) -> None:
+        """Raise if an input is not on the device.
+
+        Raises:
+            DeviceError: it is elsewhere, or no tensor.
+        """
         for name, x in feeds.items():
             if not isinstance(x, Tensor) or x.device is not self.device:
                 problem = f"input {name!r} is {type_and_shape(x)}, not on {self.device}"
                 raise DeviceError(problem, f'Use asarray(x).to("{self.device}")')
-        return self.graph.run(feeds, observe)
 
     def to(self, device: Device | str) -> Any:
         """Return the model on another device, or on the CPU."""

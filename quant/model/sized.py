@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor import Tensor, TensorSpec
+from mdtensor import Device, Tensor, TensorSpec, cpu
 from mdtensor.errors import ModelError, OptionError
+from mdtensor.extend import find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, chosen, each, fed
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile
 from mdtensor.quant.model.model import Model, Path
+from mdtensor.quant.model.placed import PlacedModel
+from mdtensor.quant.model.placed_sized import PlacedSizedModel
 from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate_each
+from mdtensor.quant.model.recent import Recent
 from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 
 Key = tuple[tuple[int, ...], ...]
-#: Models that are kept; for a new one, the one that was used longest ago goes.
-MOST = 8
 
 
 # A graph with known shapes has fewer nodes, and all of its sizes are numbers (decision
@@ -45,8 +46,7 @@ class SizedModel(Model):
     ) -> None:
         self._read, self._error = read, error
         self.search = None
-        self._models: dict[Key, Model] = {}
-        self._lock = threading.Lock()
+        self._models: Recent[Key, Model] = Recent()
 
     @property
     def graph(self) -> Graph:  # type: ignore[override]
@@ -87,15 +87,17 @@ class SizedModel(Model):
                 inputs; or one shape is given for several inputs.
         """
         shapes = chosen(self.inputs, input_shapes)
-        key = tuple(shapes.values())
-        with self._lock:
-            model = self._models.pop(key, None)
-            if model is None:
-                model = self._read(shapes)
-            while len(self._models) >= MOST:
-                del self._models[next(iter(self._models))]
-            self._models[key] = model
-            return model
+        return self._models.get(tuple(shapes.values()), lambda: self._read(shapes))
+
+    def to(self, device: Device | str) -> Model | PlacedModel:
+        """Return the model on a device, where each model for shapes moves, too.
+
+        Raises:
+            DeviceError: there is no such device, or it lacks a type of the inputs, or,
+                at a call, a type of the weights.
+        """
+        place = find_device(device)
+        return self if place is cpu else PlacedSizedModel(self, place)
 
     def _for(self, feeds: Mapping[str, Any]) -> Model:
         return self.at({name: feeds[name].shape for name in self.inputs})
@@ -114,8 +116,7 @@ class SizedModel(Model):
             ModelError: the file cannot be read for these shapes.
         """
         ordered = in_order(self.inputs, inputs, named)
-        # Without a lock: a dict answers one question of many threads at a time.
-        model = None if ordered is None else self._models.get(_shapes(ordered))
+        model = None if ordered is None else self._models.found(_shapes(ordered))
         if ordered is None or model is None:
             feeds = self.fed(*inputs, **named)
             model, ordered = self._for(feeds), tuple(feeds.values())
@@ -191,7 +192,8 @@ class SizedModel(Model):
         """Return the model that is changed for each combination of shapes."""
         made = SizedModel(lambda shapes: change(self.at(shapes)), self._error)
         # Wrong options raise now, for the shapes that were used last.
-        for key in [*self._models][-1:]:
+        key = self._models.last
+        if key is not None:
             made.at(dict(zip(self.inputs, key, strict=True)))
         return made
 

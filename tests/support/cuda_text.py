@@ -22,7 +22,7 @@ def run(kernel: Kernel, *given: Any, out: Any, axes: Any = (), **how: Any) -> An
         x if declared.is_number else Memory(x)
         for declared, x in zip(kernel.inputs, given, strict=True)
     ]
-    rest = (axes,) if kernel.fold else ()
+    rest = (axes,) if kernel.takes_axes else ()
     launch = kernel.bind([*operands, Memory(out), *rest])
     places = [x.ctypes.data for x in (*given, out)]
     launcher.run(kernel, launch, places, **how)

@@ -119,7 +119,7 @@ class Stream:
         self.ptr = 0x1000 + len(Stream.all) if ptr is None else ptr
         self.waiting: list[Any] = []
         self.graph: Any = None
-        self.error = ""
+        self.error, self.waited = "", 0.0
         Stream.all[self.ptr] = self
 
     def __enter__(self) -> Any:
@@ -152,6 +152,7 @@ class Stream:
         for target, data in self.waiting:
             ctypes.memmove(target, data, len(data))
         self.waiting.clear()
+        self.waited = time.perf_counter()
 
 
 class Graph:
@@ -174,13 +175,19 @@ def _refuse_capture(*streams: Any) -> None:
 
 
 class Event:
+    """A GPU goes on by itself: done behind a wait, or when asked again."""
+
     def __init__(self, stream: Any) -> None:
-        self.stream, self.done = stream, False
+        self.stream, self.asked = stream, 0
         self.at = time.perf_counter()
+
+    @property
+    def done(self) -> bool:
+        self.asked += 1
+        return self.asked > 1 or self.stream.waited > self.at
 
     def synchronize(self) -> None:
         self.stream.synchronize()
-        self.done = True
 
 
 class Device:

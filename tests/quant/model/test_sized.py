@@ -14,7 +14,7 @@ import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import DataError, ModelError, OptionError
 from mdtensor.quant.model.load import load
-from mdtensor.quant.model.sized import MOST
+from mdtensor.quant.model.recent import MOST
 
 RNG = np.random.default_rng(11)
 W = RNG.normal(size=(4, 3, 3, 3)).astype("f4")

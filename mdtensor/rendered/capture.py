@@ -1,6 +1,6 @@
-"""Launches of a function as one CUDA graph, which a later call replays.
+"""Launches of a function as one graph, which a later call replays.
 
-    fast = md.cuda.capture(model, x)     # runs model twice: to compile, and to capture
+    fast = md.cuda.capture(model, x)     # runs model three times: the last is captured
     y = fast(x2)                         # one launch for the whole model
 
 A graph uses the same memory in every replay, so it has a pool of its own, holds all
@@ -14,18 +14,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor.errors import DeviceError, OptionError, ShapeError, type_and_shape
-from mdtensor.gpu.streams import CudaStream, reporting
 from mdtensor.ledger import launched, no_sync, no_transfer
-from mdtensor.rendered.order import require_order
-from mdtensor.rendered.queues import copy_kernel
+from mdtensor.rendered.order import QueueStream, require_order
 from mdtensor.tensor import Tensor
 
 
 class Captured:
-    """A captured function; `Cuda.capture` makes it.
+    """A captured function; `Device.capture` makes it.
 
     Args:
-        device: the GPU.
+        device: where its launches run.
         function: what is captured.
         examples: tensors of the device.
     """
@@ -36,21 +34,23 @@ class Captured:
         self.device, self.function = device, function
         self.name = getattr(function, "__name__", type(function).__name__)
         _require_here(device, examples)
-        # The first call compiles texts, and copies constants to the device.
-        function(*examples)
-        stream = CudaStream(device, device.gpu.stream())
-        with device.gpu.own_pool(), stream:
+        # The first call compiles texts, and copies constants to the device. At the
+        # second one a compiled function joins its calls, and compiles their texts.
+        for _ in range(2):
+            function(*examples)
+        stream = device.capturing_stream()
+        with device.own_memory(), stream:
             self._inputs = [copy.copy(x) for x in examples]
             # Nothing outside of the graph may be pending: it could not be waited for.
             device.synchronize()
             stream.finish()
             self._graph, self._result = self._capture(stream)
 
-    def _capture(self, stream: CudaStream) -> tuple[Any, Any]:
+    def _capture(self, stream: QueueStream) -> tuple[Any, Any]:
         """Return the graph of a call, and the result of that call."""
         held: dict[Any, bool] = {}
         stream.captured = held
-        stream.raw.begin_capture()
+        self.device.begin_capture(stream)
         try:
             with no_sync(), no_transfer():
                 result = self.function(*self._inputs)
@@ -60,8 +60,7 @@ class Captured:
             raise DeviceError(problem, fix) from error
         finally:
             # A capture that has failed ends with an error of its own.
-            with reporting("ending the capture"):
-                graph = stream.raw.end_capture()
+            graph = self.device.end_capture(stream)
             self._held, stream.captured = held, None
             # Nothing has run.
             stream.done = stream.issued
@@ -76,22 +75,19 @@ class Captured:
         """
         self._require_alike(inputs)
         for x, own in zip(inputs, self._inputs, strict=True):
-            kernel = copy_kernel(own.buffer.dtype.name)
-            self.device.launch(kernel, x.buffer, own.buffer)
+            self.device.copy_into(x.buffer, own.buffer)
         self._replay(self.device.stream_now())
         if isinstance(self._result, tuple):
             return tuple(map(copy.copy, self._result))
         return copy.copy(self._result)
 
-    def _replay(self, stream: CudaStream) -> None:
+    def _replay(self, stream: QueueStream) -> None:
         reads = [memory.uses for memory, writes in self._held.items() if not writes]
         targets = [memory.uses for memory, writes in self._held.items() if writes]
         for one in targets:
             require_order(stream, self.name, reads, one)
         launched(self.device, self.name)
-        with reporting(f"replaying {self.name}"):
-            self._graph.launch(stream.raw)
-        stream.issued += 1
+        self.device.replay(stream, self._graph, self.name)
         for one in reads:
             one.read(stream)
         for one in targets:

@@ -1,0 +1,100 @@
+"""Fused launches for calls of the same shapes: planned once, run with new buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mdtensor.device import Device
+from mdtensor.kernels.loops.kernel import Kernel
+from mdtensor.rendered.fusion import Fused, fuse, walked
+from mdtensor.rendered.launches import render
+from mdtensor.rendered.recording import Planned, Recorded
+
+
+class NoViewError(Exception):
+    """The strides of an argument do not allow a view that was planned."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A launch, and the launches whose results no later one reads."""
+
+    kernel: Kernel
+    fused: Fused
+    dead: tuple[Recorded, ...]
+
+
+class LaunchPlan:
+    """The fewest launches that write some results of recorded ones.
+
+    Args:
+        device: where they run.
+        records: the launches in their order.
+        results: the buffers that leave.
+
+    Raises:
+        NoMethodError: the language of the device lacks something.
+    """
+
+    def __init__(
+        self, device: Device, records: Sequence[Recorded], results: Sequence[Planned]
+    ) -> None:
+        self._device, self._results = device, tuple(results)
+        leaving = [x.source for x in results if isinstance(x.source, Recorded)]
+        steps: list[_Step] = []
+        needed = {id(one) for one in leaving}
+        for one in reversed(fuse(records, leaving)):
+            sources = {id(x.source): x.source for x in one.operands}
+            last = [x for x in sources.values() if isinstance(x, Recorded)]
+            dead = tuple(x for x in last if id(x) not in needed)
+            needed |= {id(x) for x in last}
+            steps.append(_Step(render(device, one.loop), one, dead))
+        self._steps = steps[::-1]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Return the kernel of each launch."""
+        return tuple(step.kernel for step in self._steps)
+
+    def run(self, buffers: Sequence[Any]) -> list[Any]:
+        """Launch all, and return the buffers of the results.
+
+        Args: buffers: the arguments, by number.
+
+        Raises:
+            NoViewError: an argument has strides that do not allow a planned view.
+        """
+        made: dict[int, Any] = {}
+        find = partial(_found, buffers, made)
+        for step in self._steps:
+            record = step.fused.record
+            operands = [find(x.source, x.path) for x in step.fused.operands]
+            out = self._device.alloc(record.shape, record.result.dtype)
+            axes = (step.fused.axes,) if step.kernel.takes_axes else ()
+            self._device.launch(step.kernel, *operands, out, *axes)
+            made[id(record)] = out
+            for one in step.dead:
+                del made[id(one)]
+        return [find(x.source, x.path) for x in self._results]
+
+
+def _found(buffers: Sequence[Any], made: dict[int, Any], source: Any, path: Any) -> Any:
+    """Return an operand: an argument, what a launch wrote, or a constant.
+
+    Raises:
+        NoViewError: its strides do not allow the view.
+    """
+    if isinstance(source, int):
+        found = buffers[source]
+    elif isinstance(source, Recorded):
+        found = made[id(source)]
+    else:
+        found = source
+    if path:
+        found = found.view(partial(walked, path))
+    if found is None:
+        raise NoViewError
+    return found

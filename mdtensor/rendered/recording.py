@@ -1,0 +1,163 @@
+"""Launches that are recorded instead of made, on buffers that do not exist yet.
+
+    with recording() as launches:
+        y = softmax(tensor around a Planned buffer)   # four records, nothing runs
+
+A method of a rendered device infers, renders and launches; it does not look at
+elements. So it runs on planned buffers as on others, and `fusion.py` joins what it
+would have launched. What needs an element, an address or another launcher raises
+`UnknownValueError`: such a call is not planned, and runs as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mdtensor import dtypes
+from mdtensor.kernels.loops.ir import Input, Loop, Value
+
+View = Callable[[Any], Any]
+
+
+class UnknownValueError(Exception):
+    """A call needs more of a planned buffer than its shape and element type."""
+
+
+# A method runs on it as on any buffer, until it asks for an element (decision 0085).
+class Planned:
+    """A buffer that will exist: an argument, the result of a launch, or a view.
+
+    Args:
+        source: the number of an argument, or the launch that writes it.
+        elements: an array of its shape and type; a view has other strides.
+        whole: such an array of the whole source.
+        path: the views that lead from there to here, the first one first.
+    """
+
+    def __init__(
+        self,
+        source: int | Recorded,
+        elements: Any,
+        whole: Any = None,
+        path: tuple[View, ...] = (),
+    ) -> None:
+        self.source, self.elements, self.path = source, elements, path
+        self.whole = elements if whole is None else whole
+        self.shape, self.dtype = elements.shape, elements.dtype
+        self.size = elements.size
+
+    @classmethod
+    def of(cls, source: int | Recorded, shape: tuple[int, ...], dtype: Any) -> Planned:
+        """Return the whole buffer of a source."""
+        # Its elements are never touched, so no page of it is mapped.
+        return cls(source, np.empty(shape, dtype))
+
+    def view(self, function: View) -> Planned | None:
+        """Return the view that `function` makes of an array; None if it copies."""
+        found = function(self.elements)
+        shares = not found.size or np.may_share_memory(found, self.elements)
+        path = (*self.path, function)
+        return Planned(self.source, found, self.whole, path) if shares else None
+
+    def _refuse(self) -> NoReturn:
+        raise UnknownValueError("a planned buffer has no place yet")
+
+    # A launcher asks for one of these before anything runs.
+    @property
+    def strides(self) -> NoReturn:
+        self._refuse()
+
+    memory = address = is_contiguous = is_writable = strides
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A launch that was recorded.
+
+    Args:
+        loop: what it computes.
+        shape: of its result.
+        operands: planned buffers, buffers of the device, and numbers.
+        axes: of a fold.
+    """
+
+    loop: Loop
+    shape: tuple[int, ...]
+    operands: tuple[Any, ...]
+    axes: tuple[int, ...] = ()
+    result: Planned = field(init=False)
+
+    def __post_init__(self) -> None:
+        storage = dtypes.dtype(self.loop.type).storage
+        self.result = Planned.of(self, self.shape, storage)
+
+    @property
+    def is_fold(self) -> bool:
+        return self.loop.fold is not None
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Return the shape over which the value is computed."""
+        if not self.is_fold:
+            return self.shape
+        pairs = zip(self.loop.inputs, self.operands, strict=True)
+        arrays = [x for one, x in pairs if _is_array(one)]
+        return np.broadcast_shapes(*(x.shape for x in arrays))
+
+
+_LAUNCHES: ContextVar[list[Recorded] | None] = ContextVar("launches", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Recorded]]:
+    """Record the launches of a block, and yield the list of them."""
+    found: list[Recorded] = []
+    token = _LAUNCHES.set(found)
+    try:
+        yield found
+    finally:
+        _LAUNCHES.reset(token)
+
+
+def is_recording() -> bool:
+    """Return whether launches are recorded here."""
+    return _LAUNCHES.get() is not None
+
+
+def record(
+    loop: Loop, shape: tuple[int, ...], buffers: list[Any], axes: tuple[int, ...]
+) -> Planned:
+    """Record a launch, and return the buffer that it will write.
+
+    Raises:
+        UnknownValueError: only the launch itself can compute the loop.
+    """
+    launches = _LAUNCHES.get()
+    assert launches is not None
+    in_order = loop.is_serial or loop.is_scan or loop.start is not None
+    if in_order or _has_places(loop):
+        raise UnknownValueError(f"{loop.title} runs in an order of its own")
+    launches.append(Recorded(loop, shape, tuple(buffers), axes))
+    return launches[-1].result
+
+
+def _has_places(loop: Loop) -> bool:
+    """Return whether values depend on the places of elements, not on elements alone."""
+    waiting = [loop.value, *(() if loop.finish is None else (loop.finish,))]
+    while waiting:
+        one: Value = waiting.pop()
+        picks = one.name == "gather" and not loop.inputs[one.detail].is_table
+        if picks or one.name == "position":
+            return True
+        waiting += one.arguments
+    return False
+
+
+def _is_array(declared: Input) -> bool:
+    return not (declared.is_number or declared.is_table)
