@@ -82,6 +82,8 @@ def elementwise(rng):
         INSTRUCTION(opcodes.MUL, 4, -1),
         INSTRUCTION(opcodes.EXP, 5),
         INSTRUCTION(opcodes.SILU, 6),
+        INSTRUCTION(opcodes.SOFTPLUS, 7, low=1.0, high=20.0),
+        INSTRUCTION(opcodes.SIN, 8),
     )
     return floats.Elementwise(*formula, constants=(array,)), [shape, other]
 
