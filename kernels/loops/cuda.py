@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from mdtensor.kernels.loops.cuda_rows import ALONG, ROW, ROWS, rows_fields, total_of
+from mdtensor.kernels.loops.cuda_tiles import TILE, TILED, tiles_fields
 from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
@@ -117,6 +118,8 @@ def render(loop: Loop) -> Kernel:
         )
     elif loop.is_scan:
         text = SCAN.format(name="{name}", **fields, **_scan(loop))
+    elif loop.is_tiled:
+        text = TILED.format(name="{name}", **fields, **tiles_fields(loop))
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:
@@ -125,7 +128,7 @@ def render(loop: Loop) -> Kernel:
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
-    rows = bool(loop.before), loop.is_row
+    rows = bool(loop.before), loop.is_row, TILE if loop.is_tiled else 0
     return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
 
 

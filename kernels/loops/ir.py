@@ -131,6 +131,9 @@ class Loop:
         locals: values that others read by `local`; each reads earlier ones only.
         before: folds by the threads of a block, over the same axes, that the value
             reads by `folded`, and later ones of them too. Then `fold` is None.
+        is_tiled: a serial fold of products of codes goes by tiles of rows and columns:
+            the last axis of the result is of columns, which the first operand repeats,
+            and the second one repeats all other axes.
         is_row: with folds before, the result has one element for each row; otherwise
             it has the folded axes.
     """
@@ -146,6 +149,7 @@ class Loop:
     locals: tuple[Value, ...] = ()
     before: tuple[Fold, ...] = ()
     is_row: bool = False
+    is_tiled: bool = False
 
     @property
     def title(self) -> str:

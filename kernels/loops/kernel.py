@@ -55,6 +55,7 @@ class Kernel:
         title: the name for users, without what makes the symbol unique.
         has_rows: a block folds each row, and then computes its elements.
         is_row: it writes one element for each row.
+        tile: rows and columns of the tiles that blocks compute; 0 without tiles.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold, also one of rows, takes the
     axes behind `out`.
@@ -70,6 +71,7 @@ class Kernel:
     title: str = ""
     has_rows: bool = False
     is_row: bool = False
+    tile: int = 0
 
     @property
     def __name__(self) -> str:
@@ -137,6 +139,9 @@ class Kernel:
         outer = walk(rest, [*(tuple(j[a] for a in kept) for j in jumps), onto])
         folded = tuple(shape[axis] for axis in axes)
         inner = walk(folded, [tuple(j[a] for a in axes) for j in jumps])
+        if self.tile:
+            blocks = min(_tiles(outer, self.tile), BLOCKS)
+            return Launch(operands, (outer, inner), blocks, THREADS)
         count, threads = int(outer[0]), THREADS if self.is_serial else FOLDING
         blocks = -(-count // THREADS) if self.is_serial else count
         return Launch(operands, (outer, inner), min(blocks, BLOCKS), threads)
@@ -165,6 +170,13 @@ class Kernel:
             (0,) * len(shape) if one.is_table else jumps_of(x, shape)
             for one, x in zip(declared, operands, strict=True)
         ]
+
+
+def _tiles(outer: npt.NDArray[np.int64], tile: int) -> int:
+    """Return how many tiles cover the rows and columns of a walk."""
+    count, rank = (int(n) for n in outer[:2])
+    columns = int(outer[1 + rank])
+    return -(-columns // tile) * -(-(count // max(columns, 1)) // tile)
 
 
 def _check(name: str, at: int, declared: Input, given: Any) -> None:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from mdtensor.kernels.loops import wgsl_folds
-from mdtensor.kernels.loops.ir import Loop
+from mdtensor.kernels.loops.ir import Loop, UnsupportedLoopError
 from mdtensor.kernels.loops.kernel import FOLDING, THREADS, Kernel
 from mdtensor.kernels.loops.walk import AXES
 from mdtensor.kernels.loops.wgsl_memory import STEPS, ZERO, known, operands, outer
@@ -49,6 +49,8 @@ def render(loop: Loop) -> Kernel:
     Raises:
         UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
     """
+    if loop.is_tiled:
+        raise UnsupportedLoopError("WGSL kernels have no tiles")
     text = operands(loop) + STEPS + _body(loop)
     text = ALIASES + ZERO + used(text) + text
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -8,6 +8,8 @@ floats are summed in float32 and rounded once; integers wrap.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import Any, Union
 
 import numpy as np
@@ -17,6 +19,7 @@ from mdtensor.dispatch.operation import method
 from mdtensor.generics import conv, matmul as products
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
+from mdtensor.kernels.loops.bytewise import bytes_of
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
 from mdtensor.rendered.windows import Pair, bordered, taps
@@ -24,6 +27,8 @@ from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
 
 View = Any
+#: The fewest rows and columns that a product by tiles pays for: half a tile.
+LEAST = 16
 
 
 def register(device: Device) -> None:
@@ -45,7 +50,24 @@ def contract(
     """Return the buffer of a fold of the views that broadcast, without these axes."""
     shape = np.broadcast_shapes(*(x.shape for x in buffers))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    if _has_tiles(device, loop, buffers, axes):
+        loop = replace(loop, is_tiled=True)
     return launch(device, loop, kept, buffers, axes)
+
+
+def _has_tiles(
+    device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
+) -> bool:
+    """Return whether a fold is a product of matrices of codes that tiles pay for."""
+    code = bytes_of(loop.value.arguments) if loop.fold == "dot" else None
+    # Only CUDA C++ has tiles.
+    if code is None or loop.start is not None or hasattr(device, "render"):
+        return False
+    a, b = buffers[code.left].shape, buffers[code.right].shape
+    is_matrices = len(a) > 1 and len(b) > 1 and axes == (max(len(a), len(b)) - 1,)
+    if not is_matrices or a[-2] != 1 or b[:-2] != (1,) * len(b[:-2]):
+        return False
+    return bool(min(prod(a[:-2]), b[-2]) >= LEAST)
 
 
 def dot(a: Value, b: Value, type: str) -> Value:

@@ -13,7 +13,7 @@ from support.cuda_text import Memory, empty, run
 
 from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
-from mdtensor.kernels.loops import cuda, cuda_rows, ir, statements
+from mdtensor.kernels.loops import cuda, cuda_rows, cuda_tiles, ir, statements
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load, scalar
 from mdtensor.kernels.loops.kernel import FOLDING
@@ -25,11 +25,12 @@ SUM = render(Loop((I32,), load(0, "int32"), "add"))
 
 def test_the_renderer_is_short() -> None:
     """Issue 31 wants a renderer near 100 lines; the test prints what it takes."""
-    files = (cuda.__file__, cuda_rows.__file__, statements.__file__)
+    modules = (cuda, cuda_rows, cuda_tiles, statements)
+    files = [str(module.__file__) for module in modules]
     count = sum(len(Path(file).read_text().splitlines()) for file in files)
     functions = len(cuda.SCALARS.splitlines())
     print(f"renderer: {count} lines; functions of scalars: {functions} lines")
-    assert count < 480
+    assert count < 600
 
 
 @pytest.mark.parametrize("order", ORDERS)

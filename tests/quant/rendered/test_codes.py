@@ -339,3 +339,49 @@ def compare(small: Any, x: Any) -> None:
     assert there.to("cpu") is small
     with pytest.raises(DeviceError, match=rf"is Float32Tensor.*, not on {gpu}"):
         there(x)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", [QInt8Tensor, QUInt8Tensor])
+def test_products_of_matrices_go_by_tiles(
+    kind: Any, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiles: list[int] = []
+    issue = type(gpu).issue
+
+    def record(self: Any, stream: Any, kernel: Any, launch: Any) -> None:
+        tiles.append(kernel.tile)
+        issue(self, stream, kernel, launch)
+
+    monkeypatch.setattr(type(gpu), "issue", record)
+    gpu.order = order
+    rng = np.random.default_rng(7)
+    info = np.iinfo(kind.dtype.storage)
+    codes = rng.integers(info.min, info.max, (3, 11, 70), endpoint=True)
+    x = kind(codes.astype(info.dtype), scale=0.1, zero_point=5)
+    scales = rng.uniform(0.01, 0.1, 40)
+    w = QInt8Tensor(rng.integers(-128, 128, (40, 70)), scale=scales, axis=0)
+    b = QInt32Tensor(rng.integers(-999, 999, 40), scale=0.1 * scales, axis=0)
+    plain = QInt8Tensor(rng.integers(-128, 128, (70, 33)), scale=0.25)
+    for call, given_ in (
+        (lambda x, w, b: md.linear(x, w, b, out=OUT), (x, w, b)),
+        (lambda x, w, b: md.linear(x, w, b), (x, w, b)),
+        (lambda x, w: md.matmul(x, w, out=OUT), (x, plain)),
+        (lambda x, w: md.matmul(x, w), (x[1:], plain)),
+    ):
+        tiles.clear()
+        found = call(*(v.to(gpu) for v in given_)).to("cpu")
+        assert 32 in tiles
+        wanted = call(*given_)
+        assert found.codes.tolist() == wanted.codes.tolist()
+        assert found.qparams == wanted.qparams
+    # A row alone, and matrices that are multiplied in pairs, do not pay for tiles.
+    tiles.clear()
+    pairs = QInt8Tensor(rng.integers(-128, 128, (3, 70, 20)), scale=0.25)
+    for call, given_ in (
+        (lambda x, w: md.linear(x, w, out=OUT), (x[0, :1], w)),
+        (lambda x, w: md.matmul(x, w, out=OUT), (x, pairs)),
+    ):
+        found = call(*(v.to(gpu) for v in given_)).to("cpu")
+        assert found.codes.tolist() == call(*given_).codes.tolist()
+    assert tiles and 32 not in tiles
