@@ -42,7 +42,7 @@ class Calibration:
     Args:
         observers: the observer of each value, by its name.
         samples: the number of samples that they observed.
-        infinite: the values that were -inf somewhere, as masks are.
+        infinite: the values that were infinite or NaN somewhere, as masks are.
     """
 
     observers: Mapping[str, MinMaxObserver]
@@ -178,8 +178,9 @@ def calibrate(
     The samples are not stored. Elements that are more than 16.6 below the maximum of
     their row hardly change a softmax. In values that only a softmax reads, the observer
     sees such elements as the maximum minus 16.6; if the softmax reads the value times a
-    positive number, minus 16.6 divided by it. -inf may occur in masks, but not in an
-    output or in the input of a layer.
+    positive number, minus 16.6 divided by it. NaN and infinity may occur on the way, as
+    in a model that fills in missing numbers, and -inf in masks; but not in an output or
+    in the input of a layer. Nodes that read or write such values stay float.
 
     Args:
         graph: a graph that computes in float, before quantization.
@@ -194,8 +195,9 @@ def calibrate(
             one with settings, `functools.partial(PercentileObserver, percentile=99.9)`.
 
     Raises:
-        DataError: `samples` is empty; a sample has a wrong shape or type; or a value
-            becomes NaN or infinite, except for -inf in masks.
+        DataError: `samples` is empty; a sample has a wrong shape or type; or an
+            output, the input of a layer or of a softmax, or a whole value becomes NaN
+            or infinite, except for -inf in masks.
         OptionError: `observer` is not callable.
     """
     pairs = ((graph, sample) for sample in each(samples, graph.inputs))
@@ -227,7 +229,8 @@ def calibrate_each(
             return
         values = np.asarray(tensor)
         if not np.isfinite(values).all():
-            _check_mask(graph, name, values, f"sample {count}")
+            is_row = name in rows
+            _check_infinite(graph, name, values, infinite, is_row, f"sample {count}")
             infinite.add(name)
         seen = without_masks(values, rows.get(name))
         observers.setdefault(name, observer()).observe(seen)
@@ -235,49 +238,80 @@ def calibrate_each(
     # Finding the rows of softmax takes as long as a small graph runs.
     found = cache(softmax_rows)
     for count, (graph, sample) in enumerate(pairs, start=1):
-        feeds = sample_feeds(graph, sample, f"sample {count}")
+        feeds = sample_feeds(graph, sample, f"sample {count}", is_observed=True)
         graph.run(feeds, partial(observe, graph, found(graph)))
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
     return Calibration(observers, count, frozenset(infinite))
 
 
-def _check_mask(graph: Graph, name: str, values: npt.NDArray[Any], where: str) -> None:
-    """Raise DataError unless a value that is not finite can be a mask of -inf."""
-    if bears_infinity(graph, name) and is_masked(values):
+def _check_infinite(
+    graph: Graph,
+    name: str,
+    values: npt.NDArray[Any],
+    before: Collection[str],
+    is_row: bool,
+    where: str,
+) -> None:
+    """Raise DataError unless a value may hold numbers that are not finite.
+
+    Args:
+        before: the values that held such numbers so far.
+        is_row: whether a softmax reads the value.
+    """
+    may_be = is_masked(values) or (not is_row and np.isfinite(values).any())
+    if may_be and bears_infinity(graph, name):
         return
-    node = graph.producers.get(name)
+    first = _origin(graph, name, before)
+    if first in graph.inputs:
+        raise _not_finite(first, where)
+    node = graph.producers.get(first)
     by = f" in node {node.name!r}, {node.operation.__name__}" if node else ""
     raise DataError(
-        f"{where}: {name!r} becomes NaN or infinite{by}",
+        f"{where}: {first!r} becomes NaN or infinite{by}",
         "Give samples for which the float model is finite",
     )
 
 
-def sample_feeds(graph: Graph, sample: object, where: str) -> dict[str, Any]:
+def _origin(graph: Graph, name: str, infinite: Collection[str]) -> str:
+    """Return the first value from which NaN or infinity came to `name`."""
+    while node := graph.producers.get(name):
+        sources = [source for source in node.values if source in infinite]
+        if not sources:
+            break
+        name = sources[0]
+    return name
+
+
+def _not_finite(name: str, where: str) -> DataError:
+    problem = f"{where}: input {name!r} holds a NaN or an infinity"
+    return DataError(problem, "Clean the samples first")
+
+
+def sample_feeds(
+    graph: Graph, sample: object, where: str, *, is_observed: bool = False
+) -> dict[str, Any]:
     """Return a tensor for each input.
 
     Args:
         graph: the graph that has the inputs.
         sample: an array for the only input, or a mapping by name.
         where: names the sample in errors.
+        is_observed: whether the caller looks for NaN and infinity in all values.
 
     Raises:
         DataError: the sample does not fit the inputs, or contains a NaN or an infinity
-            other than -inf in a mask.
+            other than -inf in a mask, and the caller does not look for them.
     """
     feeds = _feeds(graph, sample, where)
     for name, tensor in feeds.items():
-        if not tensor.dtype.is_floating:
+        if is_observed or not tensor.dtype.is_floating:
             continue
         values = np.asarray(tensor)
         if np.isfinite(values).all():
             continue
         if not (bears_infinity(graph, name) and is_masked(values)):
-            raise DataError(
-                f"{where}: input {name!r} holds a NaN or an infinity",
-                "Clean the samples first",
-            )
+            raise _not_finite(name, where)
     return feeds
 
 

@@ -3,8 +3,8 @@
 A divisor, or the argument of a logarithm, may come close to 0: x / sqrt(x² + eps). On a
 grid it could be rounded to 0, or to the other side of 0. So the nodes that compute it
 stay float, back to the layer at their start. So do those that compute a dividend whose
-steps are too coarse for a small divisor. Nodes that read or write a mask of -inf
-stay float as well, because a grid does not have a code for -inf.
+steps are too coarse for a small divisor. Nodes that read or write infinity or
+NaN, such as a mask of -inf, stay float as well: a grid does not have a code for them.
 
 An edge is a number at which a function is undefined, such as 0 for a logarithm.
 """
@@ -63,11 +63,11 @@ def fine_nodes(
 
 
 def infinite_nodes(graph: Graph, calibration: Calibration) -> dict[str, str]:
-    """Return the reason for each node that reads or writes -inf, by its name."""
+    """Return the reason for each node that reads or writes infinity or NaN, by name."""
     known = graph.constants.items()
     masks = {name for name, x in known if x.dtype.is_floating and _has_infinity(x)}
     masks |= calibration.infinite
-    why = "it reads or writes -inf, which does not have a code"
+    why = "it reads or writes infinity or NaN, which does not have a code"
     return {n.name: why for n in graph.nodes if masks & {*n.values, n.output}}
 
 

@@ -18,6 +18,7 @@ from mdtensor.quant import (
     MSEObserver,
     PercentileObserver,
 )
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate
 
 SPEC = md.TensorSpec(md.Float32Tensor, (-1, 3))
@@ -180,3 +181,56 @@ def test_a_value_that_overflows_on_the_way_is_named() -> None:
         pytest.raises(DataError, match="sample 2: 'd' becomes NaN or infinite"),
     ):
         calibrate(GRAPH, [rows(1), large])
+
+
+def network_behind(nodes: list[Node], constants: dict[str, Any]) -> Model:
+    """A linear layer on `h`, which the nodes compute from `x`."""
+    w = np.random.default_rng(8).standard_normal((4, 3), np.float32)
+    linear = Node("linear", md.linear, ("h", "w", None), "y")
+    known = {name: md.asarray(value) for name, value in constants.items()}
+    return Model(
+        Graph({"x": SPEC}, (*nodes, linear), {**known, "w": md.asarray(w)}, ("y",))
+    )
+
+
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+def test_numbers_that_are_filled_in(missing: float) -> None:
+    """The nodes that see the missing number stay float; the layer does not."""
+    nodes = [
+        Node("test", md.isfinite, ("x",), "known"),
+        Node("fill", md.where, ("known", "x", "mean"), "h"),
+    ]
+    model = network_behind(nodes, {"mean": np.float32(0.25)})
+    samples = [rows(8), rows(8)]
+    samples[1][2, 1] = missing
+    small = model.quantize(model.calibrate(samples))
+    plan = small.plan({"x": (8, 3)})
+    assert "linear" not in {node.node for node in plan.float_nodes}
+    want, got = (np.asarray(one(samples[1])) for one in (model, small))
+    assert np.abs(want - got).max() < 0.03 * np.abs(want).max()
+
+
+def test_an_overflow_whose_result_is_finite() -> None:
+    """1 / (1 + exp(-x)), as converters write it, for numbers far below 0."""
+    nodes = [
+        Node("neg", md.neg, ("x",), "n"),
+        Node("exp", md.exp, ("n",), "e"),
+        Node("add", md.add, ("e", "one"), "s"),
+        Node("inverse", md.div, ("one", "s"), "h"),
+    ]
+    model = network_behind(nodes, {"one": np.float32(1)})
+    x = rows(8)
+    x[0, 0] = -100
+    with np.errstate(over="ignore"):
+        small = model.quantize(model.calibrate([x]))
+        want, got = (np.asarray(one(x)) for one in (model, small))
+    assert np.abs(want - got).max() < 0.03 * np.abs(want).max()
+
+
+def test_a_missing_number_that_reaches_a_layer_is_named() -> None:
+    nodes = [Node("half", md.mul, ("x", "c"), "h")]
+    model = network_behind(nodes, {"c": np.float32(0.5)})
+    with pytest.raises(DataError, match="sample 1: input 'x' holds a NaN"):
+        model.calibrate([spoiled(np.nan)])
+    with pytest.raises(DataError, match="sample 1: input 'x' holds a NaN"):
+        model.calibrate([np.full((2, 3), np.nan, np.float32)])

@@ -166,4 +166,6 @@ def test_a_file_keeps_which_values_were_infinite(rng, tmp_path):
     assert Calibration.load(tmp_path / "c.json") == seen
     assert seen.infinite == {"m", "t"} == seen.merged(seen).infinite
     whys = model.quantize(seen).graph.notes
-    assert whys["mask"] == "it reads or writes -inf, which does not have a code"
+    assert (
+        whys["mask"] == "it reads or writes infinity or NaN, which does not have a code"
+    )
