@@ -45,6 +45,8 @@ class Method:
         name: the name of the operation.
         anywhere: whether it runs on every device, not only on the devices of the
             tensor types in its signature.
+        direct: given the specs of the result and the arguments, returns the function
+            of buffers that plans call instead, or None.
     """
 
     implementation: Implementation
@@ -54,6 +56,7 @@ class Method:
     fast_path: Callable[..., Implementation | None] | None = None
     name: str = ""
     anywhere: bool = False
+    direct: Callable[..., Any] | None = None
 
     @functools.cached_property
     def rounds(self) -> bool:

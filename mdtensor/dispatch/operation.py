@@ -497,6 +497,7 @@ def method(
     types: tuple[Any, ...] | None = None,
     anywhere: bool = False,
     specialize: Callable[..., Implementation | None] | None = None,
+    direct: Callable[..., Any] | None = None,
 ) -> Callable[[Implementation], Any]:
     """Add the decorated function to the operation `function`.
 
@@ -514,6 +515,10 @@ def method(
         anywhere: it runs on every device, not only on the devices of the tensor types
             in its signature.
         specialize: the former name of `fast_path`.
+        direct: given the specs of the result and the arguments, and the options,
+            returns a function for plans, or None. It takes the buffers of the tensor
+            arguments and returns that of the result, with the bytes of the method. It
+            raises IndexError where the method raises an error.
 
     Returns:
         A decorator that returns the operation, so that its name keeps its meaning.
@@ -543,7 +548,7 @@ def method(
         )
         bind = getattr(deduce, "of", None)
         rule = bind(operation) if callable(bind) else deduce
-        rest = rule, prepare, fast_path, operation.name, anywhere
+        rest = rule, prepare, fast_path, operation.name, anywhere, direct
         operation.add_method(Method(found, signature, *rest), override)
         return operation.function
 

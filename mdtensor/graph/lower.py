@@ -18,6 +18,7 @@ from mdtensor.errors import MdtensorError, OptionError
 from mdtensor.graph.bound import (
     Called,
     Compiled,
+    Direct,
     FloatLayer,
     Part,
     Viewed,
@@ -124,7 +125,16 @@ class _Lowering:
         after = self._specs[node.output]
         if node.operation in RESHAPES and is_plain(after):
             return Viewed(*given, after)
-        return Called(*given)
+        act = self._direct(node, selection, options)
+        return Called(*given) if act is None else Direct(*given, after, act)
+
+    def _direct(self, node: Node, selection: Any, options: Any) -> Any:
+        """Return the function of buffers of a method; None if there is none."""
+        specs = [self._specs[name] for name in (*node.values, node.output)]
+        if selection.method.direct is None or not all(map(is_plain, specs)):
+            return None
+        arguments = node.arguments(self._specs)
+        return selection.method.direct(specs[-1], *arguments, **options)
 
     def _compile(self, node: Node) -> None:
         arguments = [self._argument(x) for x in node.inputs]

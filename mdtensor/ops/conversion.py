@@ -26,6 +26,7 @@ from mdtensor.generics.conversion import astype, reduce_precision, to
 from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.choice_steps import from_bool_step
+from mdtensor.ops.direct import direct_astype
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
@@ -41,7 +42,7 @@ POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
 }
 
 
-@method(astype, prepare=from_bool_step)
+@method(astype, prepare=from_bool_step, direct=direct_astype)
 def astype(
     x: Dense,
     dtype: Union[DType, str, type, np.dtype],

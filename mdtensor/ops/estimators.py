@@ -10,13 +10,14 @@ from mdtensor.generics.estimators import decision_trees, pairwise_probabilities
 from mdtensor.kernels.numpy import estimators as numpy_kernel
 from mdtensor.kernels.numpy.matmul import round_to
 from mdtensor.kernels.numpy.ufunc import compute_dtype
+from mdtensor.ops.direct import direct_trees
 from mdtensor.ops.operands import deduced
 from mdtensor.promotion import result_type
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor
 
 
-@method(decision_trees)
+@method(decision_trees, direct=direct_trees)
 def decision_trees(
     x: FloatingTensor,
     thresholds: FloatingTensor,

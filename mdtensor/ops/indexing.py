@@ -20,6 +20,7 @@ from mdtensor.generics.indexing import (
 )
 from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops import steps
+from mdtensor.ops.direct import direct_take
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak, may_overflow
 from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
@@ -120,7 +121,7 @@ def _fill(x: Tensor, key: object, value: object) -> bool:
     return True
 
 
-@method(take, prepare=steps.take_step)
+@method(take, prepare=steps.take_step, direct=direct_take)
 def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)

@@ -25,6 +25,7 @@ from mdtensor.generics.manipulation import (
 )
 from mdtensor.kernels.numpy import manipulation as kernel
 from mdtensor.ops import steps
+from mdtensor.ops.direct import direct_permute_dims
 from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
@@ -56,7 +57,11 @@ def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
     return x.wrap(buffer)
 
 
-@method(permute_dims, prepare=steps.view_step(np.transpose))
+@method(
+    permute_dims,
+    prepare=steps.view_step(np.transpose),
+    direct=direct_permute_dims,
+)
 def permute_dims(x: Dense, /, *, axes: tuple[int, ...]) -> Tensor:
     deduced(permute_dims, x, axes=axes)
     return x.wrap(x.buffer.transpose(permutation(axes, x.ndim)))

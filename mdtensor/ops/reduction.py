@@ -24,6 +24,7 @@ from mdtensor.generics.reduction import (
     var,
 )
 from mdtensor.kernels.numpy import conversion, reduction as kernel
+from mdtensor.ops.direct import direct_sum
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.ops.reduction_steps import reduce_step
 from mdtensor.promotion import may_overflow
@@ -33,7 +34,7 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor, NumericTensor, RealTensor
 
 
-@method(sum, prepare=reduce_step("sum"))
+@method(sum, prepare=reduce_step("sum"), direct=direct_sum)
 def sum(
     x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
 ) -> Tensor:

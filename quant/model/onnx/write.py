@@ -166,10 +166,20 @@ class _Writer:
             operands = [name for name in given if name]
             EMITTERS[node.operation](self, node, operands)
         else:
-            raise ModelError(
-                f"{node.operation.__name__} of node {node.name!r} cannot be written",
-                f"Supported are {', '.join(sorted(f.__name__ for f in EMITTERS))}",
-            )
+            raise self._unwritable(node)
+
+    def _unwritable(self, node: Node) -> ModelError:
+        """Return the error for an operation without operators, with the reason."""
+        problem = f"{node.operation.__name__} of node {node.name!r} cannot be written"
+        names = (*node.values, node.output)
+        complex_ = [name for name in names if self.specs[name].dtype.is_complex]
+        if complex_:
+            problem += f": operators of ONNX do not take {complex_[0]!r}, which is "
+            problem += f"{self.specs[complex_[0]].dtype}"
+        else:
+            problem += ": ONNX lacks such an operator"
+        fix = "Save the parts before and after it, or see docs/reference/onnx.md"
+        return ModelError(problem, fix)
 
     def _reads_codes_and_narrow_floats(self, node: Node) -> bool:
         """Return whether the node reads codes and also float16 or bfloat16.

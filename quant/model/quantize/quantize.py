@@ -39,6 +39,7 @@ from mdtensor.quant.model.quantize.float_nodes import (
     keeps_grid,
     other_type,
 )
+from mdtensor.quant.model.quantize.logarithms import log_nodes
 from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
 from mdtensor.quant.model.quantize.reader_limits import reader_limits
 from mdtensor.quant.model.quantize.weights import (
@@ -125,6 +126,7 @@ def _notes(
     while True:
         notes = float_nodes(graph, known)
         more = fine_nodes(graph, notes, calibration)
+        more |= log_nodes(graph, {**notes, **more}, calibration)
         if not more:
             return notes
         known |= more

@@ -403,6 +403,23 @@ def test_what_has_no_form_in_the_file(made: Graph, words: str, tmp_path: Path) -
     assert path.read_bytes() == b"old"
 
 
+@pytest.mark.parametrize(
+    ("operation", "why"),
+    [
+        (md.fft.rfft, "operators of ONNX do not take 'y', which is complex64. Save"),
+        (md.pairwise_probabilities, "ONNX lacks such an operator. Save"),
+    ],
+)
+def test_an_operation_without_operators_says_why(
+    operation: Any, why: str, tmp_path: Path
+) -> None:
+    spec = md.TensorSpec(md.Float32Tensor, (2, 6))
+    made = Graph({"x": spec}, (Node("n", operation, ("x",), "y"),), {}, ("y",))
+    name = operation.__name__
+    with pytest.raises(ModelError, match=f"^{name} of node 'n' .* written: {why}"):
+        write_graph(made, tmp_path / "m.onnx")
+
+
 def test_an_unwritable_place(tmp_path: Path) -> None:
     made = graph(Node("n", md.relu, ("x",), "y"))
     with pytest.raises(ModelError, match="cannot be written"):

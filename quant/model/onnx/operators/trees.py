@@ -389,8 +389,14 @@ def _aggregate(
     size = max(trees.leaf_count, int(votes.leaves.max(initial=0)) + 1)
     table = _table(g, op, votes, (size, count), kind)
     weights = g.new_constant(op, "weights", table if count > 1 else table[:, 0])
-    found = g.step(op, "votes", md.take, weights, leaves, axis=0)
-    found = g.step(op, "joined", operation, found, axis=1, keepdims=count == 1)
+    if count > 1:
+        # Trees first: adding long rows of all votes of a tree is fast.
+        leaves = g.step(op, "by_tree", md.permute_dims, leaves, axes=(1, 0))
+        found = g.step(op, "votes", md.take, weights, leaves, axis=0)
+        found = g.step(op, "joined", operation, found, axis=0)
+    else:
+        found = g.step(op, "votes", md.take, weights, leaves, axis=0)
+        found = g.step(op, "joined", operation, found, axis=1, keepdims=True)
     if kind == "AVERAGE":
         found = g.step(op, "mean", md.div, found, float(total))
     if np.isinf(least) and (table == least).any():
