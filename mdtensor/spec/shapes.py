@@ -214,13 +214,13 @@ def shape_sizes(shape: object) -> Shape:
 
     Raises:
         OptionError: the sizes are not integers.
-        ShapeError: a size is negative.
+        ShapeError: a size is negative, or there are more than 64.
     """
     # Only this function reads the shape of a new tensor, so it may be an iterator.
     given = tuple(shape) if isinstance(shape, Iterator) else shape
     sizes = integers(given, "shape", "Use sizes of 0 or more")
     _check_sizes(sizes, 0, "Use sizes of 0 or more")
-    return sizes
+    return check_rank(sizes)
 
 
 def partial_sizes(shape: object, least: int, fix: str) -> Shape:
