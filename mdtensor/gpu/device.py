@@ -154,7 +154,8 @@ class Cuda(RenderedDevice):
         return CudaStream(self, self.gpu.stream())
 
     def own_memory(self) -> AbstractContextManager[None]:
-        return self.gpu.own_pool()
+        pool: AbstractContextManager[None] = self.gpu.own_pool()
+        return pool
 
     def begin_capture(self, stream: CudaStream) -> None:
         with reporting("beginning the capture"):

@@ -372,14 +372,14 @@ def _whole_between(
     return make_on(made, dtype, device, "linspace", start, stop, num)
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     """Return a 0-d host tensor, or a number of NumPy, as a Python number."""
     is_here = type(value) is np.ndarray or (
         isinstance(value, Tensor) and value.device is cpu
     )
-    if not (isinstance(value, np.generic) or (is_here and value.ndim == 0)):  # type: ignore[union-attr]
+    if not (isinstance(value, np.generic) or (is_here and value.ndim == 0)):
         return value
-    found: object = value.item()  # type: ignore[union-attr]
+    found = value.item()
     return found if type(found) in (bool, int, float, complex) else value
 
 

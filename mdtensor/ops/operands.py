@@ -275,8 +275,7 @@ def binary_inexact(
     operation: Callable[..., Any], ufunc: np.ufunc, x1: object, x2: object
 ) -> Tensor:
     """Compute as `binary` does, if the promoted type is floating or complex."""
-    # mypy thinks that the classes, as their instances, do not have a hash.
-    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
+    result = _host_leaf(current(), type(x1), type(x2))
     if result is None or not issubclass(result, (FloatingTensor, ComplexTensor)):
         joint_inexact(operation, x1, x2)
     return binary(operation, ufunc, x1, x2)
@@ -284,8 +283,7 @@ def binary_inexact(
 
 def quotient(operation: Callable[..., Any], x1: object, x2: object) -> Tensor:
     """Compute x1 / x2 as `binary_inexact` does; also of integers."""
-    # mypy thinks that the classes, as their instances, do not have a hash.
-    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
+    result = _host_leaf(current(), type(x1), type(x2))
     if result is None or not issubclass(result, IntegerTensor):
         return binary_inexact(operation, np.divide, x1, x2)
     a, b, kind = joint(operation, x1, x2)
@@ -333,8 +331,7 @@ def joint(
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
-    # mypy thinks that the classes, not only their instances, do not have a hash.
-    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
+    result = _host_leaf(current(), type(x1), type(x2))
     if result is not None:
         a, b = _fast_buffer(x1, result.dtype), _fast_buffer(x2, result.dtype)
         if a is not None and b is not None and _is_joint(a.shape, b.shape):
