@@ -54,7 +54,8 @@ def test_every_float(operation: Any, dtype: md.DType) -> None:
     found = operation(md.from_numpy(x))
     assert found.dtype is dtype
     if dtype is md.float32 and operation in COMPILED:  # not NumPy's
-        wanted = UFUNCS[operation](x.astype(float))
+        with np.errstate(invalid="ignore"):
+            wanted = UFUNCS[operation](x.astype(float))
         assert near(found.buffer, wanted, COMPILED[operation])
     else:
         assert same(found.buffer, as_numpy(UFUNCS[operation], dtype, x))
