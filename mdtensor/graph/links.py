@@ -80,7 +80,8 @@ class Link:
     @property
     def dtype(self) -> DType:
         """Return the type of its tensors and of its result."""
-        return self.call.specs[0].type.dtype
+        found: DType = self.call.specs[0].type.dtype
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
