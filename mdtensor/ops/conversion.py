@@ -2,6 +2,7 @@
 
 import copy as copying
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -23,12 +24,13 @@ from mdtensor.errors import (
 )
 from mdtensor.foreign import read_array, require_plain
 from mdtensor.generics.conversion import astype, reduce_precision, to
-from mdtensor.kernels.numpy import conversion as kernel
+from mdtensor.kernels.numpy import conversion as kernel, quietly
 from mdtensor.ops import steps
 from mdtensor.ops.choice_steps import from_bool_step
-from mdtensor.ops.direct import direct_astype
+from mdtensor.ops.direct import WIDE, Act
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
 from mdtensor.types import FloatingTensor
 
@@ -40,6 +42,38 @@ POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
     "saturate": (None, kernel.saturating),
     "wrap": (None, kernel.wrapping),
 }
+
+
+def direct_astype(
+    result: TensorSpec,
+    x: TensorSpec,
+    dtype: object,
+    /,
+    *,
+    copy: bool,
+    device: object,
+    casting: str,
+) -> Act | None:
+    """Return the function of buffers of `astype`; None if it checks the elements."""
+    before, after = x.dtype.storage, result.dtype.storage
+    if x.dtype is result.dtype or x.dtype.is_complex or casting not in POLICIES:
+        return None
+    refuse, convert = POLICIES[casting]
+    if kernel.is_exact(before, after):
+        convert = kernel.nearest
+    elif refuse or casting == "round":
+        return None
+    elif before in WIDE and after in WIDE:
+        return partial(quietly, _rounded, after)
+    return partial(_converted, convert, after)
+
+
+def _rounded(dtype: Any, x: Any) -> Any:
+    return x.astype(dtype)
+
+
+def _converted(convert: Any, dtype: Any, x: Any) -> Any:
+    return convert(x, dtype)
 
 
 @method(astype, prepare=from_bool_step, direct=direct_astype)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.generics.indexing import take_axis
-from mdtensor.kernels.numpy import conversion, indexing, quietly, reduction
+from mdtensor.kernels.numpy import indexing, quietly, reduction
 from mdtensor.spec.shapes import normalize_axes, permutation
 from mdtensor.spec.spec import TensorSpec
 
@@ -65,36 +65,6 @@ def _sum(act: Act, axes: Any, keepdims: bool, dtype: Any, x: Any) -> Any:
 
 def _sum_wide(x: Any, axes: Any, keepdims: bool, dtype: Any) -> Any:
     return np.asarray(quietly(np.add.reduce, x, axes, dtype, None, keepdims))
-
-
-def direct_astype(
-    result: TensorSpec,
-    x: TensorSpec,
-    dtype: object,
-    /,
-    *,
-    copy: bool,
-    device: object,
-    casting: str,
-) -> Act | None:
-    """Return the function of `astype`; None if it checks the elements."""
-    before, after = x.dtype.storage, result.dtype.storage
-    is_rounded = x.dtype.is_floating and result.dtype.is_floating
-    # "wrap" rounds floats once, and checks nothing.
-    is_free = conversion.is_exact(before, after) or is_rounded
-    if x.dtype is result.dtype or casting != "wrap" or not is_free:
-        return None
-    if before in WIDE and after in WIDE:
-        return partial(quietly, _cast, after)
-    return partial(_nearest, after)
-
-
-def _cast(dtype: Any, x: Any) -> Any:
-    return x.astype(dtype)
-
-
-def _nearest(dtype: Any, x: Any) -> Any:
-    return conversion.nearest(x, dtype)
 
 
 def direct_trees(
