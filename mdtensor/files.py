@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import shutil
 import stat
 import tempfile
@@ -172,7 +171,7 @@ class _NewFile:
             os.close(opened)
 
     def _temporary_name(self) -> Path:
-        return self._folder / f".mdtensor-{secrets.token_hex(8)}.new"
+        return self._folder / f".mdtensor-{os.urandom(8).hex()}.new"
 
     def replace(self, target: Path) -> None:
         """Put the bytes on the disk and the file in place of `target`."""

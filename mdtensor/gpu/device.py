@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from mdtensor import ledger
 from mdtensor.errors import DeviceError, OptionError, shown
+from mdtensor.gpu import toolkit
 from mdtensor.gpu.capture import Captured
 from mdtensor.gpu.memory import Count, CudaBuffer, CudaMemory
 from mdtensor.gpu.streams import CudaStream, reporting
-from mdtensor.kernels.cuda import driver, exchange, gpu as gpus
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
 from mdtensor.rendered.queues import RenderedDevice, copy_kernel
@@ -48,13 +48,13 @@ class Cuda(RenderedDevice):
     def __init__(self) -> None:
         super().__init__()
         self._count = Count()
-        self._gpu: gpus.Gpu | None = None
+        self._gpu: Any = None
         self._main: CudaStream | None = None
         self._streams: WeakValueDictionary[int, CudaStream] = WeakValueDictionary()
 
     @cached_property
     def missing(self) -> str:
-        return driver.missing()
+        return toolkit.driver.missing()
 
     # Methods take 200 ms, which a program without CUDA does not pay.
     def prepare(self) -> None:
@@ -62,7 +62,7 @@ class Cuda(RenderedDevice):
             _ = self.gpu
 
     @property
-    def gpu(self) -> gpus.Gpu:
+    def gpu(self) -> Any:
         """Return the GPU; the first call opens it and registers the methods.
 
         Raises:
@@ -77,7 +77,7 @@ class Cuda(RenderedDevice):
                     problem = f"{self} cannot be used: {self.missing}"
                     raise DeviceError(problem, "Use cpu")
                 with reporting("opening the GPU"):
-                    opened = gpus.Gpu()
+                    opened = toolkit.gpu.Gpu()
                 self._main = CudaStream(self, opened.stream())
                 register(self)
                 # Last: other threads see a device with methods, or wait for the lock.
@@ -101,7 +101,7 @@ class Cuda(RenderedDevice):
         source = np.asarray(array, order="C")
         given = made.address, source.ctypes.data, source.nbytes
         with reporting("copying to the GPU"):
-            self.gpu.copy(*given, gpus.TO_DEVICE, made.memory.home.raw)
+            self.gpu.copy(*given, toolkit.gpu.TO_DEVICE, made.memory.home.raw)
         made.memory.home.issued += 1
         return made
 
@@ -114,7 +114,7 @@ class Cuda(RenderedDevice):
             source = buffer if buffer.is_contiguous else self._packed(buffer, stream)
             given = out.ctypes.data, source.address, out.nbytes
             with reporting("copying to the host"):
-                gpu.copy(*given, gpus.TO_HOST, stream.raw)
+                gpu.copy(*given, toolkit.gpu.TO_HOST, stream.raw)
         stream.finish()
         return out
 
@@ -240,7 +240,9 @@ class Cuda(RenderedDevice):
         CuPy must be used in the stream that has written them.
         """
         place = buffer.memory, buffer.address
-        return exchange.array(self.gpu, *place, buffer.shape, buffer.strides, dtype)
+        return toolkit.exchange.array(
+            self.gpu, *place, buffer.shape, buffer.strides, dtype
+        )
 
     def export_dlpack(
         self, buffer: CudaBuffer, dtype: np.dtype[Any], options: dict[str, Any]
@@ -260,10 +262,10 @@ class Cuda(RenderedDevice):
             BufferError, RuntimeError, TypeError: the memory cannot be shared.
         """
         stream = self.stream_now()
-        array = exchange.imported(self.gpu, source, stream.raw)
+        array = toolkit.exchange.imported(self.gpu, source, stream.raw)
         # What the other library has launched is ordered before this.
         stream.issued += 1
-        low, size = exchange.extent(array)
+        low, size = toolkit.exchange.extent(array)
         memory = CudaMemory(size, low, array, stream, Count())
         at = int(array.data.ptr) - low
         given = array.shape, array.dtype, memory.span, at, array.strides

@@ -9,22 +9,6 @@ another language than CUDA C++ has `render`. Its buffers have `memory`, `view` a
 from collections.abc import Callable
 
 from mdtensor.device import Device
-from mdtensor.rendered import (
-    activation,
-    arithmetic,
-    casts,
-    comparison,
-    curves,
-    movement,
-    norms,
-    picking,
-    pool,
-    products,
-    reduction,
-    running,
-    sorting,
-    writing,
-)
 
 __all__ = ["on_rendered_device", "register"]
 #: The devices that run rendered loops, and what packages add for each of them.
@@ -34,6 +18,24 @@ _ADDITIONS: list[Callable[[Device], None]] = []
 
 def register(device: Device) -> None:
     """Add the methods of rendered loops for the tensor types of a device."""
+    # Here, because most programs have no such device and need none of these.
+    from mdtensor.rendered import (
+        activation,
+        arithmetic,
+        casts,
+        comparison,
+        curves,
+        movement,
+        norms,
+        picking,
+        pool,
+        products,
+        reduction,
+        running,
+        sorting,
+        writing,
+    )
+
     elements = (arithmetic, comparison, activation, casts, movement, writing)
     lines = (reduction, running, products, pool, norms, sorting)
     for family in (*elements, curves, picking, *lines):

@@ -18,7 +18,6 @@ from mdtensor.errors import (
     shown,
 )
 from mdtensor.kernels import observe
-from mdtensor.kernels.loops import cuda
 from mdtensor.kernels.loops.ir import (
     Input,
     Loop,
@@ -112,6 +111,9 @@ def render(device: Device, loop: Loop) -> Kernel:
     Raises:
         NoMethodError: the language lacks a function or a type of the loop.
     """
+    # Here, because it loads OpenSSL, for a hash.
+    from mdtensor.kernels.loops import cuda
+
     make: Callable[[Loop], Kernel] = getattr(device, "render", cuda.render)
     try:
         return make(loop)

@@ -11,7 +11,6 @@ from mdtensor import ledger
 from mdtensor.device import Device, Stream
 from mdtensor.errors import DeviceError, shown
 from mdtensor.kernels import observe
-from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, load
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered.memory import Buffer
@@ -78,4 +77,7 @@ class RenderedDevice(Device):
 
 def copy_kernel(type: str) -> Kernel:
     """Return the kernel that copies elements of a type."""
+    # Here, because it loads OpenSSL, for a hash.
+    from mdtensor.kernels.loops.cuda import render
+
     return render(Loop((Input(type),), load(0, type)))

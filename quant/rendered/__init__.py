@@ -13,13 +13,16 @@ Results have the bytes of the host. `mdtensor.extend.on_rendered_device` calls
 """
 
 from mdtensor import Device
-from mdtensor.quant.rendered import conversion, movement, pool, products, tables, types
+from mdtensor.quant.rendered import types
 
 __all__ = ["register"]
 
 
 def register(device: Device) -> None:
     """Declare the quantized types of a device, and add the methods of this package."""
+    # Here, because most programs have no such device and need none of these.
+    from mdtensor.quant.rendered import conversion, movement, pool, products, tables
+
     types.declare(device)
     for family in (conversion, products, pool, movement, tables):
         family.register(device)
