@@ -54,7 +54,7 @@ class Cuda(RenderedDevice):
 
     @cached_property
     def missing(self) -> str:
-        return toolkit.driver.missing()
+        return str(toolkit.driver.missing())
 
     # Methods take 200 ms, which a program without CUDA does not pay.
     def prepare(self) -> None:
