@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdtensor.errors import ModelError
+from mdtensor.extend import default_settings, settings
+from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.quant.model.budget import Budget, Spending
+from mdtensor.quant.model.kept import KeptModel
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.passes import simplify
 from mdtensor.quant.model.passes.rounding import reapply_rule
 from mdtensor.quant.model.read import read_file
 from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.model.sized import SizedModel
+from mdtensor.quant.plans import cache
 
 
 # Nearly half of the files that people have calculate with open sizes (decision 0088).
@@ -41,6 +48,9 @@ def load(
             inputs.
         budget: limits on what a file may compute while it is loaded.
 
+    A later process that loads the same file runs the plan that this one makes first,
+    and reads the file only if you ask for more; see `docs/how-to/cache.md`.
+
     Returns:
         A model. If a node needs a size that is dynamic, a `SizedModel`, which reads the
         file again for the input shapes of each call.
@@ -51,7 +61,9 @@ def load(
     """
     arguments = constants, outputs, budget
     try:
-        return _read(path, input_shapes, *arguments)
+        return _kept(path, input_shapes, *arguments) or Model(
+            _read(path, input_shapes, *arguments)
+        )
     except SizeError as error:
         if not any(-1 in spec.shape for spec in error.inputs.values()):
             raise
@@ -60,9 +72,43 @@ def load(
         def read(shapes: Shapes) -> Model:
             if _stamp(path) != before:
                 raise ModelError(f"{path} changed after it was loaded", "Load it again")
-            return _read(path, shapes, *arguments)
+            return Model(_read(path, shapes, *arguments))
 
         return SizedModel(read, error)
+
+
+def _kept(
+    path: Path | Any,
+    input_shapes: Shapes | None,
+    constants: Mapping[str, Any] | None,
+    outputs: Sequence[str] | None,
+    budget: Budget | None,
+) -> KeptModel | None:
+    """Return the model of a file whose plan is kept, or can be; else None.
+
+    Raises:
+        SizeError, ModelError: as `_read`.
+    """
+    isa, given = kernel_set.CHOSEN.get().name, constants or budget is not None
+    is_file = isinstance(path, (str, os.PathLike))
+    # What a block around this call changes could change the plan.
+    is_plain = settings() == default_settings() and not IS_JIT_DISABLED
+    if given or not is_file or not is_plain:
+        return None
+    file = pathlib.Path(path).absolute()
+    place = cache.place_of(file, (input_shapes, outputs), isa)
+    if place is None:
+        return None
+    kept = cache.find(place)
+
+    def read() -> Graph:
+        if kept is None:
+            return _read(path, input_shapes, None, outputs, budget)
+        if cache.place_of(file, (input_shapes, outputs), isa) != place:
+            raise ModelError(f"{path} changed after it was loaded", "Load it again")
+        return _read(file, input_shapes, None, outputs, budget)
+
+    return KeptModel(read, place, file.name, kept)
 
 
 def _stamp(path: Path | Any) -> tuple[int, int] | None:
@@ -80,8 +126,8 @@ def _read(
     constants: Mapping[str, Any] | None,
     outputs: Sequence[str] | None,
     budget: Budget | None,
-) -> Model:
-    """Return the model of a file for input shapes, of which some may be dynamic.
+) -> Graph:
+    """Return the graph of a file for input shapes, of which some may be dynamic.
 
     Raises:
         SizeError: a node needs a size that is dynamic.
@@ -90,4 +136,4 @@ def _read(
     spending = Spending(budget)
     graph = read_file(path, input_shapes, spending, constants, outputs)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
-    return Model(reapply_rule(simplify.simplify(graph, spending)))
+    return reapply_rule(simplify.simplify(graph, spending))

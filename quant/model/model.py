@@ -162,7 +162,7 @@ class Model:
         call = self._plan_for(feeds).bound
         # An array that had to be converted must be converted at the next call as well.
         is_known = key is not None and inputs is not None
-        if is_known and all(map(_is_unchanged, inputs or (), tensors)):
+        if is_known and all(map(is_unchanged, inputs or (), tensors)):
             self._remember(key, call)
         return tensors, call
 
@@ -555,6 +555,6 @@ class Model:
         return f"Model({kind}, {self.graph!r})"
 
 
-def _is_unchanged(given: Any, tensor: Any) -> bool:
+def is_unchanged(given: Any, tensor: Any) -> bool:
     """Return whether `tensor` is `given`, or has `given` as its buffer."""
     return tensor is given or tensor.buffer is given
