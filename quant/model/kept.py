@@ -48,7 +48,8 @@ class KeptModel(Model):
         self._plans, self._calls = {}, {}
         self._lock, self._reading = threading.Lock(), threading.RLock()
         self._read, self._place, self._name = read, place, name
-        self._kept, self._network = kept, None
+        self._kept = kept
+        self._network: StoredNetwork | None = None
         self._graph = read() if kept is None else None
         # What this process plans first is what the next one needs first.
         self._is_new = True
