@@ -23,14 +23,11 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 from mdtensor import (
     dtypes as dtypes,
-    extend as extend,
     fft as fft,
     linalg as linalg,
     registry as registry,
 )
-from mdtensor.checking import audit as audit, checked as checked
 from mdtensor.compositions import TopKResult as TopKResult, split as split, topk as topk
-from mdtensor.contraction import einsum as einsum
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -365,29 +362,36 @@ __array_api_version__ = "2024.12"
 
 
 # Submodules become attributes by being imported; only these are public.
-_MODULES = {"dtypes", "extend", "fft", "linalg", "registry"}
+_MODULES = {"dtypes", "fft", "linalg", "registry"}
+#: Public modules that are imported when one is used.
 _LATER = {"conformance", "graph", "diagnose", "quant", "safetensors", "tables", "wide"}
-#: Functions of `mdtensor.graph`, which is imported when one is used.
-_OF_GRAPH = {"Trace", "compile", "lazy", "realize", "trace"}
+_LATER |= {"extend"}
+#: The module of each function and class that is imported when it is used.
+_HOMES = {
+    **dict.fromkeys(("Trace", "compile", "lazy", "realize", "trace"), "graph"),
+    **dict.fromkeys(("audit", "checked"), "checking"),
+    "einsum": "contraction",
+}
 _public = {
     name
     for name, value in globals().items()
     if not name.startswith("_")
     and (name in _MODULES or not isinstance(value, _ModuleType))
 }
+_public |= {"audit", "checked", "einsum", "extend"}
 # As in NumPy, `from mdtensor import *` must not replace Python's own max and sum.
 __all__ = sorted(name for name in _public if not hasattr(builtins, name))
 
 
 def __dir__() -> list[str]:
     dunders = {name for name in globals() if name.startswith("__")}
-    return sorted({*_public, *dunders, *_LATER, *_OF_GRAPH})
+    return sorted({*_public, *dunders, *_LATER, *_HOMES})
 
 
 def __getattr__(name: str) -> object:
     if name in _LATER:
         return importlib.import_module(f"mdtensor.{name}")
-    if name in _OF_GRAPH:
-        return getattr(importlib.import_module("mdtensor.graph"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"mdtensor.{_HOMES[name]}"), name)
     fix = "" if name.startswith("_") else _hint(name, _public)
     raise AttributeError(f"module 'mdtensor' has no attribute {name!r}.{fix}")

@@ -22,21 +22,15 @@ from math import (
 )
 from mdtensor import (
     dtypes as dtypes,
-    extend as extend,
     fft as fft,
     linalg as linalg,
     registry as registry,
-)
-from mdtensor.checking import (
-    audit as audit,
-    checked as checked,
 )
 from mdtensor.compositions import (
     TopKResult as TopKResult,
     split as split,
     topk as topk,
 )
-from mdtensor.contraction import einsum as einsum
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -522,9 +516,13 @@ negative: _calls.Neg
 __version__: str
 __array_api_version__: str
 from mdtensor.graph.trace import Trace as Trace
+from mdtensor.checking.audits import audit as audit
+from mdtensor.checking.checked import checked as checked
 from mdtensor.graph.compiled import compile as compile
 from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
+from mdtensor.contraction import einsum as einsum
+from mdtensor import extend as extend
 from mdtensor import graph as graph
 from mdtensor.graph.lazy import lazy as lazy
 from mdtensor import quant as quant

@@ -5,7 +5,6 @@ A dtype describes one element; methods define how tensors of it behave.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, Self
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from mdtensor.errors import OptionError, ProtocolError, RegistrationError, shown
 from mdtensor.reloading import Origin, caller_origin, is_reload
+from mdtensor.spelling import similar
 
 _REGISTRY: dict[str, DType] = {}
 _ORIGINS: dict[str, Origin] = {}
@@ -177,7 +177,7 @@ def _check_words(name: object, kind: object) -> None:
 def _similar_kinds(kind: str) -> list[str]:
     """Return the standard kinds that are similar to `kind` or have a similar word."""
     words = {*STORED, *" ".join(STORED).split()}
-    near = get_close_matches(kind, words, 1, 0.75)
+    near = similar(kind, words, 1, 0.75)
     return [ours for ours in STORED if near and near[0] in (ours, *ours.split())]
 
 
@@ -257,7 +257,7 @@ def _known(name: object) -> str:
         return f"Import mdtensor.quant first. {listed}"
     # A suggestion must have the same width: int9 is not a misspelled int8.
     alike = [ours for ours in _REGISTRY if _digits(ours) == _digits(name)]
-    near = get_close_matches(name[:99].lower(), alike, 1, 0.75)
+    near = similar(name[:99].lower(), alike, 1, 0.75)
     return f"Use {near[0]}. {listed}" if near else listed
 
 

@@ -37,6 +37,7 @@ from mdtensor.dispatch.settings import (
     add_setting as add_setting,
     default_settings as default_settings,
     run_under as run_under,
+    settings as settings,
 )
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.files import (

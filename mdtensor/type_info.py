@@ -7,8 +7,7 @@ isdtype(uint8, "integral")   # the kind of a type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 
@@ -23,8 +22,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class FloatInfo:
+class FloatInfo(NamedTuple):
     """Limits of a floating type; see `finfo`."""
 
     bits: int
@@ -35,8 +33,7 @@ class FloatInfo:
     dtype: DType
 
 
-@dataclass(frozen=True)
-class IntegerInfo:
+class IntegerInfo(NamedTuple):
     """Limits of an integer type; see `iinfo`."""
 
     bits: int

@@ -18,6 +18,9 @@ import mdtensor.quant  # (its types would leave with whoever loads it first)
 settings.register_profile("mdtensor", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("mdtensor")
 
+# A plan of an earlier run must not answer for the code under test.
+os.environ["MDTENSOR_PLANS"] = "off"
+
 
 # numba, plum and 20,000 tests are a million objects, and all of them stay: a search for
 # garbage among them takes half a second, and happens every few files.

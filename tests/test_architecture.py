@@ -29,6 +29,7 @@ PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
+    {"spelling"},
     {
         "files",
         "html",
@@ -954,6 +955,7 @@ print(*(set(sys.modules) - before))
     assert loaded & HEAVY == set()
     later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables", "mdtensor.diagnose"}
     later |= {"mdtensor.wide", "mdtensor.safetensors", "mdtensor.kernels.loops.wgsl"}
+    later |= {"mdtensor.extend", "mdtensor.checking", "difflib"}
     later |= {"numpy.ma"}  # it takes longer than any module of ours
     # What a GPU needs, and OpenSSL.
     later |= {"mdtensor.kernels.cuda.gpu", "mdtensor.rendered.arithmetic", "_hashlib"}

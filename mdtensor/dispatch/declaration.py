@@ -13,12 +13,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter
 from keyword import iskeyword
 from numbers import Integral, Real
 from types import FunctionType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from mdtensor.dispatch.annotations import annotations_of, typed
 from mdtensor.errors import OptionError, RegistrationError, shown
@@ -32,8 +31,7 @@ _HOMES = re.compile(r"\b(?:typing|collections\.abc|numpy)\.")
 REQUIRED = inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """A parameter whose type chooses the method.
 
     Args:
@@ -50,8 +48,7 @@ class Argument:
         return f"{self.name}: {type_name(self.type)}"
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """A parameter that is passed to the method by keyword.
 
     Args:
@@ -305,8 +302,7 @@ _BY_POSITION = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
 
 # Parameters are read from the code object, because `inspect.signature` made the import
 # slow (decision 0036).
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(NamedTuple):
     """The parameters of a function.
 
     Args:

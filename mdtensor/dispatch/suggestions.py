@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 import numpy as np
+
+from mdtensor.spelling import similar
 
 #: Functions of NumPy and PyTorch, and their names here.
 RENAMED = {
@@ -208,7 +209,7 @@ def option(name: str, known: Iterable[str]) -> str:
     same = [ours for ours in OPTIONS.get(name, ()) if ours in names]
     # Typing errors rarely affect the first letter.
     near = [ours for ours in names if ours[:1] == name[:1]]
-    return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
+    return next(iter(same or similar(name, near, 1, 0.75)), "")
 
 
 def closest(name: str, known: Iterable[str]) -> list[str]:
@@ -220,7 +221,7 @@ def closest(name: str, known: Iterable[str]) -> list[str]:
     """
     names = sorted(known)
     ours = [new for new in (RENAMED.get(name, ""),) if new in names]
-    near = difflib.get_close_matches(name, names, 3, 0.6)
+    near = similar(name, names, 3, 0.6)
     return [*dict.fromkeys((*ours, *near))][:3]
 
 
@@ -263,7 +264,7 @@ def hint(name: str, known: Iterable[str]) -> str:
         return f" Use {WRITTEN[name]}."
     if name not in (*names, *RENAMED) and _has_own_meaning(name):
         return f" mdtensor does not have {name}."
-    near = difflib.get_close_matches(name, sorted(names), 3, 0.8)
+    near = similar(name, sorted(names), 3, 0.8)
     # Typing errors are more frequent at the end of a word than at its start.
     near.sort(key=lambda one: one[:1] != name[:1])
     found = RENAMED.get(name) or (near[0] if near else "")

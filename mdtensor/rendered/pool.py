@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,7 +75,7 @@ def counts(
     ones = device.alloc(shape, np.dtype(np.int64))
     fill(device, ones, np.ones((), np.int64))
     rest = (0, 0, 0, 0) if has_padding else window.padding
-    beyond = replace(window, padding=rest)
+    beyond = window._replace(padding=rest)
     taken = seen(device, ones, beyond, size, np.zeros((), np.int64))
     loop = Loop((Input("int64"),), load(0, "int64"), "add", None, True, name="count")
     found = contract(device, loop, [taken], WINDOW)

@@ -5,8 +5,7 @@ Images are [n, c, h, w]. A size of -1 is dynamic, as in `mdtensor.spec.shapes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import flag
@@ -52,8 +51,7 @@ def padding4(value: object) -> tuple[int, int, int, int]:
     return sizes
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A window that slides over height and width.
 
     Args:

@@ -6,15 +6,20 @@ there = load("model.onnx", device="emucuda")
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from mdtensor import Device, cpu
 from mdtensor.errors import ModelError
-from mdtensor.extend import find_device
+from mdtensor.extend import default_settings, find_device, settings
+from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.quant.model.budget import Budget, Spending
+from mdtensor.quant.model.kept import KeptModel
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.passes import simplify
 from mdtensor.quant.model.passes.rounding import reapply_rule
@@ -22,6 +27,7 @@ from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.read import read_file
 from mdtensor.quant.model.size_error import SizeError
 from mdtensor.quant.model.sized import SizedModel
+from mdtensor.quant.plans import cache
 
 
 @overload
@@ -73,6 +79,9 @@ def load(
         budget: limits on what a file may compute while it is loaded.
         device: where the model runs, or the name of that device; as `Model.to`.
 
+    A later process that loads the same file runs the plan that this one makes first,
+    and reads the file only if you ask for more; see `docs/how-to/cache.md`.
+
     Returns:
         A model. If a node needs a size that is dynamic, a `SizedModel`, which reads the
         file again for the input shapes of each call.
@@ -91,7 +100,11 @@ def load(
     place = find_device(device)
     arguments = constants, outputs, budget
     try:
-        return _read(path, input_shapes, *arguments).to(place)
+        # A kept plan has compiled calls of the host.
+        found = _kept(path, input_shapes, *arguments) if place is cpu else None
+        if found is not None:
+            return found
+        return Model(_read(path, input_shapes, *arguments)).to(place)
     except SizeError as error:
         if not any(-1 in spec.shape for spec in error.inputs.values()):
             raise
@@ -100,9 +113,43 @@ def load(
         def read(shapes: Shapes) -> Model:
             if _stamp(path) != before:
                 raise ModelError(f"{path} changed after it was loaded", "Load it again")
-            return _read(path, shapes, *arguments)
+            return Model(_read(path, shapes, *arguments))
 
         return SizedModel(read, error).to(place)
+
+
+def _kept(
+    path: Path | Any,
+    input_shapes: Shapes | None,
+    constants: Mapping[str, Any] | None,
+    outputs: Sequence[str] | None,
+    budget: Budget | None,
+) -> KeptModel | None:
+    """Return the model of a file whose plan is kept, or can be; else None.
+
+    Raises:
+        SizeError, ModelError: as `_read`.
+    """
+    isa, given = kernel_set.CHOSEN.get().name, constants or budget is not None
+    is_file = isinstance(path, (str, os.PathLike))
+    # What a block around this call changes could change the plan.
+    is_plain = settings() == default_settings() and not IS_JIT_DISABLED
+    if given or not is_file or not is_plain:
+        return None
+    file = pathlib.Path(path).absolute()
+    place = cache.place_of(file, (input_shapes, outputs), isa)
+    if place is None:
+        return None
+    kept = cache.find(place)
+
+    def read() -> Graph:
+        if kept is None:
+            return _read(path, input_shapes, None, outputs, budget)
+        if cache.place_of(file, (input_shapes, outputs), isa) != place:
+            raise ModelError(f"{path} changed after it was loaded", "Load it again")
+        return _read(file, input_shapes, None, outputs, budget)
+
+    return KeptModel(read, place, file.name, kept)
 
 
 def _stamp(path: Path | Any) -> tuple[int, int] | None:
@@ -120,8 +167,8 @@ def _read(
     constants: Mapping[str, Any] | None,
     outputs: Sequence[str] | None,
     budget: Budget | None,
-) -> Model:
-    """Return the model of a file for input shapes, of which some may be dynamic.
+) -> Graph:
+    """Return the graph of a file for input shapes, of which some may be dynamic.
 
     Raises:
         SizeError: a node needs a size that is dynamic.
@@ -130,4 +177,4 @@ def _read(
     spending = Spending(budget)
     graph = read_file(path, input_shapes, spending, constants, outputs)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
-    return Model(reapply_rule(simplify.simplify(graph, spending)))
+    return reapply_rule(simplify.simplify(graph, spending))

@@ -81,7 +81,7 @@ class Model:
         #: What `quantize` tried and chose for a budget; None without one.
         self.search: Search | None = None
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
-        self._calls: dict[Hashable, BoundPlan] = {}
+        self._calls: dict[Hashable, Callable[..., tuple[Any, ...]]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -159,14 +159,14 @@ class Model:
             feeds: the validated inputs by name.
         """
         tensors = tuple(feeds.values())
-        call = self._plan_for(feeds).bound
+        call: BoundPlan = self._plan_for(feeds).bound
         # An array that had to be converted must be converted at the next call as well.
         is_known = key is not None and inputs is not None
-        if is_known and all(map(_is_unchanged, inputs or (), tensors)):
+        if is_known and all(map(is_unchanged, inputs or (), tensors)):
             self._remember(key, call)
         return tensors, call
 
-    def _remember(self, key: Hashable, call: BoundPlan) -> None:
+    def _remember(self, key: Hashable, call: Callable[..., tuple[Any, ...]]) -> None:
         with self._lock:
             while len(self._calls) >= MOST:
                 del self._calls[next(iter(self._calls))]
@@ -555,6 +555,6 @@ class Model:
         return f"Model({kind}, {self.graph!r})"
 
 
-def _is_unchanged(given: Any, tensor: Any) -> bool:
+def is_unchanged(given: Any, tensor: Any) -> bool:
     """Return whether `tensor` is `given`, or has `given` as its buffer."""
     return tensor is given or tensor.buffer is given

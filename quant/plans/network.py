@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 TYPES = {qint8.name: (qint8, QInt8Tensor), quint8.name: (quint8, QUInt8Tensor)}
 
 
-def _spec(value: Value) -> TensorSpec:
+def spec_of(value: Value) -> TensorSpec:
     """Return type, shape and grid of an input or a result.
 
     Raises:
@@ -58,8 +58,8 @@ class StoredNetwork:
         except PlanError as error:
             raise ModelError(error.problem, error.fix) from None
         self.isa = self._runner.isa
-        self.inputs = {value.name: _spec(value) for value in self._runner.inputs}
-        self.outputs = {value.name: _spec(value) for value in self._runner.outputs}
+        self.inputs = {value.name: spec_of(value) for value in self._runner.inputs}
+        self.outputs = {value.name: spec_of(value) for value in self._runner.outputs}
 
     def __call__(self, /, *inputs: Any, threads: int = 1, **named: Any) -> Any:
         """Return the result, or a tuple if there are several.
@@ -80,17 +80,32 @@ class StoredNetwork:
             )
         ]
         try:
-            found = self._runner(*arrays, threads=threads)
+            made = self.run_arrays(arrays, threads)
         except HasNaN as error:
             raise CastError(error.problem, error.fix, "quantize") from None
         except PlanError as error:
             raise DataError(error.problem, error.fix) from None
+        return made[0] if len(made) == 1 else made
+
+    def run_arrays(self, arrays: Sequence[Array], threads: int = 1) -> tuple[Any, ...]:
+        """Return the results as tensors, for the elements of each input in order.
+
+        Raises:
+            PlanError: an array has another type or shape, or a NaN.
+        """
+        found = self._runner(*arrays, threads=threads)
         results = found if isinstance(found, tuple) else (found,)
-        made = tuple(
+        return tuple(
             spec.type.wrap(array, *((spec.qparams,) if spec.qparams else ()))
             for spec, array in zip(self.outputs.values(), results, strict=True)
         )
-        return made[0] if len(made) == 1 else made
+
+    def attempt(self, arrays: Sequence[Array]) -> tuple[Any, ...] | None:
+        """Return what `run_arrays` returns; None where it raises."""
+        try:
+            return self.run_arrays(arrays)
+        except PlanError:
+            return None
 
     def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return a value for each input.

@@ -33,8 +33,17 @@ CODES = {qint8: "int8", quint8: "uint8"}
 
 
 # A plan for each ISA, because weights are packed for one (decision 0064).
-def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
+def write_plan(
+    path: str | os.PathLike[str],
+    plans: Mapping[str, Plan],
+    model: Mapping[str, Any] | None = None,
+) -> None:
     """Write the plans of one graph, by ISA, into a file.
+
+    Args:
+        path: of the file.
+        plans: of one graph.
+        model: facts about the model, which a runner does not read.
 
     Raises:
         ModelError: a node runs as a call, a value is neither float32 nor 8-bit codes,
@@ -45,6 +54,7 @@ def write_plan(path: str | os.PathLike[str], plans: Mapping[str, Plan]) -> None:
     for plan in plans.values():
         _require_compiled(plan)
     file = _File(plans)
+    file.add(model or {})
     content = pack(file.header, file.sections)
     try:
         with replacing(path) as opened:
@@ -133,6 +143,10 @@ class _File:
         self._outputs = [describe(name, specs[name]) for name in graph.outputs]
         self._constants = self._add_constants(each)
         self._plans = [[self._add(part) for part in _compiled(plan)] for plan in each]
+
+    def add(self, model: Mapping[str, Any]) -> None:
+        """Add facts about the model to the header."""
+        self._head["model"] = dict(model)
 
     def _place(self, content: Array) -> int:
         """Add a section; return its number."""

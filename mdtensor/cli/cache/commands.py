@@ -30,7 +30,7 @@ def emit(facts: dict[str, Any], as_json: bool, show: Any) -> None:
 
 @app.command("list")
 def show_list(as_json: AsJson = False) -> None:
-    """Show each compiled function: what it is, its size, and what compiling took."""
+    """Show each plan of a model, and each compiled function with what it took."""
     from mdtensor.cli.cache import contents
 
     emit(contents.describe(), as_json, contents.show_functions)
@@ -55,7 +55,7 @@ def clear(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete compiled code; it is compiled again when it is needed."""
+    """Delete compiled code and plans; they are made again when they are needed."""
     from mdtensor.cli.cache import contents
 
     emit(contents.clear(old=old, user=user), as_json, contents.show_change)

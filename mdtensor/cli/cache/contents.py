@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from mdtensor import files
+from mdtensor.cli.cache import plans
 from mdtensor.cli.outputs import require_writable
 from mdtensor.cli.report import columns
 from mdtensor.errors import DataError, OptionError
@@ -71,7 +72,14 @@ def describe() -> Facts:
             _count(row, found.st_size)
             row["seconds"] = round(row["seconds"] + facts.get("seconds", 0.0), 3)
             row["hours"] = max(row["hours"], round((now - found.st_mtime) / 3600, 2))
+    kept = plans.rows()
+    for plan in kept:
+        row = folders.setdefault(
+            str(Path(plan["file"]).parent), {"files": 0, "bytes": 0, "current": True}
+        )
+        _count(row, plan["bytes"])
     return {
+        "plans": kept,
         "folders": [{"folder": name, **row} for name, row in folders.items()],
         "functions": [
             {"function": name, "user": is_user, **row}
@@ -86,7 +94,8 @@ def _count(row: Facts, size: int) -> None:
 
 
 def show_functions(console: Console, facts: Facts) -> None:
-    """Print the functions of this version, the one that took longest first."""
+    """Print the plans, and the functions of this version, the slowest first."""
+    show_plans(console, facts["plans"])
     if not facts["functions"]:
         console.print("The cache is empty; kernels are compiled when they first run.")
         return
@@ -100,6 +109,18 @@ def show_functions(console: Console, facts: Facts) -> None:
             f"{row['seconds']:.2f}",
             f"{row['hours']:.1f}",
         )
+    console.print(table)
+
+
+def show_plans(console: Console, plans: list[Facts]) -> None:
+    """Print the plans of models, the newest first."""
+    if not plans:
+        return
+    table = columns("plan of", "version", "MB", "hours old")
+    for row in sorted(plans, key=lambda row: row["hours"]):
+        version = "this one" if row["current"] else "another"
+        size = f"{row['bytes'] / MEGABYTE:.2f}"
+        table.add_row(row["model"], version, size, f"{row['hours']:.1f}")
     console.print(table)
 
 
@@ -121,7 +142,7 @@ def clear(*, old: bool, user: bool) -> Facts:
 
     Args:
         old: whether to keep what this version compiled.
-        user: whether to keep all but loops over functions of users.
+        user: whether to keep all but loops over functions of users, plans too.
 
     Raises:
         OptionError: a file cannot be deleted.
@@ -140,6 +161,8 @@ def clear(*, old: bool, user: bool) -> Facts:
                 f"{entry.path} cannot be deleted: {error.strerror}",
                 "Delete it as the user who owns it",
             ) from None
+        _count(done, size)
+    for size in () if user else plans.clear(old):
         _count(done, size)
     return done
 

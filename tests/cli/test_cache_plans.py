@@ -1,0 +1,56 @@
+"""`mdtensor cache` lists and deletes the plans that `load` keeps."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import stored_plans, tiny_network
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.quant import load
+from mdtensor.quant.plans import cache
+from mdtensor_run.packing import PACKINGS
+
+Call = Callable[..., Any]
+OWN = kernel_set.HOST.name
+pytestmark = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
+
+
+@pytest.fixture
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a plan of this version and a damaged one."""
+    folder = tmp_path / "plans"
+    model, _ = stored_plans.small_network(tmp_path)
+    model.save(tmp_path / "net.onnx")
+    monkeypatch.setenv(cache.VARIABLE, str(folder))
+    load(tmp_path / "net.onnx")(tiny_network.images(1, 3))
+    (folder / "damaged.mdt").write_bytes(b"mdtplan")
+    return folder
+
+
+def test_list_and_size(call: Call, plans: Path) -> None:
+    facts = json.loads(call("cache", "list", "--json").out)
+    rows = {row["model"]: row for row in facts["plans"]}
+    assert set(rows) == {"net.onnx", "damaged"}
+    assert rows["net.onnx"]["current"] and not rows["damaged"]["current"]
+    assert rows["net.onnx"]["bytes"] == Path(rows["net.onnx"]["file"]).stat().st_size
+    assert "net.onnx" in call("cache", "list").out
+    (row,) = [row for row in facts["folders"] if row["folder"] == str(plans)]
+    assert row["files"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "left"), [([], 0), (["--old"], 1), (["--user"], 2)]
+)
+def test_clear(
+    options: list[str],
+    left: int,
+    call: Call,
+    plans: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mdtensor.cli.cache.contents.entries", lambda: iter(()))
+    assert call("cache", "clear", *options).code == 0
+    assert len(list(plans.iterdir())) == left
