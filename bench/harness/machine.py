@@ -27,6 +27,11 @@ def write_bytecode() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def keep_no_plans() -> None:
+    """Let each process read and plan its models, as the first one of a user does."""
+    os.environ["MDTENSOR_PLANS"] = "off"
+
+
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
     """Stay on so many processors: on more, the scheduler would move the work about."""
