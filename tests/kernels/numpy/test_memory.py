@@ -88,6 +88,6 @@ def test_large_results_of_operations_are_right(rng: Any) -> None:
     a = rng.standard_normal(1 << 22, dtype=np.float32)
     x = md.from_numpy(a)
     for _ in range(3):
-        found, other = x + x, md.cos(x)
+        found, other = x + x, md.tan(x)
         assert np.array_equal(found.buffer, a + a)
-        assert np.array_equal(other.buffer, np.cos(a))
+        assert np.array_equal(other.buffer, np.tan(a))
