@@ -71,7 +71,8 @@ def operations() -> dict[str, Called]:
         LookupError: it is not known how one of them is called.
     """
     found = {}
-    for name, function in md.operations().items():
+    # Not in the order of declaration, which depends on what was imported first.
+    for name, function in sorted(md.operations().items()):
         if names_codes(function.operation):
             form = find_form(function.operation)
             if form is None:

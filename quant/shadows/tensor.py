@@ -177,9 +177,7 @@ def shadow_type(host: type[Tensor]) -> type[ShadowTensor]:
     return cast(type[ShadowTensor], found)
 
 
-def shadow(
-    value: Any, reference: Any = None, *, min_sqnr: float | None = None
-) -> ShadowTensor:
+def shadow(value: Any, reference: Any = None, *, min_sqnr: float | None = None) -> Any:
     """Return a tensor whose calls are also computed in float64.
 
     Args:
