@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.dispatch.annotations import annotations_of, evaluate
 from mdtensor.dispatch.call import TARGET
-from mdtensor.dispatch.classes import uncheckable
+from mdtensor.dispatch.classes import judges_instances, uncheckable
 from mdtensor.dispatch.declaration import Parameters
 from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError, shown
@@ -116,6 +116,7 @@ def _check(place: str, given: object) -> None:
     for member in get_args(given) if is_union else (given,):
         _refuse_elements(place, member)
         _refuse_uncheckable(place, member)
+        _refuse_judges(place, member)
         if not (isinstance(member, type) or member is Any or member is None):
             problem = (
                 f"{place} is annotated with {_type_text(member)}, not with a class"
@@ -145,6 +146,15 @@ def _refuse_uncheckable(place: str, member: object) -> None:
             f"{place} is annotated with {_name(member)}, which Python cannot test at "
             "run time",
             f"{fix if is_protocol else 'U'}se an ordinary class",
+        )
+
+
+def _refuse_judges(place: str, member: object) -> None:
+    if judges_instances(member):
+        raise RegistrationError(
+            f"{place} is annotated with {_name(member)}, whose metaclass tests each "
+            "object; a method is chosen by the classes of its arguments",
+            "Use the class of the objects, and test them in the method",
         )
 
 

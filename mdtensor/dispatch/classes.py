@@ -67,6 +67,21 @@ def is_open(hint: Any) -> bool:
     return any(kind.__subclasscheck__ is not type.__subclasscheck__ for kind in plain)
 
 
+def judges_instances(hint: object) -> bool:
+    """Return whether a class has instances that do not inherit from it.
+
+    Its metaclass looks at each object, as those of array annotations look at shapes.
+    Methods are chosen by classes, so such a class would never be chosen.
+    """
+    if not is_plain(hint):
+        return False
+    kind: Any = type(hint)
+    return (
+        kind.__instancecheck__ is not type.__instancecheck__
+        and kind.__subclasscheck__ is type.__subclasscheck__
+    )
+
+
 def uncheckable(hint: object) -> bool:
     """Return whether Python cannot test which classes fit a hint.
 

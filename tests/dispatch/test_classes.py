@@ -247,6 +247,48 @@ def test_what_python_cannot_test_is_no_annotation(kind: Any, way: str) -> None:
     assert probe("text") == "object"
 
 
+class OfMatrices(type):
+    """The metaclass of a class of shapes, as libraries of array annotations have."""
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, np.ndarray) and one.ndim == 2
+
+
+class OfFlags(OfMatrices):
+    """A metaclass that also decides by classes, which dispatch can ask."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return getattr(other, "flag", False)
+
+
+@pytest.mark.parametrize("way", ["annotation", "types", "union"])
+def test_a_class_that_tests_objects_is_no_annotation(way: str) -> None:
+    """`isinstance` finds matrices; a method chosen by classes would never run."""
+    probe, matrix = declare(), OfMatrices("Matrix", (), {})
+    assert isinstance(np.eye(2), matrix)
+
+    def of_matrices(x, /):  # type: ignore[no-untyped-def]
+        return x
+
+    hint: Any = Union[matrix, None] if way == "union" else matrix
+    of_matrices.__annotations__ = {"x": hint}
+    types = (matrix,) if way == "types" else None
+    with pytest.raises(RegistrationError, match="Matrix, whose metaclass tests each"):
+        md.method(probe, types=types)(of_matrices)
+    assert probe(np.eye(2)) == "object"
+
+
+def test_a_class_that_tests_classes_is_an_annotation() -> None:
+    probe, flagged = declare(), OfFlags("Flagged", (), {})
+
+    def of_flags(x, /):  # type: ignore[no-untyped-def]
+        return "flagged"
+
+    md.method(probe, types=(flagged,))(of_flags)
+    assert probe(type("Has", (), {"flag": True})()) == "flagged"
+    assert probe("text") == "object"
+
+
 def test_a_protocol_for_run_time_is_an_annotation() -> None:
     probe = declare()
 
