@@ -35,10 +35,12 @@ def require_plain(array: object) -> None:
 
 
 def _refuse_mask(array: object) -> None:
-    # The second test imports `numpy.ma`, which few programs use.
-    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray):
+    # Also astropy's masked arrays, which are another class. The second test imports
+    # `numpy.ma`, which few programs use.
+    if isinstance(array, np.ndarray) and np.ma.getmask(array) is not np.ma.nomask:
         # A structured array has a mask for each of its fields.
-        fields = np.ma.getmaskarray(array).reshape(array.size, 1).view(np.bool_)
+        mask = np.asarray(np.ma.getmaskarray(array))
+        fields = mask.reshape(array.size, 1).view(np.bool_)
         if count := np.count_nonzero(fields.any(axis=1)):
             problem = f"{count} of {array.size} elements are masked and have no value"
             raise CastError(problem, "Use a.filled(number)")
