@@ -74,7 +74,7 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
     """Return the fields of `TILED`.
 
     Raises:
-        ValueError: the loop is no product of codes of 8 bits.
+        ValueError: the loop is not a product of 8-bit codes.
     """
     code = bytes_of(loop.value.arguments) if loop.fold == "dot" else None
     if code is None or loop.start is not None:

@@ -159,7 +159,7 @@ class Loop:
 
     @property
     def word(self) -> str:
-        """Return its name, or that of the function computed last, under casts."""
+        """Return the name of the loop, or of its last function that is not a cast."""
         if self.name:
             return self.name
         value = self.value

@@ -50,7 +50,7 @@ def render(loop: Loop) -> Kernel:
         UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
     """
     if loop.is_tiled:
-        raise UnsupportedLoopError("WGSL kernels have no tiles")
+        raise UnsupportedLoopError("WGSL kernels do not have tiles")
     text = operands(loop) + STEPS + _body(loop)
     text = ALIASES + ZERO + used(text) + text
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -262,7 +262,7 @@ def result_type(*arrays_and_dtypes: object) -> DType:
     if not strong:
         raise PromotionError("nothing given", "Give a tensor or an element type")
     # The cache must not hold a subclass of a number, which may end.
-    kinds = sorted({_kind(kind) for kind in weak}, key=_SCALARS.index)
+    kinds = sorted(set(map(_kind, weak)), key=_SCALARS.index) if weak else ()
     return _result(current(), tuple(strong), tuple(kinds))
 
 

@@ -18,7 +18,7 @@ from mdtensor.foreign import is_plain
 DTypeName = DType | str | type | np.dtype[Any]
 
 
-def number(value: object, name: str, least: float | None = None) -> float:
+def number(value: Any, name: str, least: float | None = None) -> float:
     """Return `value` as a float, infinite if it is too large, or raise `OptionError`.
 
     Raises:
@@ -28,16 +28,24 @@ def number(value: object, name: str, least: float | None = None) -> float:
         >>> number(1, "eps"), number(2.5, "p", least=0)
         (1.0, 2.5)
     """
-    bound = "" if least is None else f" of at least {least}"
-    problem = f"{name} must be a real number{bound}, but is {shown(value)}"
-    if not is_plain(value):
-        raise OptionError(problem, "Give a number that is not masked, without a unit")
-    # Tensors of one number, but not of one bool, are numbers as well.
-    if getattr(value, "shape", None) == () and not isinstance(value, np.generic):
-        value = value.item()  # type: ignore[attr-defined]
-    # A bool is an int to Python, but `eps=True` is a mistake.
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionError(problem, "Give a number, not a str or bool")
+    given = value
+
+    # The text is made for an error only: calls that read options are many.
+    def refuse(fix: str) -> OptionError:
+        bound = "" if least is None else f" of at least {least}"
+        problem = f"{name} must be a real number{bound}, but is {shown(given)}"
+        return OptionError(problem, fix)
+
+    # Python's own numbers, the usual case, need no look for masks and units.
+    if type(value) not in (float, int):
+        if not is_plain(value):
+            raise refuse("Give a number that is not masked, without a unit")
+        # Tensors of one number, but not of one bool, are numbers as well.
+        if getattr(value, "shape", None) == () and not isinstance(value, np.generic):
+            value = value.item()
+        # A bool is an int to Python, but `eps=True` is a mistake.
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise refuse("Give a number, not a str or bool")
     try:
         found = float(value)
     except OverflowError:
@@ -45,7 +53,7 @@ def number(value: object, name: str, least: float | None = None) -> float:
         found = float("inf") if abs(value) == value else float("-inf")
     # Written with `not`, so that NaN is rejected as well.
     if least is not None and not found >= least:
-        raise OptionError(problem, f"Give {least} or more")
+        raise refuse(f"Give {least} or more")
     return found
 
 

@@ -200,6 +200,8 @@ def entries(value: object) -> tuple[Any, ...] | None:
     """Return the items of a sequence; None for a value that is not a sequence."""
     if type(value) is tuple:
         return value
+    if type(value) is list:
+        return tuple(value)
     # A set does not have an order, so its items do not belong to certain axes.
     if not isinstance(value, Iterable) or isinstance(value, (Set, Mapping)):
         return None

@@ -20,7 +20,7 @@ from mdtensor.kernels.numpy.threads import POOL
 
 elementwise_f32 = kernel_set.HOST.elementwise_f32
 run_chain = Entry("program.run_chain", "run_chain")
-#: The loop of each type of elements; those of 16 bits are passed as their bits.
+#: The loop for each element type; 16-bit floats are passed as bit patterns.
 LOOPS = {
     "float32": run_chain,
     "float16": Entry("program.run_narrow_chain", "run_float16"),

@@ -96,11 +96,11 @@ def run_pieces(is_bfloat16, table, numbers, x, y, z, w, start, out):
 
 @kernel
 def run_float16(table, numbers, x, y, z, w, start, out):
-    """Run a chain on bits of float16; the arguments are those of `run_chain`."""
+    """Run a chain on float16 bit patterns; see `run_chain` for the arguments."""
     run_pieces(False, table, numbers, x, y, z, w, start, out)
 
 
 @kernel
 def run_bfloat16(table, numbers, x, y, z, w, start, out):
-    """Run a chain on bits of bfloat16; the arguments are those of `run_chain`."""
+    """Run a chain on bfloat16 bit patterns; see `run_chain` for the arguments."""
     run_pieces(True, table, numbers, x, y, z, w, start, out)

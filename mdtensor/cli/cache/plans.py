@@ -33,7 +33,7 @@ def clear(old: bool) -> list[int]:
     """Delete plans; return their sizes.
 
     Args:
-        old: whether to keep those of this version.
+        old: if true, plans of this version are kept.
 
     Raises:
         OptionError: a file cannot be deleted.
