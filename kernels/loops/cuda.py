@@ -15,11 +15,18 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from mdtensor.kernels.loops.cuda_rows import ALONG, ROW, ROWS, rows_fields, total_of
+from mdtensor.kernels.loops.cuda_rows import (
+    ALONG,
+    ROW,
+    ROWS,
+    rows_fields,
+    total_of,
+    tree_of,
+)
 from mdtensor.kernels.loops.cuda_tiles import TILE, TILED, tiles_fields
+from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
 from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
-from mdtensor.kernels.loops.statements import Statements, storage_type, value_type
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = Path(__file__).with_name("scalar.cuh").read_text()
@@ -42,14 +49,7 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
 {body}
       sum = mdt::{fold}(sum, {element});
     }}
-    partial[threadIdx.x] = sum;
-    __syncthreads();
-    for (unsigned n = {threads} / 2; n > 0; n /= 2) {{
-      if (threadIdx.x < n)
-        partial[threadIdx.x] =
-            mdt::{fold}(partial[threadIdx.x], partial[threadIdx.x + n]);
-      __syncthreads();
-    }}
+{tree}
     if (threadIdx.x == 0) {{
       const {folded} total = {total};
 {finish}
@@ -111,7 +111,7 @@ def render(loop: Loop) -> Kernel:
     if loop.before:
         text = ROWS.format(name="{name}", **fields, **rows_fields(loop, last))
     elif loop.fold is None:
-        lines = Statements("    ", "w.at({0}, i)", locals=loop.locals)
+        lines = CudaStatements("    ", "w.at({0}, i)", locals=loop.locals)
         result = lines.add(loop.value)
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields
@@ -145,22 +145,24 @@ def _parameters(loop: Loop) -> str:
 def _fold(loop: Loop) -> dict[str, object]:
     """Return the fields of `FOLD`."""
     type, folded = value_type(loop.value.type), value_type(loop.folded)
-    body = Statements("      ", ALONG, locals=loop.locals)
-    finish = Statements("      ", ROW, locals=loop.locals)
+    body = CudaStatements("      ", ALONG, locals=loop.locals)
+    finish = CudaStatements("      ", ROW, locals=loop.locals)
     element, start = body.add(loop.value), f"mdt::start_{loop.fold}<{type}>()"
     is_place = loop.fold in ("argmax", "argmin")
     total = "partial[0].at" if is_place else total_of(loop)
     if is_place:
         element, start = f"mdt::place<{type}>{{{element}, i}}", "{0, -1}"
+    function = f"{loop.fold}{'' if is_place else f'<{type}>'}"
     result = "total" if loop.finish is None else finish.add(loop.finish)
     return {
         "type": f"mdt::place<{type}>" if is_place else type,
         "folded": folded,
         "threads": FOLDING,
         "start": start,
-        "fold": loop.fold if is_place else f"{loop.fold}<{type}>",
+        "fold": function,
         "body": body.text,
         "element": element,
+        "tree": tree_of(function, 4),
         "total": total,
         "finish": finish.text,
         "result": result,
@@ -170,7 +172,7 @@ def _fold(loop: Loop) -> dict[str, object]:
 def _scan(loop: Loop) -> dict[str, object]:
     """Return the fields of `SCAN`."""
     place = "w.at({0}, r) + f.at({0}, i)"
-    body, finish = Statements("      ", place), Statements("      ", place, "c")
+    body, finish = CudaStatements("      ", place), CudaStatements("      ", place, "c")
     type = value_type(loop.value.type)
     element = body.add(loop.value)
     return {
@@ -212,10 +214,10 @@ def _serial(loop: Loop) -> dict[str, object]:
     """Return the fields of `SERIAL`."""
     type, rows = value_type(loop.value.type), []
     body, after = (
-        Statements("        ", "q{0} + j * s{0}"),
-        Statements("    ", "w.at({0}, r)"),
+        CudaStatements("        ", "q{0} + j * s{0}"),
+        CudaStatements("    ", "w.at({0}, r)"),
     )
-    before = Statements("    ", "w.at({0}, r)", "b")
+    before = CudaStatements("    ", "w.at({0}, r)", "b")
     fold = loop.fold
     parts = loop.value.arguments if fold == "dot" else (loop.value,)
     elements = ", ".join(body.add(part) for part in parts)

@@ -7,9 +7,11 @@ again for each of them.
 
 from __future__ import annotations
 
+from textwrap import indent
+
+from mdtensor.kernels.loops.cuda_values import CudaStatements, value_type
 from mdtensor.kernels.loops.ir import Fold, Loop
 from mdtensor.kernels.loops.kernel import FOLDING
-from mdtensor.kernels.loops.statements import Statements, value_type
 
 #: A loop with folds before, and one of these folds; each thread has its result.
 ROWS = """\
@@ -24,6 +26,16 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   }}
 }}
 """
+#: How a block combines the partial results of its threads, with the sum of each.
+TREE = """\
+partial[threadIdx.x] = sum;
+__syncthreads();
+for (unsigned n = {threads} / 2; n > 0; n /= 2) {{
+  if (threadIdx.x < n)
+    partial[threadIdx.x] =
+        mdt::{fold}(partial[threadIdx.x], partial[threadIdx.x + n]);
+  __syncthreads();
+}}"""
 BEFORE = """\
     {type} t{at};
     {{
@@ -33,14 +45,7 @@ BEFORE = """\
 {body}
         sum = mdt::{fold}(sum, {element});
       }}
-      partial[threadIdx.x] = sum;
-      __syncthreads();
-      for (unsigned n = {threads} / 2; n > 0; n /= 2) {{
-        if (threadIdx.x < n)
-          partial[threadIdx.x] =
-              mdt::{fold}(partial[threadIdx.x], partial[threadIdx.x + n]);
-        __syncthreads();
-      }}
+{tree}
       const {value} total = {total};
 {finish}
       t{at} = {result};
@@ -48,6 +53,11 @@ BEFORE = """\
     }}"""
 #: Where an element of operand {0} is: of the row, and on the way along it.
 ROW, ALONG = "w.at({0}, r)", "w.at({0}, r) + f.at({0}, i)"
+
+
+def tree_of(function: str, spaces: int) -> str:
+    """Return the lines that combine the partial results of a block by a function."""
+    return indent(TREE.format(threads=FOLDING, fold=function), " " * spaces)
 
 
 def total_of(fold: Loop | Fold) -> str:
@@ -62,7 +72,7 @@ def total_of(fold: Loop | Fold) -> str:
 def rows_fields(loop: Loop, last: int) -> dict[str, object]:
     """Return the fields of `ROWS`."""
     place = ROW if loop.is_row else ALONG
-    body = Statements("      ", place, locals=loop.locals)
+    body = CudaStatements("      ", place, locals=loop.locals)
     result = body.add(loop.value)
     each = f"for (long long i = threadIdx.x; i < f.count; i += {FOLDING})"
     return {
@@ -80,8 +90,8 @@ def rows_fields(loop: Loop, last: int) -> dict[str, object]:
 def _before(loop: Loop, at: int, fold: Fold) -> str:
     """Return the text of a fold before."""
     type = value_type(fold.value.type)
-    body = Statements("        ", ALONG, locals=loop.locals)
-    finish = Statements("      ", ROW, locals=loop.locals)
+    body = CudaStatements("        ", ALONG, locals=loop.locals)
+    finish = CudaStatements("      ", ROW, locals=loop.locals)
     element = body.add(fold.value)
     result = "total" if fold.finish is None else finish.add(fold.finish)
     return BEFORE.format(
@@ -93,6 +103,7 @@ def _before(loop: Loop, at: int, fold: Fold) -> str:
         fold=f"{fold.fold}<{type}>",
         body=body.text,
         element=element,
+        tree=tree_of(f"{fold.fold}<{type}>", 6),
         total=total_of(fold),
         finish=finish.text,
         result=result,

@@ -9,8 +9,8 @@ of the loop with one thread for each sum (`SERIAL` in `cuda.py`).
 from __future__ import annotations
 
 from mdtensor.kernels.loops.bytewise import bytes_of
+from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type
 from mdtensor.kernels.loops.ir import Loop
-from mdtensor.kernels.loops.statements import Statements, storage_type
 
 #: Rows and columns of a tile, and words of four codes of each of them at a time.
 TILE, WORDS = 32, 8
@@ -79,7 +79,7 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
     code = bytes_of(loop.value.arguments) if loop.fold == "dot" else None
     if code is None or loop.start is not None:
         raise ValueError(f"{loop.title} is not a product of codes of 8 bits.")
-    finish = Statements("      ", "w.at({0}, r)", locals=loop.locals)
+    finish = CudaStatements("      ", "w.at({0}, r)", locals=loop.locals)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     types = [storage_type(loop.inputs[at].type) for at in (code.left, code.right)]
     zero = "0" if code.zero is None else f"x{code.zero}"

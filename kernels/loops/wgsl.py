@@ -23,7 +23,7 @@ from mdtensor.kernels.loops.walk import AXES
 from mdtensor.kernels.loops.wgsl_memory import STEPS, ZERO, known, operands, outer
 from mdtensor.kernels.loops.wgsl_rows import rows_text
 from mdtensor.kernels.loops.wgsl_scalars import ALIASES, used
-from mdtensor.kernels.loops.wgsl_values import Statements
+from mdtensor.kernels.loops.wgsl_values import WgslStatements
 
 #: One thread for each element, or for each result; further ones are steps of the grid.
 EACH = (
@@ -78,7 +78,7 @@ def _body(loop: Loop) -> str:
     elif loop.is_serial:
         inside = wgsl_folds.serial(loop, fields)
     else:
-        lines = Statements(outer(fields), "    ", locals=loop.locals)
+        lines = WgslStatements("    ", outer(fields), locals=loop.locals)
         result = lines.add(loop.value)
         inside = ELEMENTWISE.format(body=lines.text, result=result, **fields)
     return EACH.format(inside=inside, **fields)

@@ -16,7 +16,7 @@ from mdtensor.kernels.loops.wgsl_scalars import (
     word,
     wrapped,
 )
-from mdtensor.kernels.loops.wgsl_values import Statements
+from mdtensor.kernels.loops.wgsl_values import WgslStatements
 
 HEAD = """\
 @compute @workgroup_size({threads})
@@ -138,8 +138,8 @@ def combine(loop: Loop | Fold, element: str) -> str:
 def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields of `FOLD`."""
     type = loop.value.type
-    body = Statements(inner(fields), "      ", locals=loop.locals)
-    finish = Statements(outer(fields), "      ", locals=loop.locals)
+    body = WgslStatements("      ", inner(fields), locals=loop.locals)
+    finish = WgslStatements("      ", outer(fields), locals=loop.locals)
     element = body.add(loop.value)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     common = {"body": body.text, "finish": finish.text, "result": result}
@@ -181,8 +181,8 @@ def _first(loop: Loop) -> str:
 def _scan(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields of `SCAN`."""
     place = inner(fields)
-    body = Statements(place, "      ")
-    finish = Statements(place, "      ", "c")
+    body = WgslStatements("      ", place)
+    finish = WgslStatements("      ", place, "c")
     combined = combine(loop, body.add(loop.value))
     result = "total" if loop.finish is None else finish.add(loop.finish)
     texts = {"body": body.text, "finish": finish.text}
@@ -193,8 +193,8 @@ def _scan(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
 def _serial(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields of `SERIAL`."""
     type, first = loop.value.type, outer(fields)
-    body = Statements("a{0} + j * s{0}", "        ")
-    before, after = Statements(first, "    ", "b"), Statements(first, "    ")
+    body = WgslStatements("        ", "a{0} + j * s{0}")
+    before, after = WgslStatements("    ", first, "b"), WgslStatements("    ", first)
     parts = loop.value.arguments if loop.fold == "dot" else (loop.value,)
     elements, lines = [body.add(part) for part in parts], []
     for at in body.loaded:

@@ -11,7 +11,7 @@ from mdtensor.kernels.loops.ir import Fold, Loop
 from mdtensor.kernels.loops.wgsl_folds import HEAD, combine, start_of, total_of
 from mdtensor.kernels.loops.wgsl_memory import inner, outer, rows
 from mdtensor.kernels.loops.wgsl_scalars import register_type
-from mdtensor.kernels.loops.wgsl_values import Statements
+from mdtensor.kernels.loops.wgsl_values import WgslStatements
 
 #: A loop with folds before, and one of these folds; each thread has its result.
 ROWS = (
@@ -58,7 +58,7 @@ BEFORE = """\
 def rows_text(loop: Loop, fields: dict[str, Any]) -> str:
     """Return the text of a loop with folds before."""
     place = outer(fields) if loop.is_row else inner(fields)
-    body = Statements(place, "      ", locals=loop.locals)
+    body = WgslStatements("      ", place, locals=loop.locals)
     result = body.add(loop.value)
     each = "for (var i = i32(lane); i < fcount; i += {threads}) {{".format(**fields)
     types = enumerate(register_type(fold.value.type) for fold in loop.before)
@@ -78,8 +78,8 @@ def rows_text(loop: Loop, fields: dict[str, Any]) -> str:
 
 def _before(loop: Loop, at: int, fold: Fold, fields: dict[str, Any]) -> str:
     """Return the text of a fold before."""
-    body = Statements(inner(fields), "        ", locals=loop.locals)
-    finish = Statements(outer(fields), "      ", locals=loop.locals)
+    body = WgslStatements("        ", inner(fields), locals=loop.locals)
+    finish = WgslStatements("      ", outer(fields), locals=loop.locals)
     element = body.add(fold.value)
     result = "total" if fold.finish is None else finish.add(fold.finish)
     return BEFORE.format(

@@ -1,10 +1,11 @@
-"""Values as statements of WGSL: one variable for each distinct node."""
+"""Values as statements of WGSL."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mdtensor.kernels.loops.ir import UnsupportedLoopError, Value, locals_of
+from mdtensor.kernels.loops.ir import UnsupportedLoopError, Value
+from mdtensor.kernels.loops.statements import Statements
 from mdtensor.kernels.loops.wgsl_scalars import (
     PAIRS,
     function,
@@ -14,53 +15,14 @@ from mdtensor.kernels.loops.wgsl_scalars import (
 )
 
 
-class Statements:
-    """Statements that compute values, one for each distinct node.
+class WgslStatements(Statements):
+    """Statements of WGSL; its arguments are those of `Statements`."""
 
-    Args:
-        place: where the element of operand `{0}` is.
-        indent: of each line.
-        letter: the first of the names.
-        locals: the local values of the loop.
-    """
+    def _statement(self, type: str, name: str, code: str) -> str:
+        return f"let {name} = {code};"
 
-    def __init__(
-        self,
-        place: str,
-        indent: str,
-        letter: str = "v",
-        locals: tuple[Value, ...] = (),
-    ) -> None:
-        self._place, self._indent = place, indent
-        self._letter = letter
-        self._locals, self._found = locals, dict[int, str]()
-        self._names: dict[tuple[str, str], str] = {}
-        #: The inputs whose elements are read.
-        self.loaded: dict[int, None] = {}
-
-    @property
-    def text(self) -> str:
-        pairs = self._names.items()
-        return "\n".join(f"{self._indent}let {v} = {code};" for (_, code), v in pairs)
-
-    def add(self, value: Value) -> str:
-        """Add what computes a value, and return the name of its variable."""
-        if value.name == "local":
-            return self._local(value)
-        if value.name == "folded":
-            return f"t{value.detail}"
-        key = value.type, self._expression(value)
-        return self._names.setdefault(key, f"{self._letter}{len(self._names)}")
-
-    def _local(self, value: Value) -> str:
-        # In order, so that each finds what it reads: a chain of them is not nested.
-        for number in locals_of(value, self._locals):
-            if number not in self._found:
-                self._found[number] = self.add(self._locals[number])
-        return self._found[value.detail]
-
-    def _expression(self, value: Value) -> str:
-        names, at = [self.add(x) for x in value.arguments], value.detail
+    def _expression(self, value: Value, names: list[str]) -> str:
+        at = value.detail
         if value.name in ("load", "gather"):
             self.loaded[at] = None
             more = f" + {_index(value.arguments[0], names[0])}" if names else ""

@@ -13,7 +13,14 @@ from support.cuda_text import Memory, empty, run
 
 from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
-from mdtensor.kernels.loops import cuda, cuda_rows, cuda_tiles, ir, statements
+from mdtensor.kernels.loops import (
+    cuda,
+    cuda_rows,
+    cuda_tiles,
+    cuda_values,
+    ir,
+    statements,
+)
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load, scalar
 from mdtensor.kernels.loops.kernel import FOLDING
@@ -25,7 +32,7 @@ SUM = render(Loop((I32,), load(0, "int32"), "add"))
 
 def test_the_renderer_is_short() -> None:
     """Issue 31 wants a renderer near 100 lines; the test prints what it takes."""
-    modules = (cuda, cuda_rows, cuda_tiles, statements)
+    modules = (cuda, cuda_rows, cuda_tiles, cuda_values, statements)
     files = [str(module.__file__) for module in modules]
     count = sum(len(Path(file).read_text().splitlines()) for file in files)
     functions = len(cuda.SCALARS.splitlines())
