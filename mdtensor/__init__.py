@@ -154,6 +154,8 @@ from mdtensor.generics.conversion import (
     astype as astype,
     reduce_precision as reduce_precision,
     to as to,
+    view_as_complex as view_as_complex,
+    view_as_real as view_as_real,
 )
 from mdtensor.generics.creation import (
     empty_like as empty_like,

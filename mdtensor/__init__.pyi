@@ -135,7 +135,7 @@ floor: _calls.LikeCeil
 """Return the largest integer that is at most x."""
 floor_divide: _calls.LikeFloorDivide
 """Return floor(x1 / x2), Python's `//`; the floor of an infinity is itself."""
-imag: _calls.Imag
+imag: _calls.LikeImag
 """Return the imaginary part."""
 maximum: _calls.LikeMaximum
 """Return the larger of x1 and x2; NaN if either is NaN."""
@@ -215,6 +215,10 @@ reduce_precision: _calls.ReducePrecision
 """Round `x` to the numbers of `dtype`, and keep its element type."""
 to: _calls.To
 """Copy `x` to `device`; the only operation that moves a tensor between devices."""
+view_as_complex: _calls.ViewAsComplex
+"""Return the complex numbers of which `x` has the real and imaginary parts."""
+view_as_real: _calls.LikeImag
+"""Return the real and imaginary parts as pairs; they share memory with `x`."""
 empty_like: _calls.LikeEmptyLike
 """Return a tensor with the shape of `x` and undefined elements."""
 full_like: _calls.FullLike

@@ -822,7 +822,7 @@ class LikeFloorDivide(Call):
     @overload
     def __call__(self, x1: Any, x2: np.ndarray[Any, Any] | np.generic, /) -> Any: ...
 
-class Imag(Call):
+class LikeImag(Call):
     @overload
     def __call__(self, x: Complex64Tensor, /) -> Float32Tensor: ...
     @overload
@@ -2003,6 +2003,14 @@ class To(Call):
     def __call__(self, x: np.ndarray[Any, Any] | np.generic, device: Any, /) -> Any: ...
     @overload
     def __call__(self, x: Any, device: np.ndarray[Any, Any] | np.generic, /) -> Any: ...
+
+class ViewAsComplex(Call):
+    @overload
+    def __call__(self, x: Float32Tensor, /) -> Complex64Tensor: ...
+    @overload
+    def __call__(self, x: Float64Tensor, /) -> Complex128Tensor: ...
+    @overload
+    def __call__(self, x: np.ndarray[Any, Any] | np.generic, /) -> Any: ...
 
 class LikeEmptyLike(Call):
     @overload

@@ -55,6 +55,23 @@ def by_parts(test: Cast) -> Cast:
     return test_parts
 
 
+def as_pairs(x: Array) -> Array:
+    """Return a view [..., 2] of the real and imaginary parts of complex numbers."""
+    part = x.real
+    steps = (*part.strides, part.itemsize)
+    return np.lib.stride_tricks.as_strided(part, (*x.shape, 2), steps)
+
+
+def of_pairs(x: Array) -> Array:
+    """Return a view of real and imaginary parts [..., 2] as complex numbers.
+
+    It is a copy unless both parts are adjacent.
+    """
+    pair = np.result_type(x.dtype, np.complex64)
+    adjacent = x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+    return adjacent.view(pair)[..., 0]
+
+
 @quiet
 @by_parts
 def outside(x: Array, dtype: DType) -> Array:

@@ -8,8 +8,10 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import Device, device as find_device
 from mdtensor.dispatch.operation import generic
-from mdtensor.errors import CastError, OptionError
+from mdtensor.errors import CastError, OptionError, PromotionError, ShapeError
+from mdtensor.spec.elementwise import component
 from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.type_info import isdtype
 
@@ -50,6 +52,26 @@ def infer_reduce_precision(x: TensorSpec, dtype: object, **_: Any) -> TensorSpec
 def infer_to(x: TensorSpec, device: Device | str, **_: Any) -> TensorSpec:
     """Infer the same element type and shape on another device."""
     return replace(x, type=x.type.with_device(find_device(device)))
+
+
+#: The complex type whose parts have a real type.
+PAIRS = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+
+
+def infer_view_as_real(x: TensorSpec) -> TensorSpec:
+    """Infer the real type of the parts, and a last axis of size 2."""
+    return component(x).with_shape((*x.shape, 2))
+
+
+def infer_view_as_complex(x: TensorSpec) -> TensorSpec:
+    """Infer the complex type of pairs; the last axis, of size 2, is removed."""
+    if x.dtype not in PAIRS:
+        problem = f"complex numbers have parts of float32 or float64, not {x.dtype}"
+        raise PromotionError(problem, "Use astype(x, float32)")
+    if x.shape[-1:] not in ((2,), (DYNAMIC,)):
+        problem = f"expected a last axis of size 2, got shape {x.shape}"
+        raise ShapeError(problem, "Use stack([real, imaginary], axis=-1)")
+    return x.with_dtype(PAIRS[x.dtype]).with_shape(x.shape[:-1])
 
 
 @generic(deduce=infer_astype)
@@ -155,4 +177,49 @@ def reduce_precision(x: object, dtype: object, /) -> Any:
         Float32Tensor[2]([0.09997559,        inf])
 
     Source: XLA, `ReducePrecision`; JAX, `jax.lax.reduce_precision`.
+    """
+
+
+@generic(deduce=infer_view_as_real)
+def view_as_real(x: object, /) -> Any:
+    """Return the real and imaginary parts as pairs; they share memory with `x`.
+
+    Args:
+        x: any shape, complex.
+
+    Returns:
+        [*shape of x, 2], the real type of the same precision.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.view_as_real(md.asarray([3 + 4j, 1j])).tolist()
+        [[3.0, 4.0], [0.0, 1.0]]
+
+    Source: PyTorch, `torch.view_as_real`.
+    """
+
+
+@generic(deduce=infer_view_as_complex)
+def view_as_complex(x: object, /) -> Any:
+    """Return the complex numbers of which `x` has the real and imaginary parts.
+
+    They share memory with `x`, or are a copy where the two parts of a number are not
+    next to each other, as in a transposed tensor.
+
+    Args:
+        x: float32 or float64, [..., 2].
+
+    Returns:
+        The complex type of the same precision, without the last axis.
+
+    Raises:
+        ShapeError: the last axis does not have size 2.
+        PromotionError: no complex type has such parts.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.view_as_complex(md.asarray([[3.0, 4.0], [0.0, 1.0]])).tolist()
+        [(3+4j), 1j]
+
+    Source: PyTorch, `torch.view_as_complex`.
     """

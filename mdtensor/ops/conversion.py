@@ -23,7 +23,13 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.foreign import read_array, require_plain
-from mdtensor.generics.conversion import astype, reduce_precision, to
+from mdtensor.generics.conversion import (
+    astype,
+    reduce_precision,
+    to,
+    view_as_complex,
+    view_as_real,
+)
 from mdtensor.kernels.numpy import conversion as kernel, quietly
 from mdtensor.ops import steps
 from mdtensor.ops.choice_steps import from_bool_step
@@ -32,7 +38,7 @@ from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
-from mdtensor.types import FloatingTensor
+from mdtensor.types import ComplexTensor, FloatingTensor
 
 #: For each casting policy: a test for values that raise, and the conversion.
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
@@ -174,6 +180,18 @@ def reduce_precision(
     deduced(reduce_precision, x, dtype)
     narrow, own = dtypes.dtype(dtype).storage, x.dtype.storage
     return x.wrap(kernel.nearest(kernel.nearest(x.buffer, narrow), own))
+
+
+@method(view_as_real)
+def view_as_real(x: ComplexTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(view_as_real, x).type
+    return result.wrap(kernel.as_pairs(x.buffer))
+
+
+@method(view_as_complex)
+def view_as_complex(x: FloatingTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(view_as_complex, x).type
+    return result.wrap(kernel.of_pairs(x.buffer))
 
 
 @method(to, anywhere=True)

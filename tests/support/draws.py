@@ -45,6 +45,15 @@ def one_float(draw: Draw) -> Call:
     return (any_tensor(draw, FLOATS),), {}
 
 
+def one_complex(draw: Draw) -> Call:
+    return (any_tensor(draw, SPECTRA),), {}
+
+
+def pairs_of_parts(draw: Draw) -> Call:
+    last = st.sampled_from([(2,), (2,), (2,), (1,), ()])
+    return (any_tensor(draw, FLOATS, st.just((*draw(SHAPES)[:3], *draw(last)))),), {}
+
+
 def two(draw: Draw) -> Call:
     shape = draw(SHAPES)
     other = shape[draw(st.integers(0, 2)) :] if draw(st.booleans()) else draw(SHAPES)
@@ -818,6 +827,8 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take_along_axis: taken_along,
     md.astype: cast,
     md.reduce_precision: rounded_to,
+    md.view_as_real: one_complex,
+    md.view_as_complex: pairs_of_parts,
     md.to: moved,
 }
 

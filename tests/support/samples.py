@@ -94,6 +94,8 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     **dict.fromkeys([md.max_pool2d, md.avg_pool2d], pooled),
     **dict.fromkeys([md.concat, md.stack], several),
     **dict.fromkeys([md.real, md.imag, md.conj, fft.hfft], complex_matrix),
+    md.view_as_real: complex_matrix,
+    md.view_as_complex: calls(lambda: (floats(3, 2),)),
     **dict.fromkeys([fft.fft, fft.ifft, fft.irfft], complex_matrix),
     **dict.fromkeys([fft.fftn, fft.ifftn, fft.irfftn], complex_matrix),
     **dict.fromkeys([md.cumulative_sum, md.cumulative_prod], along_rows),

@@ -20,6 +20,7 @@ from mdtensor.graph import Graph, Node
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx import (
     write_compound as write_compound,
+    write_fourier as write_fourier,
     write_recurrent as write_recurrent,
     write_trees as write_trees,
 )
@@ -161,12 +162,23 @@ class _Writer:
         elif node.operation in (quantize, requantize):
             # Before operator set 23, numbers and scales must be of one type.
             self._quantize(self._wide(node.inputs[0]), node.output, node.name)
-        elif node.operation in EMITTERS:
+        elif node.operation in EMITTERS and self._has_parts(node):
             given = [self._argument(x) for x in node.inputs if x is not None]
             operands = [name for name in given if name]
             EMITTERS[node.operation](self, node, operands)
         else:
             raise self._unwritable(node)
+
+    def _has_parts(self, node: Node) -> bool:
+        """Return whether each complex value of a node is a pair of parts in the file.
+
+        Constants, inputs and results of the graph are none.
+        """
+        own = {*self.graph.constants, *self.graph.inputs, *self.graph.outputs}
+        names = {*node.values, node.output}
+        complex_ = {name for name in names if self.specs[name].dtype.is_complex}
+        is_known = node.operation in write_fourier.OF_PAIRS
+        return not complex_ or (is_known and not complex_ & own)
 
     def _unwritable(self, node: Node) -> ModelError:
         """Return the error for an operation without operators, with the reason."""

@@ -78,6 +78,7 @@ SINCE: dict[Any, int] = {
     md.bitwise_invert: 18,
     md.bitwise_or: 18,
     md.bitwise_xor: 18,
+    **dict.fromkeys([md.fft.fft, md.fft.ifft, md.fft.rfft, md.fft.irfft], 20),
     md.gelu: 20,
     md.group_norm: 21,
     md.interpolate: 18,

@@ -1,15 +1,20 @@
 """DFT and STFT against transforms of float64, and against ONNX Runtime."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings, strategies as st
 from onnx import helper, numpy_helper
 
+import mdtensor as md
 from mdtensor.errors import ModelError
+from mdtensor.graph import Graph, Node
 from mdtensor.quant import onnx_backend
 from mdtensor.quant.model.load import load
+from mdtensor.quant.model.onnx.write import write_graph
 
 RNG = np.random.default_rng(3)
 
@@ -92,6 +97,92 @@ def test_dft(
     assert found.shape == parts_wanted.shape
     allowed = limit * np.abs(parts_wanted) + 2e-15 * (np.abs(x).sum() + 1)
     assert (np.abs(found - parts_wanted) <= allowed).all()
+
+
+@pytest.mark.parametrize("length", [None, 5, 12])
+@pytest.mark.parametrize(
+    ("parts", "onesided", "inverse"),
+    [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 0, 0), (2, 0, 1), (2, 1, 1)],
+)
+def test_a_saved_dft(
+    parts: int, onesided: int, inverse: int, length: int | None, tmp_path: Any
+) -> None:
+    x = RNG.normal(size=(2, 7, 3, parts)).astype("f4")
+    given: dict[str, Any] = {"x": x, "axis": np.int64(1)}
+    names = ["x", "", "axis"]
+    if length is not None:
+        given["n"], names[1] = np.int64(length), "n"
+    options = {"onesided": onesided, "inverse": inverse}
+    model = load(model_of(helper.make_node("DFT", names, ["y"], **options), given, 20))
+    model.save(tmp_path / "saved.onnx")
+    saved = onnx.load(tmp_path / "saved.onnx")
+    assert [node.op_type for node in saved.graph.node].count("DFT") == 1
+    again = load(tmp_path / "saved.onnx")
+    assert np.asarray(again(x)).tobytes() == np.asarray(model(x)).tobytes()
+
+
+def test_a_saved_dft_in_onnxruntime(tmp_path: Any, onnxruntime_of: Any) -> None:
+    x = RNG.normal(size=(2, 16, 1)).astype("f4")
+    node = helper.make_node("DFT", ["x"], ["y"], onesided=1)
+    model = load(model_of(node, {"x": x}, 17))
+    model.save(tmp_path / "saved.onnx")
+    (wanted,) = onnxruntime_of(str(tmp_path / "saved.onnx"), {"x": x})
+    np.testing.assert_allclose(np.asarray(model(x)), wanted, atol=1e-5)
+
+
+def test_a_dft_of_any_length(make_model: Any, onnxruntime_of: Any) -> None:
+    node = helper.make_node("DFT", ["x"], ["y"], onesided=1)
+    path = make_model([node], {"x": ("batch", "n", 1)}, {}, opset=17)
+    model = load(path)
+    for shape in ((1, 8, 1), (3, 11, 1)):
+        x = RNG.normal(size=shape).astype("f4")
+        (wanted,) = onnxruntime_of(path, {"x": x})
+        np.testing.assert_allclose(np.asarray(model(x)), wanted, atol=2e-5)
+
+
+def test_a_network_around_a_dft_is_quantized(make_model: Any) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Unsqueeze", ["h", "last"], ["one"]),
+        helper.make_node("DFT", ["one"], ["s"], onesided=1),
+        helper.make_node("ReduceSumSquare", ["s", "last"], ["p"], keepdims=0),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    constants = {"w": RNG.normal(size=(16, 32)), "v": RNG.uniform(size=(17, 4))}
+    constants = {name: array.astype("f4") for name, array in constants.items()}
+    constants["last"] = np.int64([-1])
+    model = load(make_model(nodes, {"x": (8, 16)}, constants, opset=18))
+    samples = [RNG.normal(size=(8, 16)).astype("f4") for _ in range(8)]
+    small = model.quantize(model.calibrate(samples))
+    plan = {node.operation: node.arithmetic for node in small.plan().nodes}
+    assert plan["linear"] == "integer" and plan["rfft"] == "float"
+    wanted, found = (np.asarray(m(samples[0])) for m in (model, small))
+    assert np.linalg.norm(wanted - found) < 0.03 * np.linalg.norm(wanted)
+
+
+SIGNAL = md.TensorSpec(md.Float32Tensor, (8,))
+RFFT = Node("f", md.fft.rfft, ("x",), "f")
+VIEW = Node("v", md.view_as_real, ("f",), "y")
+REFUSED = [
+    ([RFFT, Node("a", md.abs, ("f",), "y")], "abs of node 'a' .* take 'f'"),
+    ([replace(RFFT, output="y")], "rfft of node 'f' .* take 'y', which is complex64"),
+    ([replace(RFFT, options={"norm": "ortho"}), VIEW], "has norm='ortho'"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "text"), REFUSED, ids=["abs", "result", "norm"])
+def test_what_files_cannot_hold(nodes: list[Node], text: str, tmp_path: Any) -> None:
+    graph = Graph({"x": SIGNAL}, tuple(nodes), {}, ("y",))
+    with pytest.raises(ModelError, match=text):
+        write_graph(graph, tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_complex_constant_is_no_pair(tmp_path: Any) -> None:
+    nodes = (Node("v", md.view_as_real, ("c",), "y"),)
+    graph = Graph({}, nodes, {"c": md.asarray([1j])}, ("y",))
+    with pytest.raises(ModelError, match=r"view_as_real of node 'v' .* take 'c'"):
+        write_graph(graph, tmp_path / "m.onnx")
 
 
 @settings(max_examples=40, deadline=None)

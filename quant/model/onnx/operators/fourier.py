@@ -1,12 +1,12 @@
-"""Readers of Fourier transforms: products with constant matrices of cosines and sines.
+"""Readers of Fourier transforms.
 
-So a transform of frames is a layer like others: it runs in a compiled step, and can be
-quantized and saved.
+DFT is a fast transform in float64. STFT is a convolution with cosines and sines: a
+transform of frames is a layer like others, which runs in a compiled step and can be
+quantized.
 """
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,32 +15,26 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor.quant.model.onnx.axes import LARGEST, normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import (
-    number,
-    reads,
-    require_fixed_shape,
-)
+from mdtensor.quant.model.onnx.operators.table import number, reads
 
 Array = npt.NDArray[Any]
 HALF = "Use onesided=1 for real numbers, or for the inverse of complex ones"
 
 
-def waves(samples: int, length: int, bins: int, parts: int, sign: int) -> Array:
+def waves(length: int, bins: int, parts: int) -> Array:
     """Return what each number of a signal adds to each number of its transform.
 
     Args:
-        samples: the number of samples that are not 0.
         length: the number of samples of a transform.
         bins: the number of frequencies.
         parts: 1 for real samples, 2 for pairs of real and imaginary part.
-        sign: of the exponent: -1, or 1 for the inverse.
 
     Returns:
-        float64 [samples, parts, bins, 2], of exact multiples of a turn.
+        float64 [length, parts, bins, 2], of exact multiples of a turn.
     """
-    turns = np.outer(np.arange(samples), np.arange(bins)) % length
+    turns = np.outer(np.arange(length), np.arange(bins)) % length
     angles = 2 * np.pi / length * turns
-    cosines, sines = np.cos(angles), sign * np.sin(angles)
+    cosines, sines = np.cos(angles), -np.sin(angles)
     of_real = np.stack([cosines, sines], axis=-1)
     of_imaginary = np.stack([-sines, cosines], axis=-1)
     return np.stack([of_real, of_imaginary][:parts], axis=1)
@@ -52,26 +46,49 @@ def dft(g: Builder, op: Operator) -> None:
 
     One side holds the frequencies up to the half; the other one is its conjugate.
     """
-    shape = require_fixed_shape(g, op, op.inputs[0])
+    shape = g.shape(op.inputs[0])
     parts, axis = _parts(op, shape), _axis(g, op, len(shape))
-    factors = _factors(g, op, shape[axis], parts)
-    used, _, bins, made = factors.shape
-    last = len(shape) - 1
-    order = [at for at in range(last) if at != axis]
-    x = g.step(op, "last", md.permute_dims, op.inputs[0], axes=(*order, axis, last))
-    if used < shape[axis]:
-        key = (*(slice(None) for _ in order), slice(0, used))
-        x = g.step(op, "used", md.getitem, x, key=key)
-    rows = tuple(shape[at] for at in order)
-    x = g.step(op, "rows", md.reshape, x, shape=(prod(rows), used * parts))
-    # Waves cancel out: sums of float32 would leave more than a transform does.
-    x = g.step(op, "wide", md.astype, x, md.float64)
-    w = g.new_constant(op, "waves", factors.reshape(used * parts, bins * made))
-    y = g.step(op, "product", md.matmul, x, w)
-    y = g.step(op, "pairs", md.reshape, y, shape=(*rows, bins, made))
-    back = sorted(range(len(order) + 1), key=[*order, axis].__getitem__)
-    y = g.step(op, "placed", md.permute_dims, y, axes=(*back, last))
+    is_inverse, is_half = (bool(op.get(n, 0)) for n in ("inverse", "onesided"))
+    if is_half and (parts == 2) != is_inverse:
+        problem = f"has onesided=1, inverse={int(is_inverse)} for {parts} parts"
+        raise op.error(problem, HALF)
+    options = {"axis": axis, "n": _length(g, op, shape[axis], is_inverse and is_half)}
+    # Waves cancel out: in float32, more than a rounding would be left of them.
+    x = g.step(op, "wide", md.astype, op.inputs[0], md.float64)
+    if is_half and not is_inverse:
+        x = g.step(op, "real", md.squeeze, x, axis=-1)
+        y = g.step(op, "spectrum", md.fft.rfft, x, **options)
+    else:
+        if parts == 1:
+            widths = (*[(0, 0)] * (len(shape) - 1), (0, 1))
+            x = g.step(op, "both", md.pad, x, pad_width=widths)
+        x = g.step(op, "pairs", md.view_as_complex, x)
+        transform: Any = md.fft.ifft if is_inverse else md.fft.fft
+        if is_half:
+            transform = md.fft.irfft
+        y = g.step(op, "spectrum", transform, x, **options)
+    if is_half and is_inverse:
+        y = g.step(op, "parts", md.expand_dims, y, axis=-1)
+    else:
+        y = g.step(op, "parts", md.view_as_real, y)
     g.call(op, md.astype, y, g.specs[str(op.inputs[0])].dtype)
+
+
+def _length(g: Builder, op: Operator, size: int, is_full: bool) -> int | None:
+    """Return the length of a DFT; None for the size of the axis where that is open.
+
+    Args:
+        size: of the axis.
+        is_full: the axis holds one half of the frequencies, and the result all.
+    """
+    length = 2 * (size - 1) if is_full and size >= 0 else size
+    if op.input(1) is not None:
+        length = int(number(g, op, 1, "dft_length"))
+        g.reserve(op, max(length, 0))
+    elif size < 0:
+        return None
+    require_between(op, length, 1, LARGEST, "dft_length")
+    return length
 
 
 def _axis(g: Builder, op: Operator, rank: int) -> int:
@@ -88,34 +105,6 @@ def _axis(g: Builder, op: Operator, rank: int) -> int:
         problem = f"transforms axis {axis}, which holds real and imaginary parts"
         raise op.error(problem, "Use another axis")
     return axis
-
-
-def _factors(g: Builder, op: Operator, size: int, parts: int) -> Array:
-    """Return the matrix of a DFT [samples, parts, frequencies, parts of the result].
-
-    Args:
-        size: of the axis; samples beyond the length of the transform are not used.
-    """
-    is_inverse, is_half = (bool(op.get(n, 0)) for n in ("inverse", "onesided"))
-    length = 2 * (size - 1) if is_inverse and is_half else size
-    if op.input(1) is not None:
-        length = int(number(g, op, 1, "dft_length"))
-    require_between(op, length, 1, LARGEST, "dft_length")
-    if is_half and (parts == 2) != is_inverse:
-        problem = f"has onesided=1, inverse={int(is_inverse)} for {parts} parts"
-        raise op.error(problem, HALF)
-    half = length // 2 + 1
-    bins = half if is_half and not is_inverse else length
-    used = min(size, half if is_half and is_inverse else length)
-    g.reserve(op, used, parts, bins, 2)
-    if not is_inverse:
-        return waves(used, length, bins, parts, -1)
-    factors = waves(used, length, bins, parts, 1) / length
-    if is_half:
-        # The other half is conjugate, so the sum of both is twice the real part.
-        factors = factors[..., :1]
-        factors[1 : (length + 1) // 2] *= 2
-    return factors
 
 
 @reads("STFT")
@@ -141,7 +130,7 @@ def stft(g: Builder, op: Operator) -> None:
         raise op.error("has onesided=1 for complex numbers", "Use onesided=0")
     bins = length // 2 + 1 if is_half else length
     g.reserve(op, length, parts, bins, 2)
-    factors = waves(length, length, bins, parts, -1) * window[:, None, None, None]
+    factors = waves(length, bins, parts) * window[:, None, None, None]
     filters = factors.transpose(2, 3, 1, 0).reshape(bins * 2, parts, length)
     w = g.new_constant(op, "waves", _stored(g, op, filters))
     x = g.step(op, "channels", md.permute_dims, signal, axes=(0, 2, 1))
