@@ -3,8 +3,12 @@
 A divisor, or the argument of a logarithm, may come close to 0: x / sqrt(x² + eps). On a
 grid it could be rounded to 0, or to the other side of 0. So the nodes that compute it
 stay float, back to the layer at their start. So do those that compute a dividend whose
-steps are too coarse for a small divisor. Nodes that read or write infinity or
-NaN, such as a mask of -inf, stay float as well: a grid does not have a code for them.
+steps are too coarse for a small divisor.
+
+A product by a constant stays float if small elements of the constant would lose their
+digits; what it multiplies stays float if its steps are too coarse for a large element.
+Nodes that read or write infinity or NaN, such as a mask of -inf, stay float as well: a
+grid does not have a code for them.
 
 An edge is a number at which a function is undefined, such as 0 for a logarithm.
 """
@@ -12,16 +16,21 @@ An edge is a number at which a function is undefined, such as 0 for a logarithm.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.model.onnx.qdq import CUTS, PRODUCTS
 from mdtensor.quant.model.quantize.calibrate import Calibration
+from mdtensor.quant.qparams import grid_of
 
 #: How many codes a value must stay away from numbers for which a function is undefined.
 CODES = 8
+#: How many steps of a product the rounding of a constant factor may be worth.
+STEPS = 8
 #: Where a function is undefined, or where its domain ends, by its first argument.
 EDGES = {
     **dict.fromkeys((md.reciprocal, md.log, md.log2, md.log10), (0.0,)),
@@ -59,6 +68,7 @@ def fine_nodes(
             search.look_at_dividend(node)
         elif node.operation is md.mul:
             search.look_at_product(node)
+            search.look_at_factor(node)
     return search.found
 
 
@@ -167,6 +177,33 @@ class _Search:
                 why = f"the range of {value!r}, a reciprocal, is too wide for codes"
                 self.found[node.name] = why
 
+    def look_at_factor(self, node: Node) -> None:
+        """Find a product by a constant whose elements differ too much for one grid.
+
+        Its small elements would be rounded to 0, or its large ones would multiply the
+        steps of the other factor: 1 / deviation of inputs that hardly change.
+        """
+        for value, factor in (node.inputs, node.inputs[::-1]):
+            constant = self.graph.constants.get(factor)
+            if constant is None or value not in self.calibration.observers:
+                continue
+            numbers = np.abs(np.asarray(constant, np.float64))
+            largest = numbers.max(initial=0.0)
+            low, high = self._ends(node.output)
+            error = _rounding_error(np.asarray(constant, np.float64))
+            reach = max(map(abs, self._ends(value)))
+            if error * reach > STEPS * self._step(node.output):
+                why = f"the elements of {factor!r} differ too much for one grid"
+                self.found[node.name] = why
+            if self._step(value) * largest > (high - low) / CODES:
+                self._seen.clear()
+                why = f"its steps are too coarse for the factor of node {node.name!r}"
+                self.found.setdefault(
+                    node.name, f"the steps of {value!r} are too coarse"
+                )
+                step = (high - low) / CODES / largest
+                self._keep(value, step, why, may_end=True)
+
     def _is_signed(self, value: str) -> bool:
         low, high = self._ends(value)
         return low < 0 < high
@@ -184,6 +221,15 @@ class _Search:
         """Return the distance from the range of `value` to the nearest edge."""
         low, high = self._ends(value)
         return min(max(low - edge, edge - high, 0.0) for edge in edges)
+
+
+def _rounding_error(numbers: np.ndarray[Any, Any]) -> float:
+    """Return the largest change of a constant that is rounded to its 8-bit grid."""
+    grid = grid_of(
+        float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0)), dtype=quint8
+    )
+    scale = float(grid.scale)
+    return float(np.abs(np.rint(numbers / scale) * scale - numbers).max(initial=0.0))
 
 
 def _edges(graph: Graph, node: Node) -> tuple[int | None, tuple[float, ...]]:

@@ -107,6 +107,55 @@ def test_a_divisor_far_from_0_has_codes(rng):
     assert (kinds["sum"], kinds["y"]) == ("integer", "float")
 
 
+def standardizing(mean, deviation, division):
+    """A network whose file holds the standardization of its inputs."""
+    rng = np.random.default_rng(8)
+    numbers = {"m": mean, "d": deviation, "w": rng.normal(size=(16, mean.size))}
+    constants = {n: md.asarray(x.astype(np.float32)) for n, x in numbers.items()}
+    nodes = (
+        Node("less", md.sub, ("x", "m"), "l"),
+        Node("scaled", division, ("l", "d"), "s"),
+        Node("layer", md.linear, ("s", "w", None), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (8, mean.size))
+    return Model(Graph({"x": spec}, nodes, constants, ("y",)))
+
+
+@pytest.mark.parametrize("mean", [0, 1], ids=["", "minus mean"])
+@pytest.mark.parametrize("least", [1e-6, 1e-3, 1e-1])
+@pytest.mark.parametrize("division", [md.div, md.mul], ids=["div", "mul"])
+def test_inputs_that_hardly_change(division, least, mean, rng):
+    """(x - mean) / deviation, where two of 32 inputs are constant in all samples."""
+    deviation = rng.uniform(1, 8, 32)
+    x = rng.normal(size=(64, 8, 32)) * deviation + mean * rng.uniform(-9, 9, 32)
+    x[..., :2] = 5 * mean
+    x, floor = x.astype(np.float32), deviation.copy()
+    floor[:2] = least
+    factor = floor if division is md.div else 1 / floor
+    model = standardizing(x.mean((0, 1)), factor, division)
+    wanted = np.asarray([model(one) for one in x])
+    small = model.quantize(model.calibrate([*x]))
+    noise = np.asarray([small(one) for one in x]) - wanted
+    assert 10 * np.log10((noise**2).sum() / (wanted**2).sum()) < -28
+    whys = {n.node: n.why for n in small.plan().nodes if n.arithmetic == "float"}
+    if least < 1e-1:
+        assert "differ too much for one grid" in whys["scaled"]
+    assert {n.node for n in small.plan().nodes if n.arithmetic == "integer"} >= {
+        "layer"
+    }
+
+
+@pytest.mark.parametrize("division", [md.div, md.mul], ids=["div", "mul"])
+def test_ordinary_deviations_have_codes(division, rng):
+    deviation, x = rng.uniform(0.2, 5, 32), rng.normal(size=(8, 8, 32))
+    x = (x * (deviation if division is md.div else 1 / deviation)).astype(np.float32)
+    model = standardizing(np.zeros(32), deviation, division)
+    plan = model.quantize(model.calibrate([*x])).plan()
+    assert {n.arithmetic for n in plan.nodes if n.operation in ("mul", "div")} == {
+        "integer"
+    }
+
+
 def test_an_error_of_a_call_names_the_node(rng):
     nodes = (
         Node("ratio", md.div, ("x", "x"), "a"),
