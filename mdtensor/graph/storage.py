@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
-from mdtensor.types import BoolTensor, Float32Tensor
+from mdtensor.types import (
+    BoolTensor,
+    Float32Tensor,
+    Int8Tensor,
+    Int16Tensor,
+    UInt8Tensor,
+    UInt16Tensor,
+)
 
 Array = npt.NDArray[Any]
 _STORAGES: dict[type[Tensor], Storage] = {}
@@ -72,9 +79,13 @@ def _as_floats(x: Tensor) -> Array:
     return found
 
 
-def _as_bools(array: Array, spec: TensorSpec) -> Tensor:
-    return BoolTensor.wrap(array != 0)
+def _from_floats(array: Array, spec: TensorSpec) -> Tensor:
+    found: Tensor = spec.type.wrap(array.astype(spec.dtype.storage))
+    return found
 
 
-# A mask lies beside the numbers that it chooses among (decision 0069).
-add_storage(BoolTensor, Storage(np.dtype(np.float32), _as_floats, _as_bools))
+#: The types whose values float32 holds exactly. A mask lies beside the numbers that it
+#: chooses among (decision 0069), and bytes of an image beside what they become.
+AS_FLOATS = (BoolTensor, UInt8Tensor, Int8Tensor, UInt16Tensor, Int16Tensor)
+for _kind in AS_FLOATS:
+    add_storage(_kind, Storage(np.dtype(np.float32), _as_floats, _from_floats))

@@ -20,6 +20,7 @@ from mdtensor.ops.steps import (
     operation,
     program,
     require_float32,
+    require_single,
 )
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
@@ -98,15 +99,15 @@ def _where(*given: TensorSpec) -> Any:
     return floats.Where()
 
 
-def from_bool_step(
+def to_float32_step(
     x: Any, dtype: Any, /, *, copy: bool, device: object, casting: str
 ) -> Any:
-    """Return the step of a cast of bools to float32: they are held as such."""
+    """Return the step of a cast to float32 of what a compiled part holds as float32."""
     if not isinstance(x, TensorSpec) or device is not None:
         raise OptionError("a compiled cast takes computed values on their device")
-    require_bool(x)
+    require_single(x)
     if float32 != dtype and dtype not in ("float32", np.float32, np.dtype("float32")):
-        raise OptionError("a compiled cast is from bool to float32")
+        raise OptionError("a compiled cast is to float32")
     floats = program()
     return floats.Elementwise(floats.Instruction(operation("KEEP")))
 

@@ -32,7 +32,7 @@ from mdtensor.generics.conversion import (
 )
 from mdtensor.kernels.numpy import conversion as kernel, quietly
 from mdtensor.ops import steps
-from mdtensor.ops.choice_steps import from_bool_step
+from mdtensor.ops.choice_steps import to_float32_step
 from mdtensor.ops.direct import WIDE, Act
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.spec.options import DTypeName
@@ -82,7 +82,7 @@ def _converted(convert: Any, dtype: Any, x: Any) -> Any:
     return convert(x, dtype)
 
 
-@method(astype, prepare=from_bool_step, direct=direct_astype)
+@method(astype, prepare=to_float32_step, direct=direct_astype)
 def astype(
     x: Dense,
     dtype: Union[DType, str, type, np.dtype],

@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dtypes import bfloat16, bool_, dtype as find_dtype, float16, float32
+from mdtensor.dtypes import (
+    bfloat16,
+    bool_,
+    dtype as find_dtype,
+    float16,
+    float32,
+    int8,
+    int16,
+    uint8,
+    uint16,
+)
 from mdtensor.errors import OptionError
 from mdtensor.generics.normalization import last_sizes
 from mdtensor.spec.options import flag, number
@@ -31,6 +41,11 @@ def program() -> Any:
     return floats
 
 
+#: Other types whose values a compiled part holds as float32, which is exact: bools as
+#: 1 and 0, and integers that have no more bits than a float32 has digits.
+HELD = (bool_, uint8, int8, uint16, int16)
+
+
 def require_float32(*given: Any) -> None:
     """Raise unless every spec and constant is a float32 of the host."""
     for x in given:
@@ -40,8 +55,8 @@ def require_float32(*given: Any) -> None:
 
 
 def require_single(x: Any) -> None:
-    """Raise unless a compiled part holds x as float32: numbers, or bools as 1 and 0."""
-    if not (isinstance(x, TensorSpec) and x.dtype is bool_):
+    """Raise unless a compiled part holds x as float32: see `AS_FLOATS` of the graph."""
+    if not (isinstance(x, TensorSpec) and x.dtype in HELD and x.device.name == "cpu"):
         require_float32(x)
 
 

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import Float32Tensor, TensorSpec, asarray
+from mdtensor import TensorSpec, asarray
 from mdtensor.errors import CastError, DataError, MdtensorError, ModelError
 from mdtensor.extend import file_path
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.machine import Process
+from mdtensor.quant.plans.write import PLAIN
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QUInt8Tensor
 from mdtensor_run.errors import HasNaN, PlanError
 from mdtensor_run.runner import Runner, Value
 
 Array = npt.NDArray[Any]
+NUMBERS = {name: kind for kind, name in PLAIN.items()}
 TYPES = {qint8.name: (qint8, QInt8Tensor), quint8.name: (quint8, QUInt8Tensor)}
 
 
@@ -30,7 +32,7 @@ def spec_of(value: Value) -> TensorSpec:
         ModelError: the file describes no grid.
     """
     if value.grid is None:
-        return TensorSpec(Float32Tensor, value.shape)
+        return TensorSpec(NUMBERS[value.type], value.shape)
     try:
         options = dict(value.grid)
         dtype, kind = TYPES[options.pop("dtype")]

@@ -16,6 +16,7 @@ from mdtensor.extend import file_path, replacing, write_problem
 from mdtensor.graph.bound import Called, Compiled, FloatLayer
 from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
+from mdtensor.graph.storage import AS_FLOATS
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.isa import DOT_ISAS, EMULATED, IS_JIT_DISABLED
 from mdtensor.quant.dtypes import qint8, quint8
@@ -30,6 +31,8 @@ from mdtensor_run.row import Refused
 Array = npt.NDArray[Any]
 #: Types of codes that a file can hold, and their NumPy types.
 CODES = {qint8: "int8", quint8: "uint8"}
+#: The types of values without a grid, and the names that NumPy has for them.
+PLAIN = {kind: kind.dtype.storage.name for kind in (Float32Tensor, *AS_FLOATS)}
 
 
 # A plan for each ISA, because weights are packed for one (decision 0064).
@@ -116,7 +119,7 @@ def _require_compiled(plan: Plan) -> None:
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     raise ModelError(
         f"{len(others)} nodes are not compiled steps: {listed}{more}",
-        "Cut them off with outputs= of load, or run the model itself",
+        "Run the model itself, or cut them off: load takes outputs=",
     )
 
 
@@ -242,16 +245,18 @@ def describe(name: str, spec: TensorSpec) -> dict[str, Any]:
     """Return the description of a value.
 
     Raises:
-        ModelError: it is neither float32 nor 8-bit codes.
+        ModelError: it is neither float32, a bool, 8-bit codes, nor an integer of at
+            most 16 bits.
     """
     shape, grid = [int(size) for size in spec.shape], spec.qparams
-    if spec.type is Float32Tensor:
-        return {"name": name, "type": "float32", "shape": shape, "grid": None}
+    if spec.type in PLAIN:
+        return {"name": name, "type": PLAIN[spec.type], "shape": shape, "grid": None}
     if isinstance(grid, QParams) and grid.dtype in CODES:
         found = _describe_grid(grid)
         return {"name": name, "type": CODES[grid.dtype], "shape": shape, "grid": found}
     raise ModelError(
-        f"{name!r} is {spec}", "Stored plans hold float32 and codes of 8 bits"
+        f"{name!r} is {spec}",
+        f"Stored plans hold {', '.join(PLAIN.values())}, and codes of 8 bits",
     )
 
 
@@ -277,7 +282,8 @@ def _elements(tensor: Any) -> Array:
 def _checked(name: str, shape: Sequence[int], place: int) -> dict[str, Any]:
     """Return the description of floats inside a part that become codes."""
     found = {"name": name, "type": "float32", "shape": [int(n) for n in shape]}
-    flags = {"is_image": False, "is_signed": False, "refuses_nan": True}
+    flags = {"is_image": False, "is_signed": False, "is_number": False}
+    flags["refuses_nan"] = True
     return {**found, "at": place, **flags}
 
 
@@ -291,6 +297,7 @@ def _slot(
     return found | {
         "at": place,
         "is_image": spec.ndim == 4 and not has_rows,
-        "is_signed": found["type"] == "int8",
+        "is_signed": found["type"] == "int8" and spec.qparams is not None,
+        "is_number": spec.type in AS_FLOATS,
         "refuses_nan": bool(refuses_nan),
     }

@@ -9,7 +9,7 @@ from mdtensor_run.errors import damaged
 #: The most bytes, elements or steps of anything.
 MOST = 1 << 40
 #: Element types of values, by their names in a header.
-ITEMS = {"float32": 4, "uint8": 1, "int8": 1}
+ITEMS = {"float32": 4, "uint8": 1, "int8": 1, "bool": 1, "uint16": 2, "int16": 2}
 
 
 class Fields:

@@ -29,6 +29,11 @@ class Library(Protocol):
         """Return the address of a function for the loop over steps."""
 
 
+FLAGS = ("is_image", "is_signed", "is_number", "refuses_nan")
+#: Types of which no codes are.
+NUMBERS = ("bool", "uint16", "int16")
+
+
 class Slot(NamedTuple):
     """A value that enters or leaves a part.
 
@@ -37,6 +42,7 @@ class Slot(NamedTuple):
         at: its place in the arena.
         is_image: stored channels last.
         is_signed: codes of int8, stored as uint8 with the top bit flipped.
+        is_number: bools or integers that are no codes, stored as float32.
         refuses_nan: rounded to codes; a value inside of a part is checked behind it.
     """
 
@@ -46,6 +52,7 @@ class Slot(NamedTuple):
     at: int
     is_image: bool
     is_signed: bool
+    is_number: bool
     refuses_nan: bool
 
     @classmethod
@@ -56,14 +63,16 @@ class Slot(NamedTuple):
             fields.text("type"),
             fields.sizes("shape"),
             fields.size("at"),
-            *(fields.flag(name) for name in ("is_image", "is_signed", "refuses_nan")),
+            *(fields.flag(name) for name in FLAGS),
         )
         if slot.type not in ITEMS or slot.at % ALIGN:
             fields.refuse("has a wrong type or place")
         if slot.is_image and len(slot.shape) != 4:
             fields.refuse("is an image without four axes")
-        if slot.is_signed != (slot.type == "int8"):
+        if slot.is_signed != (slot.type == "int8" and not slot.is_number):
             fields.refuse("has codes of another sign")
+        if slot.type == "float32" if slot.is_number else slot.type in NUMBERS:
+            fields.refuse("has numbers that are stored in another way")
         if slot.refuses_nan and slot.type != "float32":
             fields.refuse("has codes that may be NaN")
         return slot
@@ -71,12 +80,16 @@ class Slot(NamedTuple):
     @property
     def bytes(self) -> int:
         """Return the bytes of the value."""
-        return prod(self.shape) * ITEMS[self.type]
+        return prod(self.shape) * self._stored.itemsize
+
+    @property
+    def _stored(self) -> np.dtype[Any]:
+        is_float = self.type == "float32" or self.is_number
+        return np.dtype(np.float32 if is_float else np.uint8)
 
     def view(self, arena: Array) -> Array:
         """Return the value in the arena, in the order in which it is stored."""
-        stored = np.dtype(np.float32 if self.type == "float32" else np.uint8)
-        found = arena[self.at : self.at + self.bytes].view(stored)
+        found = arena[self.at : self.at + self.bytes].view(self._stored)
         if not self.is_image:
             return found.reshape(self.shape)
         n, c, h, w = self.shape
@@ -102,6 +115,8 @@ class Slot(NamedTuple):
     def take(self, view: Array) -> Array:
         """Return a copy of the value in the arena."""
         value = (view ^ FLIP).view(np.int8) if self.is_signed else view
+        if self.is_number:
+            value = view.astype(self.type)
         if self.is_image:
             value = value.transpose(0, 3, 1, 2)
         found: Array = np.array(value, order="C")

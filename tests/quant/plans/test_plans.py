@@ -92,6 +92,58 @@ def test_codes_come_in_and_out(network, tmp_path, kind):
         load_plan(tmp_path / "net.mdt")(x)
 
 
+NUMBERS = [
+    md.BoolTensor,
+    md.UInt8Tensor,
+    md.Int8Tensor,
+    md.UInt16Tensor,
+    md.Int16Tensor,
+]
+
+
+def of_numbers(kind, path):
+    """The stored plan of a network of images that are not floats, and the images."""
+    nodes = (
+        Node("float", md.astype, ("x", md.float32), "f"),
+        Node("half", md.mul, ("f", 0.5), "y"),
+        Node("turned", md.permute_dims, ("x",), "t", {"axes": (0, 2, 3, 1)}),
+    )
+    x = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    # The ends of the type are among them.
+    x = (x * 257 * 7 % 65536).astype(kind.dtype.storage)
+    model = Model(Graph({"x": kind.spec(x.shape)}, nodes, {}, ("y", "t")))
+    model.compile(path)
+    return model, x
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_that_are_not_floats_come_in_and_out(kind, tmp_path):
+    """An image of bytes: its cast is part of the plan."""
+    model, x = of_numbers(kind, tmp_path / "net.mdt")
+    assert np.array_equal(np.asarray(model(x)[0]), x.astype(np.float32) / 2)
+    for found, want in zip(load_plan(tmp_path / "net.mdt")(x), model(x), strict=True):
+        assert type(found) is type(want)
+        assert np.array_equal(found.buffer, want.buffer)
+    with pytest.raises(DataError, match="must be"):
+        load_plan(tmp_path / "net.mdt")(x.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("is_number", False), ("is_signed", True), ("type", "float32")]
+)
+@pytest.mark.parametrize("kind", [md.Int8Tensor, md.Int16Tensor])
+def test_a_plan_with_other_numbers_is_refused(kind, key, value, tmp_path):
+    path = tmp_path / "net.mdt"
+    of_numbers(kind, path)
+    content = path.read_bytes()
+    header, _ = stored_plans.header_of(content)
+    (slot,) = header["plans"][0]["parts"][0]["inputs"]
+    slot[key] = value
+    path.write_bytes(stored_plans.with_header(content, header))
+    with pytest.raises(ModelError):
+        load_plan(path)
+
+
 @needs_library
 @pytest.mark.compiled
 @pytest.mark.parametrize("isas", [("generic",), ("avx2", "generic")])
