@@ -75,7 +75,8 @@ OF_TYPES = (DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
 # Weights of several gates have several times the rows, which only 0 fits.
-SIZES = (2, 3, 1, 0)
+# Boxes have 4 coordinates.
+SIZES = (2, 3, 1, 0, 4)
 RANKS = (2, 4, 3, 1, 0)
 
 

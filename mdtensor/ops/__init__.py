@@ -9,6 +9,7 @@ from mdtensor.ops import (
     conversion as conversion,
     creation as creation,
     decomposition as decomposition,
+    detection as detection,
     elementwise as elementwise,
     estimators as estimators,
     fft as fft,

@@ -96,6 +96,9 @@ class Evaluator(Builder):
         Raises:
             DataError: the elements of `array` do not have a tensor type.
         """
+        if array is None or isinstance(array, list):
+            self._enter_list(name, array)
+            return
         try:
             if not isinstance(array, (np.ndarray, np.generic)):
                 raise TypeError
@@ -107,8 +110,24 @@ class Evaluator(Builder):
                 "Give an array of numbers",
             ) from None
 
-    def result(self, name: str) -> Array:
-        """Return a value as an array of its element type in the file."""
+    def _enter_list(self, name: str, arrays: list[Any] | None) -> None:
+        """Add a sequence that the caller provides, or an absent optional value."""
+        if arrays is None:
+            self.list(name, None)
+            return
+        names = [self.fresh(f"{name}.{at}") for at in range(len(arrays))]
+        for one, array in zip(names, arrays, strict=True):
+            self.enter(one, array)
+        self.list(name, tuple(names))
+
+    def result(self, name: str) -> Any:
+        """Return a value as an array of its element type in the file.
+
+        A sequence is a list of arrays, and an absent optional value is None.
+        """
+        if name in self.lists:
+            parts = self.lists[name]
+            return None if parts is None else [self.result(part) for part in parts]
         array = np.asarray(self.constants[name])
         element = self.elements.get(name)
         return array if element is None else array.astype(element.dtype)
@@ -161,7 +180,7 @@ class Evaluation:
         self.outputs = [value.name for value in model.graph.output]
         self.reserved = names_in(model.graph)
 
-    def __call__(self, arrays: Sequence[Any]) -> list[Array]:
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs in the order of the file, for inputs in its order."""
         if len(arrays) != len(self.inputs):
             listed = ", ".join(map(repr, self.inputs)) or "none"
@@ -181,7 +200,7 @@ class Evaluation:
             if name in g.texts:
                 problem = f"writes {name!r}, which is text and cannot be a tensor"
                 raise g.texts[name].error(problem, "Omit the output")
-            if name not in g.constants:
+            if name not in g.constants and name not in g.lists:
                 raise ModelError(f"no node writes the output {name!r}")
         return [g.result(name) for name in self.outputs]
 

@@ -21,6 +21,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx import (
     write_compound as write_compound,
     write_recurrent as write_recurrent,
+    write_selection as write_selection,
     write_trees as write_trees,
 )
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
