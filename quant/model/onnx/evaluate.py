@@ -60,6 +60,8 @@ Array = npt.NDArray[Any]
 #: Operators that rearrange the elements of their first input without changing them.
 MOVES = frozenset({"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad"})
 MOVES |= {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+#: Types of inputs that may be a list of arrays, or None.
+LISTS = ("sequence_type", "optional_type")
 
 
 # The backend runs the readers of graphs, so that ONNX's suite tests what the library
@@ -96,9 +98,6 @@ class Evaluator(Builder):
         Raises:
             DataError: the elements of `array` do not have a tensor type.
         """
-        if array is None or isinstance(array, list):
-            self._enter_list(name, array)
-            return
         try:
             if not isinstance(array, (np.ndarray, np.generic)):
                 raise TypeError
@@ -110,7 +109,7 @@ class Evaluator(Builder):
                 "Give an array of numbers",
             ) from None
 
-    def _enter_list(self, name: str, arrays: list[Any] | None) -> None:
+    def enter_list(self, name: str, arrays: list[Any] | None) -> None:
         """Add a sequence that the caller provides, or an absent optional value."""
         if arrays is None:
             self.list(name, None)
@@ -177,6 +176,8 @@ class Evaluation:
         self.arrays = initial_arrays(model.graph, place)
         names = [value.name for value in model.graph.input]
         self.inputs = [name for name in names if name not in self.arrays]
+        kinds = {v.name: v.type.WhichOneof("value") for v in model.graph.input}
+        self.lists = {name for name, kind in kinds.items() if kind in LISTS}
         self.outputs = [value.name for value in model.graph.output]
         self.reserved = names_in(model.graph)
 
@@ -191,7 +192,9 @@ class Evaluation:
         g = Evaluator(reserved=self.reserved, read=self._read)
         given = zip(self.inputs, arrays, strict=True)
         for name, array in [*self.arrays.items(), *given]:
-            g.enter(name, array)
+            is_list = array is None or isinstance(array, list)
+            enter = g.enter_list if is_list and name in self.lists else g.enter
+            enter(name, array)
         # ONNX's own cases compare bytes, so use its rounding rule (decision 0026).
         with rounding("onnx"):
             for op in self.operators:
