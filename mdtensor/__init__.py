@@ -177,6 +177,7 @@ from mdtensor.generics.indexing import (
     take as take,
     take_along_axis as take_along_axis,
 )
+from mdtensor.generics.integer_products import matmul_integer as matmul_integer
 from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
 from mdtensor.generics.manipulation import (
     broadcast_to as broadcast_to,

@@ -243,6 +243,8 @@ take: _calls.Take
 """Return the elements of `x` at `indices` along `axis`."""
 take_along_axis: _calls.TakeAlongAxis
 """Return the elements of `x` along `axis`, each line by its own indices."""
+matmul_integer: _calls.MatmulInteger
+"""Return (x1 - zero1) · (x2 - zero2), exactly."""
 matrix_transpose: _calls.MatrixTranspose
 """Return the transpose of each matrix, not conjugated; a view."""
 broadcast_to: _calls.BroadcastTo

@@ -138,7 +138,7 @@ class _Lowering:
         specs = [self._specs[name] for name in (*node.values, node.output)]
         if selection.method.direct is None or not all(map(is_plain, specs)):
             return None
-        arguments = node.arguments(self._specs)
+        arguments = [self._argument(x) for x in node.inputs]
         return selection.method.direct(specs[-1], *arguments, **options)
 
     def _compile(self, node: Node) -> None:

@@ -15,6 +15,7 @@ from mdtensor.ops import (
     fft as fft,
     for_each as for_each,
     indexing as indexing,
+    integer_products as integer_products,
     linalg as linalg,
     manipulation as manipulation,
     math as math,

@@ -650,6 +650,15 @@ def scattered(draw: Draw) -> Call:
     return (any_tensor(draw), key_tensor(draw), any_tensor(draw)), options
 
 
+def short_product(draw: Draw) -> Call:
+    m, k, n = draw(st.tuples(*[st.integers(0, 3)] * 3))
+    leaves = st.sampled_from([md.Int8Tensor, md.UInt8Tensor, md.Int16Tensor])
+    shapes = [(2, m, k), (k, n) if draw(st.integers(0, 9)) else (k,)]
+    shapes += [draw(st.sampled_from([(), (1,), (n,), (2,)])) for _ in range(2)]
+    given = [tensor(draw(leaves), shape) for shape in shapes]
+    return tuple(x if draw(st.integers(0, 3)) else None for x in given), {}
+
+
 def overlapping(draw: Draw) -> Call:
     n, c, b = draw(st.tuples(*[st.integers(0, 3)] * 3))
     shapes = [(n, b, 4), (n, c, b)]
@@ -840,6 +849,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take: taken,
     md.take_along_axis: taken_along,
     md.scatter: scattered,
+    md.matmul_integer: short_product,
     md.non_max_suppression: overlapping,
     md.astype: cast,
     md.reduce_precision: rounded_to,

@@ -20,6 +20,7 @@ from mdtensor.graph import Graph, Node
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx import (
     write_compound as write_compound,
+    write_integers as write_integers,
     write_recurrent as write_recurrent,
     write_selection as write_selection,
     write_trees as write_trees,
