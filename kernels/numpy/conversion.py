@@ -164,10 +164,11 @@ _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
 def _clipped(x: Array, dtype: DType) -> Array:
     """Convert floats to short integers: outside becomes the nearest bound, NaN 0."""
     low, high = (x.dtype.type(end) for end in bounds(dtype))
-    inside = np.clip(x, low, high)
+    # Of one element, NumPy returns a scalar.
+    inside = np.asarray(np.clip(x, low, high))
     is_nan = np.isnan(inside)
     if is_nan.any():
-        inside = np.where(is_nan, x.dtype.type(0), inside)
+        inside = np.asarray(np.where(is_nan, x.dtype.type(0), inside))
     return inside.astype(dtype)
 
 

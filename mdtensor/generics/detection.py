@@ -94,11 +94,9 @@ def non_max_suppression(
 
     Example:
         >>> import mdtensor as md
-        >>> boxes = md.asarray([[[0, 0, 4, 4], [0, 0, 4, 3], [5, 5, 6, 6]]], md.float32)
+        >>> boxes = md.asarray([[[0.0, 0, 4, 4], [0, 0, 4, 3], [5, 5, 6, 6]]])
         >>> scores = md.asarray([[[0.5, 0.75, 0.25]]])
-        >>> md.non_max_suppression(
-        ...     boxes, scores, max_boxes=5, iou_threshold=0.5
-        ... ).tolist()
+        >>> md.non_max_suppression(boxes, scores, iou_threshold=0.5).tolist()
         [[0, 0, 1], [0, 0, 2]]
 
     Source: ONNX, `NonMaxSuppression` 11; NaN as in ONNX Runtime with a threshold.
