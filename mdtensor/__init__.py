@@ -165,16 +165,21 @@ from mdtensor.generics.creation import (
     triu as triu,
     zeros_like as zeros_like,
 )
+from mdtensor.generics.detection import (
+    non_max_suppression as non_max_suppression,
+)
 from mdtensor.generics.estimators import (
     decision_trees as decision_trees,
     pairwise_probabilities as pairwise_probabilities,
 )
 from mdtensor.generics.indexing import (
     getitem as getitem,
+    scatter as scatter,
     setitem as setitem,
     take as take,
     take_along_axis as take_along_axis,
 )
+from mdtensor.generics.integer_products import matmul_integer as matmul_integer
 from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
 from mdtensor.generics.manipulation import (
     broadcast_to as broadcast_to,
@@ -271,6 +276,7 @@ from mdtensor.generics.sorting import (
     argmax as argmax,
     argmin as argmin,
     argsort as argsort,
+    argwhere as argwhere,
     count_nonzero as count_nonzero,
     isin as isin,
     nonzero as nonzero,

@@ -231,18 +231,24 @@ triu: _calls.LikeTril
 """Return the upper triangles of matrices, with zeros below diagonal `k`."""
 zeros_like: _calls.LikeEmptyLike
 """Return a tensor of zeros with the shape of `x`."""
+non_max_suppression: _calls.NonMaxSuppression
+"""Return which boxes stay if each removes those of lower score that it overlaps."""
 decision_trees: _calls.DecisionTrees
 """Return the leaf that each row of x reaches in each tree."""
 pairwise_probabilities: _calls.PairwiseProbabilities
 """Return the probability of each class, from probabilities for pairs of classes."""
 getitem: _calls.Getitem
 """Return `x[key]`; a view unless a tensor in the key selects elements."""
+scatter: _calls.Scatter
+"""Return a copy of `x` with updates at `indices` along `axis`."""
 setitem: _calls.Setitem
 """Write `value` into `x[key]`, in place; nothing is written on an error."""
 take: _calls.Take
 """Return the elements of `x` at `indices` along `axis`."""
 take_along_axis: _calls.TakeAlongAxis
 """Return the elements of `x` along `axis`, each line by its own indices."""
+matmul_integer: _calls.MatmulInteger
+"""Return (x1 - zero1) · (x2 - zero2), exactly."""
 matrix_transpose: _calls.MatrixTranspose
 """Return the transpose of each matrix, not conjugated; a view."""
 broadcast_to: _calls.BroadcastTo
@@ -409,6 +415,8 @@ argmin: _calls.LikeArgmax
 """Return the index of the first smallest element along `axis`, or first NaN."""
 argsort: _calls.Argsort
 """Return the indices along `axis` from which `sort` takes its elements."""
+argwhere: _calls.Argwhere
+"""Return the indices of all non-zero elements, one row for each; NaN is not zero."""
 count_nonzero: _calls.CountNonzero
 """Count the elements over `axis` that are not zero; NaN is not zero."""
 isin: _calls.Isin

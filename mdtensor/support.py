@@ -75,7 +75,8 @@ OF_TYPES = (DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
 # Weights of several gates have several times the rows, which only 0 fits.
-SIZES = (2, 3, 1, 0)
+# Boxes have 4 coordinates.
+SIZES = (2, 3, 1, 0, 4)
 RANKS = (2, 4, 3, 1, 0)
 
 
@@ -183,7 +184,7 @@ def find_form(operation: Operation) -> Form | None:
         for start in range(1, len(places) - 1)
     ]
     mixed += [replace(alike, fixed=fixed) for fixed in last]
-    first, *others = _one_of_each_kind()
+    first, *others = _types_to_try()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
     return next(filter(None, found), None) or _ambiguous_form(operation, starts)
@@ -203,14 +204,16 @@ def _ambiguous_form(
     return None
 
 
-def _one_of_each_kind() -> list[type[Tensor]]:
-    """Return Float32Tensor, and one host type for each other kind of element type."""
+def _types_to_try() -> list[type[Tensor]]:
+    """Return Float32Tensor, one host type of each other kind, then all others."""
     on_host = [kind for kind in leaves() if kind.device is cpu]
     kinds = {kind.dtype.kind: kind for kind in on_host}
     floats = leaf(dtypes.float32)
     # float32 comes first, because most operations take it.
     del kinds[floats.dtype.kind]
-    return [floats, *kinds.values()]
+    # Some operations take only short integers.
+    first = [floats, *kinds.values()]
+    return [*first, *(kind for kind in on_host if kind not in first)]
 
 
 def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | None:

@@ -24,6 +24,7 @@ FIXED = {
     md.where: {0},
     md.take: {1},
     md.take_along_axis: {1},
+    md.scatter: {1},
     md.embedding: {0},
     md.decision_trees: {2, 3, 4},
     md.scaled_dot_product_attention: {"attn_mask"},

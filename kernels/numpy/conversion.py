@@ -165,11 +165,28 @@ def saturating(x: Array, dtype: DType) -> Array:
         return _saturate_parts(x, dtype)
     if dtype.kind in "bc" or _is_within(x.dtype, dtype):
         return nearest(x, dtype)
+    if x.dtype in _WIDE and dtype.kind in "iu" and dtype.itemsize <= 2:
+        return _clipped(x, dtype)
     below, above = _beyond(x, dtype)
     inside = x if is_floating(dtype) else np.where(below | above | (x != x), 0, x)
     y = nearest(inside, dtype)
     y[below], y[above] = bounds(dtype)
     return y
+
+
+#: Floats of NumPy that hold every integer of 16 bits.
+_WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _clipped(x: Array, dtype: DType) -> Array:
+    """Convert floats to short integers: outside becomes the nearest bound, NaN 0."""
+    low, high = (x.dtype.type(end) for end in bounds(dtype))
+    # Of one element, NumPy returns a scalar.
+    inside = np.asarray(np.clip(x, low, high))
+    is_nan = np.isnan(inside)
+    if is_nan.any():
+        inside = np.asarray(np.where(is_nan, x.dtype.type(0), inside))
+    return inside.astype(dtype)
 
 
 def _saturate_parts(x: Array, dtype: DType) -> Array:

@@ -70,3 +70,28 @@ def take(x: Array, indices: Array, axis: int) -> Array:
 def take_along_axis(x: Array, indices: Array, axis: int) -> Array:
     """Return x at `indices` along `axis`, line by line; the other axes broadcast."""
     return np.take_along_axis(x, indices.astype(np.intp), axis)
+
+
+#: The ufunc that joins an element with an update.
+JOINS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def scatter(
+    x: Array, indices: Array, updates: Array, axis: int, reduction: str
+) -> Array:
+    """Return a copy of x with updates at `indices` along `axis`, in row-major order.
+
+    Rounding: after each update. Integers wrap around.
+    """
+    found = x.copy()
+    places: list[Array] = list(np.indices(indices.shape, sparse=True))
+    places[axis] = indices.astype(np.intp)
+    key = tuple(places)
+    if reduction == "none":
+        # NumPy keeps the last of several values for one place.
+        found[key] = updates
+    else:
+        # NaN and infinity are results, not faults.
+        with np.errstate(all="ignore"):
+            JOINS[reduction].at(found, key, updates)
+    return found

@@ -104,6 +104,12 @@ def count_nonzero(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return np.asarray(np.sum(as_bool(x), axes, np.int64, keepdims=keepdims))
 
 
+def argwhere(x: Array) -> Array:
+    """Return the int64 indices of all nonzero elements, one row for each."""
+    found: Array = np.argwhere(x).astype(np.int64, copy=False)
+    return found
+
+
 def nonzero(x: Array) -> tuple[Array, ...]:
     """Return the int64 indices of all nonzero elements, one array for each axis."""
     return tuple(at.astype(np.int64, copy=False) for at in np.nonzero(as_bool(x)))

@@ -9,8 +9,10 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError, ShapeError
 from mdtensor.promotion import can_cast, fit_scalar, is_weak
 from mdtensor.spec.indices import index_shape
+from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import (
     Shape,
+    are_like,
     broadcast_shapes,
     check_broadcast,
     normalize_axis,
@@ -94,6 +96,58 @@ def infer_take_along_axis(
     # size in the result is the number of indices.
     off = broadcast_shapes(*((*shape[:at], 1, *shape[at + 1 :]) for shape in pair))
     return x.with_shape((*off[:at], indices.shape[at], *off[at + 1 :]))
+
+
+#: How `scatter` joins an update with the element in its place.
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+def infer_scatter(
+    x: TensorSpec,
+    indices: TensorSpec,
+    updates: TensorSpec,
+    *,
+    axis: int = -1,
+    reduction: str = "none",
+    **_: Any,
+) -> TensorSpec:
+    """Infer type and shape of the argument; the updates have the shape of the indices.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        PromotionError: the type of the updates does not promote to the type of `x`.
+        OptionError: there is no such reduction for this type.
+    """
+    choice(reduction, "reduction", REDUCTIONS)
+    at = normalize_axis(axis, x.ndim)
+    if not are_like(indices.shape, updates.shape):
+        raise ShapeError(
+            f"indices have shape {indices.shape}, updates have {updates.shape}",
+            "Give both the same shape",
+        )
+    sizes = zip(indices.shape, x.shape, strict=False)
+    off = [(n, m) for i, (n, m) in enumerate(sizes) if i != at]
+    if indices.ndim != x.ndim or any(0 <= m < n for n, m in off):
+        raise ShapeError(
+            f"indices of shape {indices.shape} do not fit into {x.shape}",
+            f"Give them {x.ndim} axes, none larger than in x except axis {at}",
+        )
+    if not can_cast(updates.dtype, x.dtype):
+        raise PromotionError(
+            f"{updates.dtype} does not promote to {x.dtype}",
+            f"Use astype(updates, {x.dtype})",
+        )
+    _check_reduction(x.dtype, reduction)
+    return x
+
+
+def _check_reduction(dtype: DType, reduction: str) -> None:
+    """Raise for sums of bools, and for extremes of bools and complex numbers."""
+    is_ordered = dtype.is_integer or dtype.is_floating
+    needs_order = reduction in ("max", "min")
+    if reduction == "none" or is_ordered or (dtype.is_complex and not needs_order):
+        return
+    raise OptionError(f"reduction={reduction!r} of {dtype}", "Use astype first")
 
 
 @generic(deduce=infer_getitem)
@@ -207,4 +261,48 @@ def take_along_axis(x: object, indices: object, /, *, axis: int = -1) -> Any:
         [[6, 5], [7, 8]]
 
     Source: array API 2024.12, `take_along_axis`.
+    """
+
+
+@generic(deduce=infer_scatter)
+def scatter(
+    x: object,
+    indices: object,
+    updates: object,
+    /,
+    *,
+    axis: int = -1,
+    reduction: str = "none",
+) -> Any:
+    """Return a copy of `x` with updates at `indices` along `axis`.
+
+    Args:
+        x: at least one axis.
+        indices: integers, with the number of axes of `x`; below 0 they count from the
+            end. Along the other axes they may cover fewer elements than `x` has.
+        updates: of the shape of `indices`; their type promotes to the type of `x`.
+        axis: the one along which the indices count.
+        reduction: "none" replaces the element, and the last of several updates for one
+            place stays. "add", "mul", "max" and "min" join the updates with the
+            element, one after the other in row-major order; floats are rounded after
+            each, integers wrap around, and NaN stays NaN.
+
+    Returns:
+        The type and shape of `x`.
+
+    Raises:
+        BoundsError: an index is outside the axis.
+        ShapeError: the shapes do not fit each other.
+        PromotionError: the type of the updates does not promote to the type of `x`.
+        OptionError: there is no such reduction, or not for this type.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, at = md.asarray([1, 2, 3]), md.asarray([2, 0, 2])
+        >>> md.scatter(x, at, md.asarray([4, 5, 6])).tolist()
+        [5, 2, 6]
+        >>> md.scatter(x, at, md.asarray([4, 5, 6]), reduction="add").tolist()
+        [6, 2, 13]
+
+    Source: ONNX, `ScatterElements` 18.
     """

@@ -54,6 +54,11 @@ def infer_nonzero(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 
 
+def infer_argwhere(x: TensorSpec, **_: Any) -> TensorSpec:
+    """Infer int64, a row for each element that is not zero; how many, elements tell."""
+    return x.with_dtype(dtypes.int64).with_shape((DYNAMIC, x.ndim))
+
+
 def infer_searchsorted(
     x1: TensorSpec, x2: object, *, side: str = "left", sorter: object = None, **_: Any
 ) -> TensorSpec:
@@ -183,6 +188,26 @@ def nonzero(x: object, /) -> Any:
         [[0, 1, 1], [0, 0, 1]]
 
     Source: array API 2024.12, `nonzero`.
+    """
+
+
+@generic(deduce=infer_argwhere)
+def argwhere(x: object, /) -> Any:
+    """Return the indices of all non-zero elements, one row for each; NaN is not zero.
+
+    Args:
+        x: any shape.
+
+    Returns:
+        Int64Tensor, a row for each element that is not zero, in row-major order, and a
+        column for each axis of `x`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.argwhere(md.asarray([[1, 0], [2, 3]])).tolist()
+        [[0, 0], [1, 0], [1, 1]]
+
+    Source: NumPy and PyTorch, `argwhere`.
     """
 
 

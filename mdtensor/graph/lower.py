@@ -122,21 +122,29 @@ class _Lowering:
         options = selection.operation.fill(dict(node.options))
         reason = self._graph.notes.get(node.name, reason)
         given = (node, selection, options, reason, settings())
-        after = self._specs[node.output]
-        if node.operation in RESHAPES and is_plain(after):
+        after, is_open = self._specs[node.output], self._is_open(node)
+        if node.operation in RESHAPES and is_plain(after) and not is_open:
             return Viewed(*given, after)
-        act = self._direct(node, selection, options)
+        act = None if is_open else self._direct(node, selection, options)
         return Called(*given) if act is None else Direct(*given, after, act)
+
+    def _is_open(self, node: Node) -> bool:
+        """Return whether the elements decide about a size of a value of the node."""
+        shapes = (self._specs[name].shape for name in (*node.values, node.output))
+        return any(min(shape, default=0) < 0 for shape in shapes)
 
     def _direct(self, node: Node, selection: Any, options: Any) -> Any:
         """Return the function of buffers of a method; None if there is none."""
         specs = [self._specs[name] for name in (*node.values, node.output)]
         if selection.method.direct is None or not all(map(is_plain, specs)):
             return None
-        arguments = node.arguments(self._specs)
+        arguments = [self._argument(x) for x in node.inputs]
         return selection.method.direct(specs[-1], *arguments, **options)
 
     def _compile(self, node: Node) -> None:
+        if self._is_open(node):
+            # A compiled part has places of known sizes for its values.
+            raise OptionError("a size depends on the elements of the inputs")
         arguments = [self._argument(x) for x in node.inputs]
         if node.operation in RESHAPES and self._reshape(node, arguments[0]):
             return

@@ -1,6 +1,7 @@
 """Functions of buffers that plans call for methods that have no compiled step.
 
-Each takes the specs of the result and of the arguments, and the options. It returns a
+Each takes the specs of the result and of the arguments, and the options; of a constant,
+which does not change any more, it gets the tensor itself. It returns a
 function that gives the same bytes as the method, or None if the method does more, such
 as a check of the elements.
 """

@@ -13,6 +13,7 @@ from mdtensor.generics.conversion import astype
 from mdtensor.generics.indexing import (
     check_value,
     getitem,
+    scatter,
     setitem,
     take,
     take_along_axis,
@@ -139,6 +140,17 @@ def take_along_axis(x: Dense, indices: IntegerTensor, /, *, axis: int) -> Tensor
     at, given = normalize_axis(axis, x.ndim), (x, indices)
     checked("take_along_axis", given, lambda: _check_range(indices, x.shape[at]))
     return x.wrap(kernel.take_along_axis(x.buffer, indices.buffer, at))
+
+
+@method(scatter)
+def scatter(
+    x: Dense, indices: IntegerTensor, updates: Dense, /, *, axis: int, reduction: str
+) -> Tensor:
+    deduced(scatter, x, indices, updates, axis=axis, reduction=reduction)
+    at, given = normalize_axis(axis, x.ndim), (x, indices, updates)
+    checked("scatter", given, lambda: _check_range(indices, x.shape[at]))
+    added = updates if updates.dtype is x.dtype else astype(updates, x.dtype)
+    return x.wrap(kernel.scatter(x.buffer, indices.buffer, added.buffer, at, reduction))
 
 
 def _indices(name: str, x: Tensor, key: object) -> tuple[Any, ...]:

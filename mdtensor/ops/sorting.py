@@ -15,6 +15,7 @@ from mdtensor.generics.sorting import (
     argmax,
     argmin,
     argsort,
+    argwhere,
     count_nonzero,
     isin,
     nonzero,
@@ -88,6 +89,12 @@ def count_nonzero(
     result: type[Tensor] = deduced(count_nonzero, x, axis=axis, keepdims=keepdims).type
     axes = normalize_axes(axis, x.ndim)
     return result.wrap(kernel.count_nonzero(x.buffer, axes, keepdims))
+
+
+@method(argwhere)
+def argwhere(x: Dense, /) -> Tensor:
+    result: type[Tensor] = deduced(argwhere, x).type
+    return result.wrap(kernel.argwhere(x.buffer))
 
 
 @method(nonzero)

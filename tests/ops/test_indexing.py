@@ -1,6 +1,7 @@
 """Reading and writing parts: against NumPy's own indexing with the same keys."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import (
+    BoundsError,
     CastError,
     DispatchError,
     MdtensorError,
@@ -351,6 +353,69 @@ def test_taking_is_refused() -> None:
             taken(x, md.asarray([[0]]), axis=2)
     with pytest.raises(ShapeError, match="an index is outside an axis of size 3"):
         md.take_along_axis(x, md.asarray([[3]]), axis=1)
+
+
+JOINS = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "max": max,
+    "min": min,
+}
+
+
+@pytest.mark.parametrize("reduction", JOINS)
+@given(AXIS, arrays(["int8", "int64"], st.tuples(*[st.integers(0, 4)] * 3), -4, 3))
+def test_scatter_against_loops(reduction: str, axis: int, indices: Any) -> None:
+    x, given_ = counted(*SHAPE), md.asarray(indices)
+    updates = counted(*indices.shape) + 5
+    off = [(n, m) for n, m in zip(indices.shape, SHAPE, strict=True)]
+    size = off.pop(axis)[1]
+    call = partial(md.scatter, x, given_, updates, axis=axis, reduction=reduction)
+    if any(n > m for n, m in off):
+        with pytest.raises(ShapeError, match="do not fit into"):
+            call()
+        return
+    if indices.size and not (-size <= indices.min() and indices.max() < size):
+        with pytest.raises(BoundsError, match=f"outside an axis of size {size}"):
+            call()
+        return
+    want = np.array(x.tolist(), dtype=object)
+    for place in np.ndindex(indices.shape):
+        target = list(place)
+        target[axis] = int(indices[place]) % size
+        key = tuple(target)
+        want[key] = JOINS[reduction](want[key], int(updates.buffer[place]))
+    assert call().tolist() == want.tolist()
+    assert x.tolist() == counted(*SHAPE).tolist()
+
+
+def test_scatter_rounds_after_each_update() -> None:
+    x, at = md.asarray([1.0], dtype=md.float16), md.asarray([0, 0, 0])
+    added = md.asarray([2.0**-11, 2.0**-11, 2.0**-10], dtype=md.float16)
+    # 1 + 2**-11 is a tie, which rounds to the even 1; so does the second.
+    found = md.scatter(x, at, added, reduction="add")
+    assert found.tolist() == [1 + 2.0**-10] and found.dtype is md.float16
+    huge = md.asarray([127], dtype=md.int8)
+    one = md.asarray([1], dtype=md.int8)
+    wrapped = md.scatter(huge, md.asarray([-1]), one, reduction="add")
+    assert wrapped.tolist() == [-128]
+    nan = md.scatter(md.asarray([1.0]), md.asarray([0]), md.asarray([np.nan]))
+    assert np.isnan(nan.tolist()[0])
+
+
+def test_scatter_is_refused() -> None:
+    x, at = counted(3), md.asarray([0])
+    assert text(ShapeError, lambda: md.scatter(x, at, counted(2))) == (
+        "scatter(Int64Tensor[3], Int64Tensor[1], Int64Tensor[2]): indices have shape "
+        "(1,), updates have (2,). Give both the same shape."
+    )
+    with pytest.raises(PromotionError, match="float32 does not promote to int64"):
+        md.scatter(x, at, md.asarray([0.5]))
+    with pytest.raises(OptionError, match="reduction='max' of bool"):
+        md.scatter(x > 1, at, at > 1, reduction="max")
+    with pytest.raises(OptionError, match="reduction"):
+        md.scatter(x, at, at, reduction="sum")
 
 
 def test_an_index_of_any_size_is_outside() -> None:

@@ -77,6 +77,9 @@ def test_what_is_not_zero(leaf: Any, sample: Any, layouts: Any) -> None:
         places = md.nonzero(given_)
         assert all(type(at) is md.Int64Tensor for at in places)
         assert [at.tolist() for at in places] == [w.tolist() for w in true.nonzero()]
+        rows = md.argwhere(given_)
+        assert rows.buffer.dtype == np.int64
+        assert rows.tolist() == np.stack(true.nonzero(), axis=1).tolist()
 
 
 def test_of_nothing() -> None:
@@ -84,6 +87,8 @@ def test_of_nothing() -> None:
     assert md.count_nonzero(nothing, axis=1).tolist() == [0, 0]
     assert md.count_nonzero(nothing).tolist() == 0
     assert [at.shape for at in md.nonzero(nothing)] == [(0,), (0,)]
+    assert md.argwhere(nothing).shape == (0, 2)
+    assert [md.argwhere(md.asarray(x)).shape for x in (0, 3)] == [(0, 0), (1, 0)]
     nowhere = md.searchsorted(md.zeros((0,)), md.ones((2, 1), dtype=md.int64))
     assert nowhere.tolist() == [[0], [0]]
     assert md.searchsorted(md.zeros((3,)), md.zeros((0, 2))).shape == (0, 2)

@@ -653,6 +653,37 @@ def taken_along(draw: Draw) -> Call:
     return (any_tensor(draw), key_tensor(draw)), {"axis": draw(AXES)}
 
 
+def scattered(draw: Draw) -> Call:
+    names = ["none", "add", "mul", "max", "min", "sum", None]
+    options = {"axis": draw(AXES), "reduction": draw(st.sampled_from(names))}
+    return (any_tensor(draw), key_tensor(draw), any_tensor(draw)), options
+
+
+def short_product(draw: Draw) -> Call:
+    m, k, n = draw(st.tuples(*[st.integers(0, 3)] * 3))
+    leaves = st.sampled_from([md.Int8Tensor, md.UInt8Tensor, md.Int16Tensor])
+    shapes = [(2, m, k), (k, n) if draw(st.integers(0, 9)) else (k,)]
+    shapes += [draw(st.sampled_from([(), (1,), (n,), (2,)])) for _ in range(2)]
+    given = [tensor(draw(leaves), shape) for shape in shapes]
+    return tuple(x if draw(st.integers(0, 3)) else None for x in given), {}
+
+
+def overlapping(draw: Draw) -> Call:
+    n, c, b = draw(st.tuples(*[st.integers(0, 3)] * 3))
+    shapes = [(n, b, 4), (n, c, b)]
+    given = [
+        any_tensor(draw, FLOATS, st.just(shape) if draw(st.integers(0, 9)) else SHAPES)
+        for shape in shapes
+    ]
+    options = {
+        "max_boxes": draw(st.sampled_from([None, 0, 2, -1, 1.5])),
+        "iou_threshold": draw(st.sampled_from([0, 0.5, 1, 2, "0"])),
+        "score_threshold": draw(st.sampled_from([None, 0, 0.5, "1"])),
+        "centered": draw(st.sampled_from([False, True, 1])),
+    }
+    return tuple(given), options
+
+
 def recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
     """Operands of a layer with so many gates and states, some omitted or misshapen."""
 
@@ -714,7 +745,8 @@ def moved(draw: Draw) -> Call:
 
 
 ONE = """
-    abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1
+    abs acos acosh argwhere asin asinh atan atanh bitwise_invert ceil conj cos cosh exp
+    expm1
     floor imag isfinite isinf isnan log log10 log1p log2 logical_not neg nonzero
     positive real reciprocal round sign signbit sin sinh sqrt square tan tanh trunc
     unique_all unique_counts unique_inverse unique_values
@@ -825,6 +857,9 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.setitem: assigned,
     md.take: taken,
     md.take_along_axis: taken_along,
+    md.scatter: scattered,
+    md.matmul_integer: short_product,
+    md.non_max_suppression: overlapping,
     md.astype: cast,
     md.reduce_precision: rounded_to,
     md.view_as_real: one_complex,
@@ -839,7 +874,7 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     md.embedding: (md.BoundsError,),
     md.decision_trees: (md.BoundsError, md.DataError),
     **dict.fromkeys([md.lstm, md.gru, md.rnn], (md.BoundsError,)),
-    **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
+    **dict.fromkeys([md.take, md.take_along_axis, md.scatter], (md.BoundsError,)),
     **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
     **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),
     **dict.fromkeys([md.linalg.cholesky, md.linalg.inv], (md.LinAlgError,)),

@@ -112,6 +112,11 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.setitem: calls(lambda: (floats(2, 3),), key=1, value=lambda: floats(3)),
     md.take: calls(lambda: (floats(2, 3), integers(4)), axis=1),
     md.take_along_axis: calls(lambda: (floats(2, 3), integers(2, 2))),
+    md.matmul_integer: calls(
+        lambda: tuple(md.astype(integers(2, 2), md.int8) for _ in range(2))
+    ),
+    md.scatter: calls(lambda: (floats(2, 3), integers(2, 2), floats(2, 2))),
+    md.non_max_suppression: calls(lambda: (floats(1, 3, 4), floats(1, 2, 3))),
     md.broadcast_to: calls(lambda: (floats(2, 3),), shape=(4, 2, 3)),
     md.expand_dims: calls(lambda: (floats(2, 3),), axis=1),
     md.moveaxis: calls(lambda: (floats(2, 3), 0, 1)),

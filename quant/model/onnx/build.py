@@ -48,6 +48,10 @@ TEXT = 8
 WITHOUT_TEXT = "Name the results that you need: load(path, outputs=[...])"
 #: Operators whose first output may be omitted.
 RECURRENT = frozenset({"GRU", "LSTM", "RNN", "com.microsoft.DynamicQuantizeLSTM"})
+#: Operators that read sequences and optional values; all others read tensors.
+OF_LISTS = frozenset({"ConcatFromSequence", "Identity", "If", "Loop", "Optional"})
+OF_LISTS |= {"OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceErase"}
+OF_LISTS |= {"SequenceInsert", "SequenceLength", "SequenceMap"}
 
 _CODES_OF_ELEMENTS = {dtype: code for code, dtype in ELEMENT_TYPES.items()}
 
@@ -165,6 +169,7 @@ class Builder:
             integers, with None for each dynamic size.
         unsupported: outputs that are not supported, with the operator that writes them.
         texts: outputs that are text, with the operator that writes them.
+        lists: the elements of sequences, by name; None for an absent optional value.
         elements: element types of the values that are stored in a wider type.
         narrow: names of values whose codes have a narrow range, without the smallest
             code.
@@ -180,6 +185,7 @@ class Builder:
     sizes: dict[str, Array] = field(default_factory=dict)
     unsupported: dict[str, Operator] = field(default_factory=dict)
     texts: dict[str, Operator] = field(default_factory=dict)
+    lists: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
     spending: Spending = field(default_factory=Spending)
@@ -254,8 +260,13 @@ class Builder:
             raise op.error(f"makes a tensor of shape {shape}", "Use sizes of 0 or more")
         self.spending.add_computed(str(op), prod(shape))
 
+    def list(self, name: str, elements: tuple[str, ...] | None) -> None:
+        """Add a sequence of values that exist, or an absent optional value."""
+        self._define(name)
+        self.lists[name] = elements
+
     def _define(self, name: str) -> None:
-        if name in self.specs:
+        if name in self.specs or name in self.lists:
             raise ModelError(f"value {name!r} is written twice")
         self._taken.add(name)
 
@@ -273,12 +284,20 @@ class Builder:
                     f"reads {name!r}, an output of {self.unsupported[name]} that is "
                     "not supported"
                 )
-            if name not in self.specs:
+            if name in self.lists:
+                self._check_list(op, name)
+            elif name not in self.specs:
                 raise op.error(f"reads {name!r}, which no earlier node writes")
         if not any(op.outputs[: None if op.kind in RECURRENT else 1]):
             raise op.error(
                 "does not have a first output", "Export it with a name for the output"
             )
+
+    def _check_list(self, op: Operator, name: str) -> None:
+        """Raise if an operator that reads tensors reads a sequence."""
+        if op.kind not in OF_LISTS:
+            what = "an absent value" if self.lists[name] is None else "a sequence"
+            raise op.error(f"reads {name!r}, which is {what}", "Give it a tensor")
 
     def call(self, op: Operator, operation: Any, *inputs: Any, **options: Any) -> str:
         """Add the node that computes the first output of the operator."""
@@ -337,7 +356,9 @@ class Builder:
 
     def alias(self, op: Operator, output: str, source: str) -> None:
         """Give a value of the graph a second name, `output`."""
-        if source in self.sizes:
+        if source in self.lists:
+            self.list(output, self.lists[source])
+        elif source in self.sizes:
             self._define(output)
             self.sizes[output], self.specs[output] = (
                 self.sizes[source],
@@ -433,6 +454,11 @@ class Builder:
             if name in self.texts:
                 problem = f"writes {name!r}, which is text and cannot be a tensor"
                 raise self.texts[name].error(problem, WITHOUT_TEXT)
+            if name in self.lists:
+                parts = self.lists[name]
+                what = "absent" if parts is None else f"a sequence of {len(parts)}"
+                problem = f"the output {name!r} is {what}, and a result is a tensor"
+                raise ModelError(problem, WITHOUT_TEXT)
         made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
         return made.pruned()
 

@@ -1,7 +1,7 @@
 """Dynamic quantization: DynamicQuantizeLinear with MatMulInteger and ConvInteger.
 
-The grid of the activations depends on the data, so that these operators stay in float:
-codes are whole numbers, and their products and sums are exact as long as the float type
+A product with a constant matrix is `md.matmul_integer`. The others stay in float: codes
+are whole numbers, and their products and sums are exact as long as the float type
 represents them. A sum that could leave float32 is computed in float64.
 """
 
@@ -56,10 +56,21 @@ def matmul_integer(g: Builder, op: Operator) -> None:
     terms = shape[-2] if len(shape) > 1 else shape[0]
     if terms < 0:
         raise op.size_error("sums over a dynamic size")
+    if _is_packed(g, op):
+        g.call(op, md.matmul_integer, *op.inputs)
+        return
     wide = _float_for(g, op, terms, lambda w: w if w.ndim > 1 else w[:, None])
     a = _numbers(g, op, (0, 2), wide, -2)
     b = _numbers(g, op, (1, 3), wide, -1)
     g.call(op, md.astype, g.step(op, "sums", md.matmul, a, b), md.int32)
+
+
+def _is_packed(g: Builder, op: Operator) -> bool:
+    """Return whether the weights are a constant matrix, and the input has one grid."""
+    left, right = g.shape(op.inputs[0]), g.shape(op.inputs[1])
+    zeros = op.input(2) is None or g.shape(op.input(2)) in ((), (1,))
+    is_known = g.array(op.inputs[1]) is not None
+    return is_known and zeros and len(left) > 1 and len(right) == 2
 
 
 def conv_integer(g: Builder, op: Operator) -> None:

@@ -60,6 +60,8 @@ Array = npt.NDArray[Any]
 #: Operators that rearrange the elements of their first input without changing them.
 MOVES = frozenset({"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad"})
 MOVES |= {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+#: Types of inputs that may be a list of arrays, or None.
+LISTS = ("sequence_type", "optional_type")
 
 
 # The backend runs the readers of graphs, so that ONNX's suite tests what the library
@@ -107,8 +109,24 @@ class Evaluator(Builder):
                 "Give an array of numbers",
             ) from None
 
-    def result(self, name: str) -> Array:
-        """Return a value as an array of its element type in the file."""
+    def enter_list(self, name: str, arrays: list[Any] | None) -> None:
+        """Add a sequence that the caller provides, or an absent optional value."""
+        if arrays is None:
+            self.list(name, None)
+            return
+        names = [self.fresh(f"{name}.{at}") for at in range(len(arrays))]
+        for one, array in zip(names, arrays, strict=True):
+            self.enter(one, array)
+        self.list(name, tuple(names))
+
+    def result(self, name: str) -> Any:
+        """Return a value as an array of its element type in the file.
+
+        A sequence is a list of arrays, and an absent optional value is None.
+        """
+        if name in self.lists:
+            parts = self.lists[name]
+            return None if parts is None else [self.result(part) for part in parts]
         array = np.asarray(self.constants[name])
         element = self.elements.get(name)
         return array if element is None else array.astype(element.dtype)
@@ -158,10 +176,12 @@ class Evaluation:
         self.arrays = initial_arrays(model.graph, place)
         names = [value.name for value in model.graph.input]
         self.inputs = [name for name in names if name not in self.arrays]
+        kinds = {v.name: v.type.WhichOneof("value") for v in model.graph.input}
+        self.lists = {name for name, kind in kinds.items() if kind in LISTS}
         self.outputs = [value.name for value in model.graph.output]
         self.reserved = names_in(model.graph)
 
-    def __call__(self, arrays: Sequence[Any]) -> list[Array]:
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs in the order of the file, for inputs in its order."""
         if len(arrays) != len(self.inputs):
             listed = ", ".join(map(repr, self.inputs)) or "none"
@@ -172,7 +192,9 @@ class Evaluation:
         g = Evaluator(reserved=self.reserved, read=self._read)
         given = zip(self.inputs, arrays, strict=True)
         for name, array in [*self.arrays.items(), *given]:
-            g.enter(name, array)
+            is_list = array is None or isinstance(array, list)
+            enter = g.enter_list if is_list and name in self.lists else g.enter
+            enter(name, array)
         # ONNX's own cases compare bytes, so use its rounding rule (decision 0026).
         with rounding("onnx"):
             for op in self.operators:
@@ -181,7 +203,7 @@ class Evaluation:
             if name in g.texts:
                 problem = f"writes {name!r}, which is text and cannot be a tensor"
                 raise g.texts[name].error(problem, "Omit the output")
-            if name not in g.constants:
+            if name not in g.constants and name not in g.lists:
                 raise ModelError(f"no node writes the output {name!r}")
         return [g.result(name) for name in self.outputs]
 

@@ -158,7 +158,7 @@ KEEPS = frozenset({"ArgMax", "ArgMin", "Concat", "DepthToSpace", "Dropout", "Exp
 KEEPS |= {"Flatten", "Gather", "GatherElements", "GlobalMaxPool", "Identity", "MaxPool"}
 KEEPS |= {"Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Squeeze"}
 KEEPS |= {"SpaceToDepth", "Split", "Tile", "Transpose", "Unsqueeze", "Upsample"}
-KEEPS |= {"Shape", "Size"}
+KEEPS |= {"Compress", "GatherND", "Shape", "Size"}
 
 
 def check_codes(g: Builder, op: Operator) -> None:
@@ -171,7 +171,7 @@ def check_codes(g: Builder, op: Operator) -> None:
     if op.kind in KEEPS | READERS.keys():
         return
     for name in filter(None, op.inputs):
-        if g.specs[name].qparams is not None:
+        if name not in g.lists and g.specs[name].qparams is not None:
             raise op.error(
                 f"calculates with {name!r}, codes of a QuantizeLinear, as integers",
                 "Put a DequantizeLinear between them",

@@ -165,6 +165,18 @@ GRAPH_READERS: Mapping[str, Reader] = {
 }
 
 
+_RANDOM = "Make the random numbers outside, and give the model numbers as an input"
+_TEXT = "Text cannot be a tensor: encode it outside, and cut the model behind it"
+#: What to do about operators that no model here has, by the start of their name.
+REFUSED = {
+    **dict.fromkeys(("Bernoulli", "Multinomial", "Random"), _RANDOM),
+    **dict.fromkeys(("Regex", "String", "TfIdf", "ai.onnx.ml.CategoryMapper"), _TEXT),
+    **dict.fromkeys(("ai.onnx.ml.CastMap", "ai.onnx.ml.DictVectorizer"), _TEXT),
+    "ai.onnx.preview.training": "Export the model for inference",
+    "com.microsoft.nchwc": "Let ONNX Runtime save the model with ORT_ENABLE_EXTENDED",
+}
+
+
 def read_operator(g: Builder, op: Operator) -> None:
     """Add the calls that one operator of the file stands for.
 
@@ -196,9 +208,10 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
     if op.kind not in readers:
         near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)
         known = f"The nearest that is supported is {near[0]!r}" if near else ""
+        why = next((w for start, w in REFUSED.items() if op.kind.startswith(start)), "")
         raise ModelError(
             f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
             "not supported",
-            known or "docs/reference/onnx.md lists the supported operators",
+            why or known or "docs/reference/onnx.md lists the supported operators",
         )
     return readers[op.kind]

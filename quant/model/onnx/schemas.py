@@ -163,7 +163,7 @@ def check_types(g: Builder, op: Operator) -> None:
     for index, name in enumerate(op.inputs):
         # Only the last formal parameter may be variadic; it covers all further inputs.
         parameter = formal[min(index, len(formal) - 1)] if formal else None
-        if not name or parameter is None:
+        if not name or parameter is None or name in g.lists:
             continue
         _check_type(g, op, name, parameter.types)
         if not parameter.is_homogeneous:
@@ -198,7 +198,7 @@ def _require_type(op: Operator, what: str, found: str, allowed: set[str]) -> Non
         listed = ", ".join(sorted(t[7:-1] for t in allowed if t.startswith("tensor(")))
         raise op.error(
             f"{what} {found}, which operator set {op.opset} does not allow",
-            f"Use one of {listed}",
+            f"Use one of {listed}" if listed else "Give it a sequence",
         )
 
 
@@ -269,13 +269,20 @@ def definition(g: Builder, op: Operator) -> Definition:
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
     """Return the types of the inputs, serialized; the definition may depend on them."""
+    return [_type_proto(g, name).SerializeToString() for name in op.inputs]
+
+
+def _type_proto(g: Builder, name: str | None) -> Any:
+    """Return the type of a value; a sequence has the type of its first element."""
     onnx = onnx_package()
-    make = onnx.helper.make_tensor_type_proto
-    types = [
-        make(g.code(name), g.shape(name)) if name else onnx.TypeProto()
-        for name in op.inputs
-    ]
-    return [found.SerializeToString() for found in types]
+    if name is None:
+        return onnx.TypeProto()
+    if name not in g.lists:
+        return onnx.helper.make_tensor_type_proto(g.code(name), g.shape(name))
+    first = next(iter(g.lists[name] or ()), None)
+    code = onnx.TensorProto.FLOAT if first is None else g.code(first)
+    inner = onnx.helper.make_tensor_type_proto(code, None)
+    return onnx.helper.make_sequence_type_proto(inner)
 
 
 def _definition_bytes(

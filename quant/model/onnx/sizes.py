@@ -42,6 +42,8 @@ def evaluate(g: Builder, op: Operator) -> bool:
     if op.kind not in _MOVES and op.kind not in _CALCULATES:
         return False
     names = [name for name in op.inputs if name]
+    if not g.lists.keys().isdisjoint(names):
+        return False
     # Floats stay in the graph, where they are rounded as at run time. Their types are
     # checked first, because `array` would compute them.
     if not names or not all(map(_is_whole, (g.specs[name].dtype for name in names))):

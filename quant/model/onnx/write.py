@@ -21,7 +21,9 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx import (
     write_compound as write_compound,
     write_fourier as write_fourier,
+    write_integers as write_integers,
     write_recurrent as write_recurrent,
+    write_selection as write_selection,
     write_trees as write_trees,
 )
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements

@@ -85,6 +85,7 @@ SINCE: dict[Any, int] = {
     md.layer_norm: 17,
     md.mish: 18,
     md.rms_norm: 23,
+    md.scatter: 18,
 }
 
 

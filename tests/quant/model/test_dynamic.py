@@ -97,9 +97,12 @@ def test_products(
 
 @pytest.mark.parametrize("terms", [258, 259, 700])
 def test_the_largest_sums(terms: int, make_model: Any) -> None:
-    """258 products of 255 are the last sum of integers of float32; odd ones show it."""
-    b = np.full((terms, 2), 255, np.uint8)
-    b[0, 1] = 254
+    """258 products of 255 are the last sum of integers of float32; odd ones show it.
+
+    Weights of three axes are computed in floats.
+    """
+    b = np.full((1, terms, 2), 255, np.uint8)
+    b[0, 0, 1] = 254
     nodes = [helper.make_node("MatMulInteger", ["a", "b"], ["y"])]
     path = make_model(nodes, {"a": (TensorProto.UINT8, (1, terms))}, {"b": b})
     model, a = load(path), np.full((1, terms), 255, np.uint8)
@@ -171,3 +174,58 @@ def test_an_lstm_with_dequantized_weights(
     found, wanted = np.asarray(load(small)(x)), onnxruntime_of(small, {"x": x})[0]
     assert 0 < np.abs(found - exact).max() < 0.03
     assert np.abs(found - wanted).max() < 0.03
+
+
+def dynamic_network(
+    make_model: Any, folder: Any, shape: tuple[int, ...], **options: Any
+) -> Any:
+    """A file of `quantize_dynamic`: two layers, 3-D inputs if `shape` has 3 axes."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Add", ["a", "b1"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "w2"], ["y"]),
+    ]
+    shapes = {"w1": (shape[-1], 24), "b1": (24,), "w2": (24, 5)}
+    constants = {n: RNG.standard_normal(s, np.float32) for n, s in shapes.items()}
+    path, small = make_model(nodes, {"x": shape}, constants), folder / "small.onnx"
+    quantize_dynamic(path, small, **options)
+    return small
+
+
+@pytest.mark.parametrize("shape", [(3, 16), (2, 3, 16), (1, 1, 16)])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
+def test_the_bytes_of_onnxruntime(
+    shape: Any,
+    per_channel: bool,
+    weights: Any,
+    make_model: Any,
+    onnxruntime_of: Any,
+    tmp_path: Any,
+) -> None:
+    """Weights have 7 bits, so that its sums of pairs do not saturate."""
+    options = {"per_channel": per_channel, "reduce_range": True}
+    small = dynamic_network(make_model, tmp_path, shape, weight_type=weights, **options)
+    x = RNG.standard_normal(shape, np.float32)
+    model, saved = load(small), tmp_path / "saved.onnx"
+    wanted = onnxruntime_of(small, {"x": x})[0]
+    model.save(saved)
+    for one in (model, load(saved)):
+        assert np.asarray(one(x)).tobytes() == wanted.tobytes()
+        plan = one.plan()
+        products = [n for n in plan.nodes if n.operation == "matmul_integer"]
+        assert [node.arithmetic for node in products] == ["integer", "integer"]
+
+
+def test_a_call_with_new_data_and_new_grids(
+    make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    small = dynamic_network(
+        make_model, tmp_path, (4, 16), reduce_range=True, weight_type=QuantType.QInt8
+    )
+    model = load(small)
+    for shift in (-3, 0, 3):
+        x = RNG.standard_normal((4, 16), np.float32) + np.float32(shift)
+        wanted = onnxruntime_of(small, {"x": x})[0]
+        assert np.asarray(model(x)).tobytes() == wanted.tobytes()

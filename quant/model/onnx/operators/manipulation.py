@@ -405,19 +405,6 @@ def gather_elements(g: Builder, op: Operator) -> None:
     g.call(op, md.take_along_axis, part, index, axis=axis)
 
 
-@reads("GatherND")
-def gather_nd(g: Builder, op: Operator) -> None:
-    op.require("batch_dims", 0)
-    index = g.require_array(op, 1, "the indices")
-    shape, depth = g.shape(op.inputs[0]), index.shape[-1] if index.ndim else 0
-    require_between(op, depth, 1, len(shape), "index length")
-    for axis, places in enumerate(np.moveaxis(index, -1, 0)):
-        if shape[axis] >= 0:
-            require_indices(op, places, shape[axis])
-    key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
-    g.call(op, md.getitem, op.inputs[0], key=key)
-
-
 @reads("OneHot")
 def one_hot(g: Builder, op: Operator) -> None:
     """Read OneHot: `on` at the position of the index, `off` elsewhere.
@@ -500,6 +487,9 @@ def target_code(g: Builder, op: Operator) -> int:
 
 @reads("Identity")
 def identity(g: Builder, op: Operator) -> None:
+    if op.inputs[0] in g.lists:
+        g.alias(op, op.outputs[0], str(op.inputs[0]))
+        return
     g.call(op, md.astype, op.inputs[0], g.specs[str(op.inputs[0])].dtype)
 
 

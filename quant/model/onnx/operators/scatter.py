@@ -3,7 +3,8 @@
 The result has elements of x and of the updates. Which element comes from where depends
 only on the indices. If these are known, it is one `take` from both, with indices that
 are computed while the file is read; otherwise sorting the places finds the elements. If
-two updates have one place, the later one stays.
+two updates have one place, the later one stays. Updates that are added, multiplied or
+compared are a `scatter`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,23 @@ from mdtensor.quant.model.onnx.axes import normalize_axis, require_indices
 from mdtensor.quant.model.onnx.build import Array, Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
+#: What an update does with the element in its place.
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
 
 @reads("Scatter", "ScatterElements")
 def scatter_elements(g: Builder, op: Operator) -> None:
-    """Read ScatterElements: place each update along an axis, by its own index."""
-    op.require("reduction", "none")
+    """Read ScatterElements: each update has its own index along an axis."""
+    op.require("reduction", *REDUCTIONS)
     shape = require_fixed_shape(g, op, op.inputs[0])
     axis = normalize_axis(op, op.get("axis", 0), len(shape))
+    if op.get("reduction", "none") != "none":
+        known = g.array(op.inputs[1])
+        if known is not None:
+            require_indices(op, known, shape[axis])
+        options: dict[str, Any] = {"axis": axis, "reduction": op.get("reduction")}
+        g.call(op, md.scatter, *op.inputs, **options)
+        return
     if g.array(op.inputs[1]) is None:
         _scatter_along(g, op, shape, axis)
         return
@@ -40,7 +51,7 @@ def scatter_elements(g: Builder, op: Operator) -> None:
 @reads("ScatterND")
 def scatter_nd(g: Builder, op: Operator) -> None:
     """Read ScatterND: place slices by the indices of their first axes."""
-    op.require("reduction", "none")
+    op.require("reduction", *REDUCTIONS)
     shape = require_fixed_shape(g, op, op.inputs[0])
     size = require_fixed_shape(g, op, op.inputs[1])
     count = size[-1] if size else 0
@@ -50,6 +61,9 @@ def scatter_nd(g: Builder, op: Operator) -> None:
             f"Give their last axis a size from 1 to {len(shape)}",
         )
     _require_shape(g, op, (*size[:-1], *shape[count:]))
+    if op.get("reduction", "none") != "none":
+        _join_parts(g, op, shape, size)
+        return
     if g.array(op.inputs[1]) is None:
         _scatter_parts(g, op, shape, size)
         return
@@ -59,6 +73,31 @@ def scatter_nd(g: Builder, op: Operator) -> None:
     width = prod(shape[count:])
     first = np.ravel_multi_index(places, shape[:count]).reshape(-1, 1) * width
     _place(g, op, shape, (first + np.arange(width)).reshape(-1))
+
+
+@reads("TensorScatter")
+def tensor_scatter(g: Builder, op: Operator) -> None:
+    """Read TensorScatter: updates of a cache, from a place of each batch on."""
+    op.require("mode", "linear", "circular")
+    cache, updates = str(op.inputs[0]), str(op.inputs[1])
+    shape = require_fixed_shape(g, op, cache)
+    size = require_fixed_shape(g, op, updates)
+    axis = normalize_axis(op, op.get("axis", -2), len(shape))
+    if axis == 0 or size != (*shape[:axis], size[axis], *shape[axis + 1 :]):
+        raise op.error(
+            f"updates {shape} along axis {axis} by {size}",
+            "Give both the same sizes except along an axis after the first",
+        )
+    column = [-1 if at == axis else 1 for at in range(len(shape))]
+    places = g.new_constant(op, "steps", np.arange(size[axis]).reshape(column))
+    if op.input(2):
+        per_batch: Any = {"shape": (-1, *(1,) * (len(shape) - 1))}
+        start = g.step(op, "start", md.reshape, op.inputs[2], **per_batch)
+        places = g.step(op, "places", md.add, start, places)
+    if op.get("mode", "linear") == "circular":
+        places = g.step(op, "turned", md.remainder, places, shape[axis])
+    each = g.step(op, "each", md.broadcast_to, places, shape=size)
+    g.call(op, md.scatter, cache, each, updates, axis=axis)
 
 
 def _require_shape(g: Builder, op: Operator, wanted: tuple[int, ...]) -> None:
@@ -89,6 +128,58 @@ def _place(g: Builder, op: Operator, shape: tuple[int, ...], at: Array) -> None:
     places = g.new_constant(op, "places", source)
     taken = g.step(op, "taken", md.take, both, places, axis=0)
     g.call(op, md.reshape, taken, shape=shape)
+
+
+def row_numbers(g: Builder, op: Operator, pairs: str, sizes: tuple[int, ...]) -> str:
+    """Return the places in axes of `sizes` as numbers of rows, counted in row order.
+
+    Args:
+        pairs: the name of the indices [n, axes]; below 0 they count from the end.
+
+    Raises:
+        ModelError: the file fixes an index that is outside its axis. An index that
+            the data decides raises BoundsError when the model runs.
+    """
+    known = g.array(pairs)
+    steps = np.cumprod([1, *sizes[:0:-1]])[::-1]
+    if known is not None:
+        return g.new_constant(op, "rows", _known_rows(op, known, sizes, steps))
+    found = ""
+    for at, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        g.reserve(op, size)
+        starts = g.new_constant(op, f"steps{at}", np.arange(size) * step)
+        key: Any = {"key": (slice(None), at)}
+        one = g.step(op, f"index{at}", md.getitem, pairs, **key)
+        # It counts negative indices from the end, and raises for those outside.
+        part = g.step(op, f"part{at}", md.take, starts, one, axis=0)
+        found = g.step(op, f"row{at}", md.add, found, part) if found else part
+    return found
+
+
+def _known_rows(op: Operator, pairs: Array, sizes: Any, steps: Any) -> Array:
+    """Return the numbers of rows of indices that the file fixes."""
+    rows = np.zeros(len(pairs), np.int64)
+    for column, size, step in zip(pairs.T, sizes, steps, strict=True):
+        rows += _from_front(op, column, size) * step
+    return rows
+
+
+def _join_parts(
+    g: Builder, op: Operator, shape: tuple[int, ...], size: tuple[int, ...]
+) -> None:
+    """Add the nodes of ScatterND that add, multiply or compare the updates."""
+    x, index, updates = (str(name) for name in op.inputs[:3])
+    *_, count = size
+    rows, width, many = prod(shape[:count]), prod(shape[count:]), prod(size[:-1])
+    pairs = g.step(op, "pairs", md.reshape, index, shape=(many, count))
+    places = row_numbers(g, op, pairs, shape[:count])
+    column = g.step(op, "column", md.reshape, places, shape=(many, 1))
+    each = g.step(op, "each", md.broadcast_to, column, shape=(many, width))
+    flat = g.step(op, "x", md.reshape, x, shape=(rows, width))
+    new = g.step(op, "updates", md.reshape, updates, shape=(many, width))
+    options: dict[str, Any] = {"axis": 0, "reduction": op.get("reduction")}
+    joined = g.step(op, "joined", md.scatter, flat, each, new, **options)
+    g.call(op, md.reshape, joined, shape=shape)
 
 
 # Indices that are computed while the model runs.
@@ -129,15 +220,7 @@ def _scatter_parts(
     rows, width, many = prod(shape[:count]), prod(shape[count:]), prod(size[:-1])
     g.reserve(op, rows, 2)
     pairs = g.step(op, "pairs", md.reshape, index, shape=(many, count))
-    given = ""
-    for at, step in enumerate(np.cumprod([1, *shape[count - 1 : 0 : -1]])[::-1]):
-        numbers = np.arange(shape[at]) * step
-        steps = g.new_constant(op, f"steps{at}", numbers)
-        key: Any = {"key": (slice(None), at)}
-        one = g.step(op, f"index{at}", md.getitem, pairs, **key)
-        # It counts negative indices from the end, and raises for those outside.
-        part = g.step(op, f"part{at}", md.take, steps, one, axis=0)
-        given = g.step(op, f"given{at}", md.add, given, part) if given else part
+    given = row_numbers(g, op, pairs, shape[:count])
     own = g.new_constant(op, "own", np.arange(rows))
     places = g.step(op, "places", md.concat, own, given, axis=0)
     order = g.step(op, "order", md.argsort, places, axis=0)

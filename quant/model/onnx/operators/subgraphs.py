@@ -47,6 +47,12 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
     require_count(op, sides[0], len(sides[1]), "outputs of its first branch")
     found: list[str] = []
     for one, other in zip(*sides, strict=True):
+        if one in g.lists or other in g.lists:
+            raise op.error(
+                f"chooses between sequences, and its condition {op.inputs[0]!r} "
+                "depends on the data",
+                _how_to_fix(g, str(op.inputs[0])),
+            )
         # A spec says nothing else that differs; a dynamic size may differ.
         if g.specs[one] != g.specs[other] or min(g.shape(one), default=0) < 0:
             raise op.error(

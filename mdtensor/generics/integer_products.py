@@ -1,0 +1,79 @@
+"""Products of 8-bit integers with zero points, added exactly in int32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.dispatch.operation import generic
+from mdtensor.dtypes import int32
+from mdtensor.errors import ShapeError
+from mdtensor.spec.shapes import are_like, matmul_shape
+from mdtensor.spec.spec import TensorSpec
+
+#: The most products of which the sum fits int32, whatever the integers are.
+MOST_TERMS = (2**31 - 1) // 255**2
+
+
+def infer_matmul_integer(
+    x1: TensorSpec,
+    x2: TensorSpec,
+    zero1: TensorSpec | None = None,
+    zero2: TensorSpec | None = None,
+    **_: Any,
+) -> TensorSpec:
+    """Infer int32 and [..., m, n].
+
+    Raises:
+        ShapeError: the shapes do not fit each other, or a sum could leave int32.
+    """
+    if x1.ndim < 2 or x2.ndim != 2:
+        raise ShapeError(
+            f"x1 has {x1.ndim} axes, x2 has {x2.ndim}",
+            "Give x1 [..., m, k] and x2 [k, n]",
+        )
+    shape = matmul_shape(x1.shape, x2.shape)
+    for name, zero, count in (("zero1", zero1, 1), ("zero2", zero2, x2.shape[1])):
+        is_one = zero is None or zero.shape in ((), (1,))
+        if not is_one and (name == "zero1" or not are_like(zero.shape, (count,))):
+            allowed = "() or (1,)" if name == "zero1" else f"(), (1,) or ({count},)"
+            problem = f"{name} has shape {zero.shape}"
+            raise ShapeError(problem, f"Give it shape {allowed}")
+    if x2.shape[0] > MOST_TERMS:
+        raise ShapeError(
+            f"a sum of {x2.shape[0]:,} products could leave int32",
+            f"Use at most {MOST_TERMS:,}",
+        )
+    return x1.with_dtype(int32).with_shape(shape)
+
+
+@generic(deduce=infer_matmul_integer)
+def matmul_integer(
+    x1: object, x2: object, zero1: object = None, zero2: object = None, /
+) -> Any:
+    """Return (x1 - zero1) · (x2 - zero2), exactly.
+
+    A plan packs a constant `x2` once, for the kernels of 8-bit codes.
+
+    Args:
+        x1: [..., m, k], int8 or uint8.
+        x2: [k, n], int8 or uint8.
+        zero1: the zero point of `x1`, of its type: one number. None is 0.
+        zero2: the zero point of `x2`, of its type: one number, or one for each of n
+            columns. None is 0.
+
+    Returns:
+        Int32Tensor [..., m, n].
+
+    Raises:
+        ShapeError: the shapes do not fit each other, or k is above 33,025, so that a
+            sum could leave int32.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x1, x2 = md.asarray([[130, 255]], dtype=md.uint8), md.asarray([[3], [-2]])
+        >>> zero = md.asarray(128, dtype=md.uint8)
+        >>> md.matmul_integer(x1, md.astype(x2, md.int8), zero).tolist()
+        [[-248]]
+
+    Source: ONNX, `MatMulInteger` 10, with constant weights of two axes.
+    """
