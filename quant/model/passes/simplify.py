@@ -46,6 +46,7 @@ from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.passes.slopes import name_slopes
 from mdtensor.quant.model.passes.softmaxes import name_softmaxes
+from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -365,6 +366,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_slopes,
     scale_codes,
     code_numbers,
+    requantize_parts,
     fold_grids,
     fold_weights,
     sign_weights,

@@ -17,7 +17,9 @@ def test_any_batch_and_integers(
     make_model: Any, onnxruntime_of: Any, tmp_path: Path
 ) -> None:
     nodes = [
-        helper.make_node("Conv", ["x", "a", "b"], ["h"], pads=[1] * 6, strides=[1, 2, 2]),
+        helper.make_node(
+            "Conv", ["x", "a", "b"], ["h"], pads=[1] * 6, strides=[1, 2, 2]
+        ),
         helper.make_node("Relu", ["h"], ["r"]),
         helper.make_node("Conv", ["r", "c"], ["y"], group=4, dilations=[2, 1, 1]),
     ]

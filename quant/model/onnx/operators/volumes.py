@@ -1,6 +1,7 @@
 """Convolutions over three axes, as convolutions of images.
 
-    y[n, o, z] = sum over k of conv2d(x[n, :, z · stride + k · dilation - padding], w[o, :, k])
+    y[n, :, z] = sum over k of conv2d(x[n, :, p], w[:, :, k]),
+    p = z · stride + k · dilation - padding
 
 The planes that a window reads along the depth become channels of one image, so the sum
 over k is the sum over channels of one `conv2d`: it has the kernels, grids and bytes of
