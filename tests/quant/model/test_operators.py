@@ -182,6 +182,8 @@ READ = [
     case("Gemm", weights(5, 6), shapes=((5, 4),), transA=1),
     case("ConvTranspose", weights(3, 4, 3, 2), strides=[2, 1], pads=[1, 0, 0, 1]),
     case("GlobalMaxPool"),
+    case("GlobalAveragePool", shapes=((2, 3, 9),)),
+    case("GlobalAveragePool", shapes=((2, 3, 4, 5, 6),)),
     case("Conv", weights(4, 3, 3), shapes=((2, 3, 9),), pads=[1, 0], strides=[2]),
     case("Conv", weights(4, 3, 2), shapes=((2, 3, 9),), auto_pad="SAME_UPPER"),
     case("MaxPool", shapes=((2, 3, 9),), kernel_shape=[3], pads=[1, 1], strides=[2]),

@@ -213,6 +213,15 @@ def global_max_pool(g: Builder, op: Operator) -> None:
     g.call(op, md.max, op.inputs[0], axis=axes, keepdims=True)
 
 
+@reads("GlobalAveragePool")
+def global_average_pool(g: Builder, op: Operator) -> None:
+    x, ndim = op.inputs[0], len(g.shape(op.inputs[0]))
+    if ndim == 4:
+        g.call(op, md.global_avg_pool2d, x)
+    else:
+        g.call(op, md.mean, x, axis=tuple(range(2, ndim)), keepdims=True)
+
+
 # Resizing of images.
 #
 # With mode nearest, `take` selects the nearest old element along each axis, for any
