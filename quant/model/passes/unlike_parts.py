@@ -18,7 +18,8 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor
 
 
-# Each element is rounded to the grid of the result as before, so no byte changes.
+# Each element is rounded to the grid of the result as before, so no byte changes
+# (decision 0089).
 def requantize_parts(graph: Graph) -> Graph:
     """Round the parts of a concat to the grid of its result, before the concat.
 

@@ -24,6 +24,8 @@ CODES_OF_PART = 64
 CODES_OF_RESULT = 32
 
 
+# A part that the grid of all leaves few codes is rounded for the concat alone (decision
+# 0089).
 def groups_of_equal_grid(
     graph: Graph,
     placed: Iterable[str],
