@@ -35,6 +35,7 @@ from mdtensor.quant.model.passes.convolutions import (
     widen_signals,
 )
 from mdtensor.quant.model.passes.fold import (
+    drop_zero_biases,
     fold_batch_norms,
     fold_biases,
     fold_factors,
@@ -358,6 +359,7 @@ PASSES: tuple[Rewrite, ...] = (
     fold_factors,
     fold_biases,
     fold_stored_biases,
+    drop_zero_biases,
     name_activations,
     name_hardswish,
     name_layer_norms,

@@ -71,7 +71,7 @@ class _Parts:
     def _is_narrow(self, value: str) -> bool:
         """Return whether a value is dequantized from codes of one scale and 8 bits."""
         source = dequantize_behind(self.graph, value)
-        if source is None or source.inputs[0] in self.graph.constants:
+        if source is None:
             return False
         codes = self.specs[source.inputs[0]]
         is_one = codes.qparams is not None and codes.qparams.axis is None

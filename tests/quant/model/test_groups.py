@@ -90,7 +90,8 @@ def test_a_file_with_a_grid_for_each_part(make_model: Any) -> None:
     scales = {"x": 0.05, "r": 0.02, "t": 0.01, "y": 0.03}
     nodes = [helper.make_node("Relu", ["x.dq"], ["r"])]
     nodes += [helper.make_node("Sigmoid", ["r.dq"], ["t"])]
-    nodes += [helper.make_node("Concat", ["x.dq", "t.dq", "r.dq"], ["y"], axis=1)]
+    parts = ["x.dq", "t.dq", "r.dq", "k.dq"]
+    nodes += [helper.make_node("Concat", parts, ["y"], axis=1)]
     pairs = {}
     for name in scales:
         grid = [f"{name}.s", f"{name}.z"]
@@ -98,9 +99,19 @@ def test_a_file_with_a_grid_for_each_part(make_model: Any) -> None:
             helper.make_node("QuantizeLinear", [name, *grid], [f"{name}.q"]),
             helper.make_node("DequantizeLinear", [f"{name}.q", *grid], [f"{name}.dq"]),
         ]
-    ordered = [*pairs["x"], nodes[0], *pairs["r"], nodes[1], *pairs["t"], nodes[2]]
+    stored = helper.make_node("DequantizeLinear", ["k", "t.s", "t.z"], ["k.dq"])
+    ordered = [
+        stored,
+        *pairs["x"],
+        nodes[0],
+        *pairs["r"],
+        nodes[1],
+        *pairs["t"],
+        nodes[2],
+    ]
     constants = {f"{name}.s": np.float32(scale) for name, scale in scales.items()}
     constants |= {f"{name}.z": np.uint8(100) for name in scales}
+    constants["k"] = RANDOM.integers(0, 256, (2, 1, 4)).astype(np.uint8)
     path = make_model(
         [*ordered, *pairs["y"]], {"x": (2, 3, 4)}, constants, outputs=("y.dq",)
     )
@@ -108,5 +119,34 @@ def test_a_file_with_a_grid_for_each_part(make_model: Any) -> None:
     model = load(path)
     assert names(model).count("requantize") == 3
     assert names(model).count("dequantize") == 1
+    (wanted,) = read_graph(path).run({"x": x}).values()
+    assert np.array_equal(np.asarray(model(x)), np.asarray(wanted))
+
+
+def test_a_zero_bias_that_layers_share(make_model: Any) -> None:
+    """Its scale fits one layer only, and both run in integers."""
+    grids = {"x": (0.05, 8), "a": (0.02, 8), "b": (0.03, 8)}
+    constants: dict[str, Any] = {}
+    for name, (scale, zero) in grids.items():
+        constants |= {f"{name}.s": np.float32(scale), f"{name}.z": np.uint8(zero)}
+    codes = RANDOM.integers(-127, 128, (4, 4)).astype(np.int8)
+    constants |= {"w": codes, "w.s": np.float32(0.01), "w.z": np.int8(0)}
+    constants |= {"k": np.zeros(4, np.int32), "k.s": np.float32(0.05 * 0.01)}
+    constants |= {"k.z": np.int32(0)}
+    nodes = [
+        helper.make_node("DequantizeLinear", [f"{c}", f"{c}.s", f"{c}.z"], [f"{c}.dq"])
+        for c in "wk"
+    ]
+    for name, source in (("x", ""), ("a", "x.dq"), ("b", "a.dq")):
+        grid = [f"{name}.s", f"{name}.z"]
+        if source:
+            nodes.append(helper.make_node("Gemm", [source, "w.dq", "k.dq"], [name]))
+        nodes.append(helper.make_node("QuantizeLinear", [name, *grid], [f"{name}.q"]))
+        pair = [f"{name}.q", *grid]
+        nodes.append(helper.make_node("DequantizeLinear", pair, [f"{name}.dq"]))
+    path = make_model(nodes, {"x": (2, 4)}, constants, outputs=("b.dq",))
+    model = load(path)
+    assert names(model) == ["quantize", "linear", "linear", "dequantize"]
+    x = RANDOM.standard_normal((2, 4), np.float32)
     (wanted,) = read_graph(path).run({"x": x}).values()
     assert np.array_equal(np.asarray(model(x)), np.asarray(wanted))
