@@ -69,6 +69,7 @@ SAME: dict[Any, str] = {
     **{operation: kind for kind, operation in elementwise.SAME.items()},
     **{operation: kind for kind, operation in CHAINS.items() if operation != md.add},
     md.div: "Div",
+    md.global_avg_pool2d: "GlobalAveragePool",
     md.pow: "Pow",
     md.selu: "Selu",
 }

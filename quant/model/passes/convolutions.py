@@ -16,6 +16,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.extend import padding4, pair, pool1d_window
 from mdtensor.graph import Graph, Node, fresh_name
+from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.onnx.qdq import CUTS
 
 #: Options of a convolution that reads each pixel by itself.
@@ -31,6 +32,8 @@ ELEMENTWISE = (
     *(md.leaky_relu, md.hardswish, md.hardsigmoid, md.sigmoid, md.tanh, md.silu),
     *(md.elu, md.selu, md.softplus, md.exp, md.abs, md.neg, md.clip),
     md.batch_norm,
+    quantize,
+    dequantize,
 )
 #: The operation on images of each operation on signals.
 WIDER: dict[Any, Any] = {
@@ -89,13 +92,31 @@ def _images(graph: Graph, node: Node, names: set[str]) -> Iterator[Node]:
     for source, part in zip(node.inputs, parts, strict=False):
         value = graph.fresh(f"{node.output}.{part}")
         name = fresh_name(f"{node.name}.{part}", names)
-        yield Node(name, md.expand_dims, (source,), value, {"axis": 2})
+        codes = _codes_of(graph, source)
+        if codes is None:
+            yield Node(name, md.expand_dims, (source,), value, {"axis": 2})
+        else:
+            # A grid stays next to the operation, which then runs on codes.
+            view = graph.fresh(f"{value}.q")
+            yield Node(view, md.expand_dims, (codes,), view, {"axis": 2})
+            yield Node(name, dequantize, (view,), value)
         inputs.append(value)
     options = _layer_options(node) if is_layer else _pool_options(node)
     rows, rest = graph.fresh(f"{node.output}.rows"), node.inputs[len(parts) :]
     yield Node(node.name, WIDER[node.operation], (*inputs, *rest), rows, options)
     name = fresh_name(f"{node.name}.signal", names)
     yield Node(name, md.squeeze, (rows,), node.output, {"axis": 2})
+
+
+def _codes_of(graph: Graph, value: str) -> str | None:
+    """Return the codes that are computed on one scale and dequantized to `value`."""
+    before = graph.producers.get(value)
+    if before is None or before.operation is not dequantize:
+        return None
+    made = graph.producers.get(before.values[0])
+    if made is None or made.operation is not quantize:
+        return None
+    return None if made.options["qparams"].axis is not None else made.output
 
 
 def _layer_options(node: Node) -> dict[str, Any]:
@@ -168,6 +189,8 @@ def _starts_image(node: Node) -> bool:
 def _stays_image(graph: Graph, node: Node) -> bool:
     """Return whether `node` has the same meaning for images of height 1."""
     others = set(node.values[1:])
+    if node.operation is quantize and node.options["qparams"].axis is not None:
+        return False
     return node.operation in ELEMENTWISE and others <= set(graph.constants)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.graph import Graph, Node
+from mdtensor.quant.exact import steps_of
 from mdtensor.quant.model.onnx.qdq import WEIGHTED, dequantize_behind
 
 #: Layers with weights and a bias, into which constants can be folded.
@@ -128,6 +129,23 @@ def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> b
     if node is None:
         return False
     return not of_constant or node.inputs[0] in graph.constants
+
+
+def drop_zero_biases(graph: Graph) -> Graph:
+    """Remove dequantized biases of layers that are 0 in each channel.
+
+    Exporters store equal constants once, and a bias that several layers share has the
+    scale of at most one of them. On any other grid the layer would run in floats.
+    """
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation not in WEIGHTED or node.inputs[2] is None:
+            continue
+        source = dequantize_behind(graph, node.inputs[2])
+        codes = None if source is None else graph.constants.get(source.inputs[0])
+        if codes is not None and not steps_of(codes).any():
+            nodes[node.output] = replace(node, inputs=(*node.inputs[:2], None))
+    return graph.rewritten(nodes) if nodes else graph
 
 
 # A constant factor joins the weights, so that it costs no operation and no rounding

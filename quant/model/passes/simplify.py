@@ -35,6 +35,7 @@ from mdtensor.quant.model.passes.convolutions import (
     widen_signals,
 )
 from mdtensor.quant.model.passes.fold import (
+    drop_zero_biases,
     fold_batch_norms,
     fold_biases,
     fold_factors,
@@ -46,6 +47,7 @@ from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
 from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.passes.slopes import name_slopes
 from mdtensor.quant.model.passes.softmaxes import name_softmaxes
+from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -357,6 +359,7 @@ PASSES: tuple[Rewrite, ...] = (
     fold_factors,
     fold_biases,
     fold_stored_biases,
+    drop_zero_biases,
     name_activations,
     name_hardswish,
     name_layer_norms,
@@ -365,6 +368,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_slopes,
     scale_codes,
     code_numbers,
+    requantize_parts,
     fold_grids,
     fold_weights,
     sign_weights,

@@ -29,6 +29,7 @@ from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.onnx.qdq import CUTS, NORMS, WEIGHTED, fold_grids
 from mdtensor.quant.model.passes.share import share_constants
+from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
 from mdtensor.quant.model.quantize.fine_nodes import fine_nodes, infinite_nodes
@@ -38,6 +39,10 @@ from mdtensor.quant.model.quantize.float_nodes import (
     float_nodes,
     keeps_grid,
     other_type,
+)
+from mdtensor.quant.model.quantize.groups import (
+    groups_of_equal_grid,
+    unlike_results,
 )
 from mdtensor.quant.model.quantize.logarithms import log_nodes
 from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
@@ -101,7 +106,8 @@ def quantize_graph(
             break
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
-    return share_constants(fold_grids(replace(explicit, notes=notes)))
+    explicit = requantize_parts(replace(explicit, notes=notes))
+    return share_constants(fold_grids(explicit))
 
 
 #: Operations on codes that no library rounds in a way of its own.
@@ -127,6 +133,7 @@ def _notes(
         notes = float_nodes(graph, known)
         more = fine_nodes(graph, notes, calibration)
         more |= log_nodes(graph, {**notes, **more}, calibration)
+        more = more or unlike_results(graph, notes, calibration)
         if not more:
             return notes
         known |= more
@@ -235,30 +242,15 @@ def _grids(
 ) -> dict[str, QParams]:
     """Choose the grid of each value.
 
-    Values that are connected by an operation that keeps the grid share one grid.
+    Values that are connected by an operation that keeps the grid share one grid, see
+    `groups`.
     """
-    shared = _groups_of_equal_grid(graph, placed, notes)
+    shared = groups_of_equal_grid(graph, placed, notes, calibration)
     found: dict[str, QParams] = {}
     for group in shared:
         grid = _grid_of_rule(graph, group, rule) or _grid(graph, group, calibration)
         found |= dict.fromkeys(group, grid)
     return found
-
-
-def _groups_of_equal_grid(
-    graph: Graph, placed: list[str], notes: dict[str, str]
-) -> list[list[str]]:
-    """Group the values that must have equal grids."""
-    group = {name: [name] for name in placed}
-    for node in graph.nodes:
-        if node.name in notes or node.output not in group or not keeps_grid(node):
-            continue
-        for name in data_inputs(node):
-            # Join two groups: all members point to the list that stays.
-            if group[name] is not group[node.output]:
-                group[node.output].extend(group[name])
-                group |= dict.fromkeys(group[name], group[node.output])
-    return list({id(members): members for members in group.values()}.values())
 
 
 def _grid_of_rule(graph: Graph, group: list[str], rule: str) -> QParams | None:

@@ -182,6 +182,8 @@ READ = [
     case("Gemm", weights(5, 6), shapes=((5, 4),), transA=1),
     case("ConvTranspose", weights(3, 4, 3, 2), strides=[2, 1], pads=[1, 0, 0, 1]),
     case("GlobalMaxPool"),
+    case("GlobalAveragePool", shapes=((2, 3, 9),)),
+    case("GlobalAveragePool", shapes=((2, 3, 4, 5, 6),)),
     case("Conv", weights(4, 3, 3), shapes=((2, 3, 9),), pads=[1, 0], strides=[2]),
     case("Conv", weights(4, 3, 2), shapes=((2, 3, 9),), auto_pad="SAME_UPPER"),
     case("MaxPool", shapes=((2, 3, 9),), kernel_shape=[3], pads=[1, 1], strides=[2]),
@@ -260,6 +262,25 @@ READ = [
         group=2,
         output_padding=[1, 0, 2],
         dilations=[2, 1, 1],
+    ),
+    case("Conv", weights(4, 3, 1, 2, 1), shapes=((2, 3, 4, 5, 6),)),
+    case(
+        "Conv",
+        weights(6, 2, 3, 2, 3),
+        weights(6),
+        shapes=((2, 4, 5, 6, 7),),
+        strides=[2, 1, 2],
+        pads=[1, 0, 2, 2, 1, 0],
+        group=2,
+        dilations=[2, 1, 1],
+    ),
+    case(
+        "Conv",
+        weights(3, 1, 3, 3, 3),
+        shapes=((2, 3, 5, 6, 7),),
+        auto_pad="SAME_UPPER",
+        strides=[2, 2, 3],
+        group=3,
     ),
     case("ConvTranspose", weights(3, 4, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
     case("ConvTranspose", weights(3, 4, 3, 3), output_shape=[11, 12], strides=[2, 2]),
@@ -457,7 +478,18 @@ def test_every_part_of_a_split(make_model: Any, onnxruntime_of: Any) -> None:
 
 REFUSED = [
     (case("Conv", weights(4, 3, 3, 3), auto_pad="ODD"), "auto_pad=ODD"),
-    (case("Conv", weights(4, 3, 3, 3, 3), shapes=((2, 3, 5, 5, 5),)), "over 3 axes"),
+    (
+        case("Conv", weights(4, 3, 1, 1, 1, 1), shapes=((2, 3, 5, 5, 5, 5),)),
+        "slides over 4 axes. Supported are 1 and 2 and 3",
+    ),
+    (
+        case("Conv", weights(4, 3, 3, 1, 1), shapes=((2, 3, 2, 5, 5),)),
+        "a window of 3 over 2 elements",
+    ),
+    (
+        case("Conv", weights(4, 3, 3, 1, 1), shapes=((2, 3, "n", 5, 5),)),
+        "does not support a dynamic size",
+    ),
     (case("Conv", weights(4, 2, 3, 3)), "the image has 3 channels"),
     (
         case("MaxPool", kernel_shape=[2, 2, 2]),

@@ -144,7 +144,7 @@ def test_concat_joins_grids() -> None:
         node(md.concat, "c d", "y", axis=1),
         w=W,
         b=B,
-        v=md.asarray(np.asarray(W) * 10),
+        v=md.asarray(np.asarray(W) * 4),
     )
     found = quantized(made)
     specs = found.specs()

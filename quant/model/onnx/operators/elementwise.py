@@ -30,7 +30,6 @@ SAME: dict[str, Any] = {
     "Erf": md.erf,
     "Exp": md.exp,
     "Floor": md.floor,
-    "GlobalAveragePool": md.global_avg_pool2d,
     "Greater": md.greater,
     "GreaterOrEqual": md.greater_equal,
     "HardSwish": md.hardswish,

@@ -27,6 +27,7 @@ from mdtensor.quant.model.onnx.operators.resample import (
     resampling_of,
 )
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
+from mdtensor.quant.model.onnx.operators.volumes import convolve_volume
 
 #: Operations by the number of axes that the window slides over.
 CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
@@ -37,8 +38,12 @@ MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    operation = CONVOLUTIONS[require_window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
-    g.call(op, operation, x, w, b, **conv_options(g, op, w))
+    axes = require_window_axes(op, g.shape(w)[2:], (*CONVOLUTIONS, 3))
+    options = conv_options(g, op, w)
+    if axes == 3:
+        convolve_volume(g, op, options)
+    else:
+        g.call(op, CONVOLUTIONS[axes], x, w, b, **options)
 
 
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
@@ -206,6 +211,15 @@ def require_fixed_sizes(g: Builder, op: Operator) -> tuple[int, ...]:
 def global_max_pool(g: Builder, op: Operator) -> None:
     axes = tuple(range(2, len(g.shape(op.inputs[0]))))
     g.call(op, md.max, op.inputs[0], axis=axes, keepdims=True)
+
+
+@reads("GlobalAveragePool")
+def global_average_pool(g: Builder, op: Operator) -> None:
+    x, ndim = op.inputs[0], len(g.shape(op.inputs[0]))
+    if ndim == 4:
+        g.call(op, md.global_avg_pool2d, x)
+    else:
+        g.call(op, md.mean, x, axis=tuple(range(2, ndim)), keepdims=True)
 
 
 # Resizing of images.
