@@ -35,6 +35,7 @@ from mdtensor.generics.arithmetic import (
 )
 from mdtensor.kernels.numpy import arithmetic as kernel, ufunc
 from mdtensor.ops import steps
+from mdtensor.ops.fast_paths import fast_path
 from mdtensor.ops.operands import (
     PLAIN,
     Inexact,
@@ -42,7 +43,6 @@ from mdtensor.ops.operands import (
     Real,
     binary,
     deduced,
-    fast_path,
     joint_numbers,
     number,
     on_host,

@@ -31,11 +31,11 @@ from mdtensor.kernels.numpy import (
     ufunc,
 )
 from mdtensor.ops import choice_steps as steps
+from mdtensor.ops.fast_paths import fast_path
 from mdtensor.ops.operands import (
     Operand,
     Real,
     comparison_buffers,
-    fast_path,
     joint_bits,
     unary,
 )

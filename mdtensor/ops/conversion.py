@@ -237,6 +237,10 @@ def asarray(
 
     Source: array API 2024.12, `asarray`.
     """
+    # The usual call first: an array is shared.
+    is_array = type(obj) is np.ndarray and obj.dtype.isnative
+    if is_array and dtype is device is copy is None:
+        return from_numpy(obj)
     if copy is not None and not isinstance(copy, (bool, np.bool_)):
         call, given = f"asarray({type(obj).__name__})", type(copy).__name__
         raise OptionError(f"copy is a {given}", "Use None, True or False", call)

@@ -40,11 +40,11 @@ from mdtensor.generics.math import (
 )
 from mdtensor.kernels.numpy import math as kernel
 from mdtensor.ops import steps
+from mdtensor.ops.fast_paths import fast_path
 from mdtensor.ops.operands import (
     Inexact,
     Real,
     binary_inexact,
-    fast_path,
     joint_inexact,
     on_host,
     predicate,

@@ -1,0 +1,113 @@
+"""Calls of methods that are functions of buffers: bound once, then only run.
+
+A method with `direct=` can say, from types, shapes and options alone, which function of
+buffers a call runs. `bound` is the `fast_path=` of such a method: it keeps the function
+in a table, so that a later call with the same shapes and options neither infers nor
+checks again. Errors that depend on elements come from the method itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mdtensor.device import cpu
+from mdtensor.ops.operands import deduced, keep, option_key, spec
+from mdtensor.promotion import current
+from mdtensor.tensor import ON_RELOAD, Tensor
+
+Bound = tuple[type[Tensor], Callable[..., Any]] | None
+_TABLES: list[dict[Any, Bound]] = []
+new = object.__new__
+
+
+# Inference, checks and the reading of options took longer than the work of small calls
+# (decision 0090).
+def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the `fast_path=` of a method of `operation` with this `direct=`."""
+
+    def choose(*kinds: type) -> Callable[..., Any] | None:
+        if not all(issubclass(kind, Tensor) and kind.device is cpu for kind in kinds):
+            return None
+        general = operation.select(*kinds).method.implementation
+        table: dict[Any, Bound] = {}
+        _TABLES.append(table)
+
+        def bind(key: Any, *arguments: Any, **options: Any) -> Bound:
+            """Return the type of the result and the function; None without one."""
+            result = deduced(operation, *arguments, **options)
+            act = direct(result, *map(spec, arguments), **options)
+            found = None if act is None else (result.type, act)
+            keep(table, key, found)
+            return found
+
+        return (_of_one if len(kinds) == 1 else _of_several)(table, bind, general)
+
+    return choose
+
+
+def _of_one(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
+    """Return the function of calls with one tensor."""
+
+    def run(x: Tensor, /, **options: Any) -> Any:
+        values = (*options.values(),)
+        kinds = (*map(type, values),)
+        buffer = x.buffer
+        try:
+            # 1, 1.0 and True are equal, so types are part of the key.
+            key = buffer.shape, current(), values, kinds
+            if tuple in kinds:
+                key = *key, option_key(values)
+            found = table[key]
+        except TypeError:  # An option, such as a list, does not have a hash.
+            return general(x, **options)
+        except KeyError:
+            found = bind(key, x, **options)
+        if found is None:
+            return general(x, **options)
+        try:
+            made = found[1](buffer)
+        except (IndexError, ValueError):
+            return general(x, **options)
+        result = new(found[0])
+        result.buffer = made
+        return result
+
+    return run
+
+
+def _of_several(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
+    """Return the function of calls with several tensors."""
+
+    def run(*arguments: Tensor, **options: Any) -> Any:
+        values = (*options.values(),)
+        kinds = (*map(type, values),)
+        buffers = [x.buffer for x in arguments]
+        try:
+            key = *[x.shape for x in buffers], current(), values, kinds
+            if tuple in kinds:
+                key = *key, option_key(values)
+            found = table[key]
+        except TypeError:
+            return general(*arguments, **options)
+        except KeyError:
+            found = bind(key, *arguments, **options)
+        if found is None:
+            return general(*arguments, **options)
+        try:
+            made = found[1](*buffers)
+        except (IndexError, ValueError):
+            return general(*arguments, **options)
+        result = new(found[0])
+        result.buffer = made
+        return result
+
+    return run
+
+
+def _forget() -> None:
+    for table in _TABLES:
+        table.clear()
+
+
+ON_RELOAD.append(_forget)
