@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mdtensor.device import cpu
+from mdtensor.dtypes import DType
 from mdtensor.ops.operands import deduced, keep, option_key, spec
 from mdtensor.promotion import current
 from mdtensor.tensor import ON_RELOAD, Tensor
@@ -27,7 +28,9 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
     """Return the `fast_path=` of a method of `operation` with this `direct=`."""
 
     def choose(*kinds: type) -> Callable[..., Any] | None:
-        if not all(issubclass(kind, Tensor) and kind.device is cpu for kind in kinds):
+        *tensors, last = kinds
+        ends = last is DType and bool(tensors)
+        if not all(map(_is_host, tensors if ends else kinds)):
             return None
         general = operation.select(*kinds).method.implementation
         table: dict[Any, Bound] = {}
@@ -41,20 +44,26 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
             keep(table, key, found)
             return found
 
+        if ends:
+            return _of_type(table, bind, general) if len(tensors) == 1 else None
         return (_of_one if len(kinds) == 1 else _of_several)(table, bind, general)
 
     return choose
+
+
+def _is_host(kind: type) -> bool:
+    return issubclass(kind, Tensor) and kind.device is cpu
 
 
 def _of_one(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
     """Return the function of calls with one tensor."""
 
     def run(x: Tensor, /, **options: Any) -> Any:
+        buffer = x.buffer
         values = (*options.values(),)
         kinds = (*map(type, values),)
-        buffer = x.buffer
+        # As `_key` and `_run`, written out: these calls are the most frequent.
         try:
-            # 1, 1.0 and True are equal, so types are part of the key.
             key = buffer.shape, current(), values, kinds
             if tuple in kinds:
                 key = *key, option_key(values)
@@ -76,33 +85,62 @@ def _of_one(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
     return run
 
 
+def _of_type(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
+    """Return the function of calls with one tensor and an element type."""
+
+    def run(x: Tensor, dtype: DType, /, **options: Any) -> Any:
+        buffer = x.buffer
+        try:
+            key = buffer.shape, dtype, current(), _key(options)
+            found = table[key]
+        except TypeError:
+            return general(x, dtype, **options)
+        except KeyError:
+            found = bind(key, x, dtype, **options)
+        if found is not None and (made := _run(found, buffer)) is not None:
+            return made
+        return general(x, dtype, **options)
+
+    return run
+
+
 def _of_several(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
     """Return the function of calls with several tensors."""
 
     def run(*arguments: Tensor, **options: Any) -> Any:
-        values = (*options.values(),)
-        kinds = (*map(type, values),)
         buffers = [x.buffer for x in arguments]
         try:
-            key = *[x.shape for x in buffers], current(), values, kinds
-            if tuple in kinds:
-                key = *key, option_key(values)
+            key = *[x.shape for x in buffers], current(), _key(options)
             found = table[key]
         except TypeError:
             return general(*arguments, **options)
         except KeyError:
             found = bind(key, *arguments, **options)
-        if found is None:
-            return general(*arguments, **options)
-        try:
-            made = found[1](*buffers)
-        except (IndexError, ValueError):
-            return general(*arguments, **options)
-        result = new(found[0])
-        result.buffer = made
-        return result
+        if found is not None and (made := _run(found, *buffers)) is not None:
+            return made
+        return general(*arguments, **options)
 
     return run
+
+
+def _key(options: dict[str, Any]) -> Any:
+    """Return values and types of options, because 1, 1.0 and True are equal as keys."""
+    values = (*options.values(),)
+    kinds = (*map(type, values),)
+    if tuple in kinds:
+        return values, kinds, option_key(values)
+    return values, kinds
+
+
+def _run(found: tuple[type[Tensor], Callable[..., Any]], *buffers: Any) -> Any:
+    """Return the result; None where the method must say what is wrong."""
+    try:
+        made = found[1](*buffers)
+    except (IndexError, ValueError):
+        return None
+    result = new(found[0])
+    result.buffer = made
+    return result
 
 
 def _forget() -> None:

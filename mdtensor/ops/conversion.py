@@ -26,6 +26,7 @@ from mdtensor.foreign import read_array, require_plain
 from mdtensor.generics.conversion import astype, reduce_precision, to
 from mdtensor.kernels.numpy import conversion as kernel, quietly
 from mdtensor.ops import steps
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.choice_steps import from_bool_step
 from mdtensor.ops.direct import WIDE, Act
 from mdtensor.ops.operands import Dense, deduced, spec
@@ -76,7 +77,12 @@ def _converted(convert: Any, dtype: Any, x: Any) -> Any:
     return convert(x, dtype)
 
 
-@method(astype, prepare=from_bool_step, direct=direct_astype)
+@method(
+    astype,
+    fast_path=bound(astype, direct_astype),
+    prepare=from_bool_step,
+    direct=direct_astype,
+)
 def astype(
     x: Dense,
     dtype: Union[DType, str, type, np.dtype],

@@ -16,9 +16,18 @@ import numpy as np
 
 from mdtensor.dtypes import DType
 from mdtensor.generics.indexing import take_axis
-from mdtensor.kernels.numpy import indexing, quietly, reduction
+from mdtensor.generics.matmul import pair_axis
+from mdtensor.kernels.numpy import (
+    indexing,
+    manipulation,
+    matmul,
+    ordered,
+    quietly,
+    reduction,
+    sorting,
+)
 from mdtensor.promotion import may_overflow
-from mdtensor.spec.shapes import normalize_axes, permutation
+from mdtensor.spec.shapes import normalize_axes, normalize_axis, permutation
 from mdtensor.spec.spec import TensorSpec
 
 Act = Callable[..., Any]
@@ -120,13 +129,73 @@ def needs_cast(before: DType, after: DType) -> bool:
 
 
 def _sum(act: Act, axes: Any, keepdims: bool, dtype: Any, x: Any) -> Any:
-    # Only elements in order need no look at their strides.
-    act = act if x.flags.c_contiguous else reduction.sum_
+    # Only few elements in order need no look at their strides.
+    is_short = x.flags.c_contiguous and x.size < ordered.FEW
+    act = act if is_short else reduction.sum_
     return act(x, axes, keepdims, dtype)
 
 
 def _sum_wide(x: Any, axes: Any, keepdims: bool, dtype: Any) -> Any:
     return np.asarray(quietly(np.add.reduce, x, axes, dtype, None, keepdims))
+
+
+def direct_sort(
+    result: TensorSpec, x: TensorSpec, /, *, axis: int, descending: bool, stable: bool
+) -> Act:
+    """Return the function of `sort`."""
+    return lambda x: sorting.sort(x, axis, descending)
+
+
+def direct_argsort(
+    result: TensorSpec, x: TensorSpec, /, *, axis: int, descending: bool, stable: bool
+) -> Act:
+    """Return the function of `argsort`."""
+    return lambda x: sorting.argsort(x, axis, descending)
+
+
+def direct_search(search: Callable[..., Any]) -> Callable[..., Act]:
+    """Return the `direct=` of a search whose kernel is search(x, axis, keepdims)."""
+
+    def direct(
+        result: TensorSpec, x: TensorSpec, /, *, axis: Any, keepdims: bool
+    ) -> Act:
+        return lambda x: search(x, axis, keepdims)
+
+    return direct
+
+
+def direct_where(
+    result: TensorSpec, condition: TensorSpec, x1: TensorSpec, x2: TensorSpec, /
+) -> Act:
+    """Return the function of `where`."""
+    dtype = result.dtype.storage
+    return lambda condition, x1, x2: sorting.where(condition, x1, x2, dtype)
+
+
+def direct_matmul(result: TensorSpec, x1: TensorSpec, x2: TensorSpec, /) -> Act:
+    """Return the function of `matmul`."""
+    dtype = result.dtype.storage
+    return lambda x1, x2: matmul.matmul(x1, x2, dtype)
+
+
+def direct_vecdot(
+    result: TensorSpec, x1: TensorSpec, x2: TensorSpec, /, *, axis: int
+) -> Act:
+    """Return the function of `vecdot`."""
+    at, dtype = pair_axis(x1.shape, x2.shape, axis), result.dtype.storage
+    return lambda x1, x2: matmul.vecdot(x1, x2, at, dtype)
+
+
+def direct_concat(result: TensorSpec, /, *arrays: TensorSpec, axis: int | None) -> Act:
+    """Return the function of `concat`."""
+    dtype = result.dtype.storage
+    return lambda *arrays: manipulation.concat(arrays, axis, dtype)
+
+
+def direct_stack(result: TensorSpec, /, *arrays: TensorSpec, axis: int) -> Act:
+    """Return the function of `stack`."""
+    at, dtype = normalize_axis(axis, result.ndim), result.dtype.storage
+    return lambda *arrays: manipulation.stack(arrays, at, dtype)
 
 
 def direct_trees(

@@ -17,6 +17,27 @@ from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.ops.operands import NUMBERS, PLAIN, fast_number, new
 from mdtensor.promotion import current, with_scalar
 from mdtensor.tensor import Tensor
+from mdtensor.types import BoolTensor
+
+#: Functions of bools, whose results are bools.
+OF_BOOLS = frozenset(
+    {
+        np.logical_and,
+        np.logical_or,
+        np.logical_xor,
+        np.logical_not,
+        np.bitwise_and,
+        np.bitwise_or,
+        np.bitwise_xor,
+        np.invert,
+        np.equal,
+        np.not_equal,
+        np.less,
+        np.less_equal,
+        np.greater,
+        np.greater_equal,
+    }
+)
 
 
 # Host tensors of one type, and a tensor with a Python number, skip promotion, since
@@ -39,13 +60,27 @@ def fast_path(
             return _with_number(compute, ufunc, result, kind, *others)
         if ufunc in float32.COMPILED and kind.dtype is dtypes.float32:
             return _compiled(float32.COMPILED[ufunc], kind) if kind in PLAIN else None
-        if kind in PLAIN:
+        if kind in PLAIN or (kind is BoolTensor and ufunc in OF_BOOLS):
             return (_pair if others else _single)(compute, ufunc, result or kind)
         on_host = issubclass(kind, Tensor) and kind.device is cpu
         is_narrow = on_host and float16.is_narrow(kind.dtype.storage)
         return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
     return choose
+
+
+def inexact_path(
+    general: Callable[..., Any], operation: Callable[..., Any], ufunc: np.ufunc
+) -> Callable[..., Any]:
+    """Return `fast_path` of a function of floats; integers take the general path."""
+    choose = fast_path(general, operation, ufunc)
+
+    def choose_inexact(*kinds: type) -> Any:
+        tensors = [kind for kind in kinds if issubclass(kind, Tensor)]
+        is_inexact = all(not kind.dtype.is_integer for kind in tensors)
+        return choose(*kinds) if is_inexact else None
+
+    return choose_inexact
 
 
 def _single(
@@ -105,12 +140,11 @@ def _with_number(
     None means that the number changes the type, or that types need promotion.
     """
     kind, given = (first, second) if first in PLAIN else (second, first)
-    if kind not in PLAIN or given not in NUMBERS:
+    if kind not in PLAIN or given not in NUMBERS or kind.dtype.is_complex:
         return None
     if with_scalar(kind.dtype, given) is not kind.dtype:
         return None
-    is_inexact = kind.dtype.is_floating or kind.dtype.is_complex
-    if result is not None and given is int and is_inexact:
+    if result is not None and given is int and kind.dtype.is_floating:
         return None  # A comparison must not round an integer.
     made, rules = result or kind, current()
     is_second = kind is first

@@ -140,7 +140,10 @@ def _write(x: Any, key: Any, value: Any, is_tensor: bool) -> bool:
         if not is_fit or (is_tensor and shape != value.shape):
             return False
         announce_write(x)
-        kernel.setitem(part, keys, value)
+        if is_tensor or keys:
+            kernel.setitem(part, keys, value)
+        else:
+            part[...] = value
     except (IndexError, OverflowError, TypeError, ValueError):
         return False
     return True

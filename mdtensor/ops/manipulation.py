@@ -27,11 +27,13 @@ from mdtensor.kernels.numpy import manipulation as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.direct import (
+    direct_concat,
     direct_expand_dims,
     direct_flip,
     direct_permute_dims,
     direct_reshape,
     direct_squeeze,
+    direct_stack,
 )
 from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
@@ -81,14 +83,14 @@ def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
     return x.wrap(x.buffer.transpose(moveaxis_order(source, destination, x.ndim)))
 
 
-@method(concat, prepare=steps.concat_step)
+@method(concat, fast_path=bound(concat, direct_concat), prepare=steps.concat_step)
 def concat(*arrays: Dense, axis: int | None) -> Tensor:
     result: type[Tensor] = deduced(concat, *arrays, axis=axis).type
     buffers = [x.buffer for x in arrays]
     return result.wrap(kernel.concat(buffers, axis, result.dtype.storage))
 
 
-@method(stack)
+@method(stack, fast_path=bound(stack, direct_stack))
 def stack(*arrays: Dense, axis: int) -> Tensor:
     found = deduced(stack, *arrays, axis=axis)
     at = normalize_axis(axis, found.ndim)

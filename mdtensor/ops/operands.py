@@ -5,7 +5,7 @@ any call and caches it. `fast_paths` skips both where types allow it.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Union
 
 import numpy as np
@@ -407,8 +407,17 @@ def fast_number(operand: Any, dtype: DType) -> Any:
 
 
 def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Return whether shapes are equal or one is 0-d, so that they surely broadcast."""
-    return a == b or not a or not b
+    """Return whether shapes broadcast."""
+    return a == b or not a or not b or _broadcasts(a, b)
+
+
+@lru_cache(CACHE_SIZE)
+def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    try:
+        broadcast_shapes(a, b)
+    except ShapeError:
+        return False
+    return True
 
 
 def number(operand: object, dtype: DType) -> Any:
