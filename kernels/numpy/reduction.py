@@ -147,15 +147,16 @@ def cumulative(
     shape = list(x.shape)
     shape[axis] += int(initial)
     result = np.empty(shape, dtype)
-    along = np.moveaxis(result, axis, 0)
-    along[: int(initial)] = ufunc.identity
+    along = result.swapaxes(axis, 0)
+    if initial:
+        along[0] = ufunc.identity
     running, wide = along[int(initial) :], compute_dtype(dtype)
-    y = np.moveaxis(addends(x, dtype), axis, 0)
-    with np.errstate(all="ignore"):
-        if wide == dtype:
-            ufunc.accumulate(y, dtype=wide, out=running)
-        else:
-            running[...] = ufunc.accumulate(y, dtype=wide)
+    y = addends(x, dtype).swapaxes(axis, 0)
+    if wide == dtype:
+        quietly(ufunc.accumulate, y, 0, wide, running)
+    else:
+        found = quietly(ufunc.accumulate, y, 0, wide)
+        quietly(np.copyto, running, found, casting="unsafe")
     return result
 
 

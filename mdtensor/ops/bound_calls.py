@@ -13,7 +13,7 @@ from typing import Any
 
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
-from mdtensor.ops.operands import deduced, keep, option_key, spec
+from mdtensor.ops.operands import deduced, keep, spec
 from mdtensor.promotion import current
 from mdtensor.tensor import ON_RELOAD, Tensor
 
@@ -66,7 +66,7 @@ def _of_one(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
         try:
             key = buffer.shape, current(), values, kinds
             if tuple in kinds:
-                key = *key, option_key(values)
+                key = *key, *[(*map(type, v),) for v in values if type(v) is tuple]
             found = table[key]
         except TypeError:  # An option, such as a list, does not have a hash.
             return general(x, **options)
@@ -128,7 +128,7 @@ def _key(options: dict[str, Any]) -> Any:
     values = (*options.values(),)
     kinds = (*map(type, values),)
     if tuple in kinds:
-        return values, kinds, option_key(values)
+        return values, kinds, *[(*map(type, v),) for v in values if type(v) is tuple]
     return values, kinds
 
 

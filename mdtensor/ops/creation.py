@@ -47,6 +47,9 @@ from mdtensor.spec.options import DTypeName, flag
 from mdtensor.spec.shapes import MOST_SIZE, is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
+#: Bound of integers, below which no range is too large for the memory of a machine.
+MOST_QUICK = 2**24
+
 
 @explain_wrong_calls
 def full(
@@ -298,6 +301,9 @@ def arange(
 
     Source: array API 2024.12, `arange`.
     """
+    # The usual call needs no fractions, and no text for an error.
+    if device is None and (quick := _quick_range(start, stop, step, dtype)) is not None:
+        return quick
     start, stop, step = map(_scalar, (start, stop, step))
     given = (0, start) if stop is None else (start, stop)
     call = describe("arange", *given, step)
@@ -324,6 +330,27 @@ def arange(
         _check_ends(begin, begin + max(count - 1, 0) * by, found, call)
         made = partial(kernel.float_range, begin, by, count, found.storage)
     return make_on(made, found, device, "arange", *given, step)
+
+
+def _quick_range(start: Any, stop: Any, step: Any, dtype: Any) -> Tensor | None:
+    """Return the range of small integers that surely fit; None for any other."""
+    first, last = (0, start) if stop is None else (start, stop)
+    given = (first, last, step)
+    if any(type(n) is not int or abs(n) >= MOST_QUICK for n in given) or not step:
+        return None
+    found = element(dtype, DEFAULT_INTEGER)
+    count = max(0, -((first - last) // step))
+    ends = (first, first + max(count - 1, 0) * step)
+    if count >= MOST_QUICK or not all(
+        found.minimum <= n <= found.maximum for n in ends
+    ):
+        return None
+    if found.is_integer:
+        return leaf(found).wrap(kernel.whole_range(first, step, count, found.storage))
+    if found.is_floating:
+        made = kernel.float_range(float(first), float(step), count, found.storage)
+        return leaf(found).wrap(made)
+    return None
 
 
 @explain_wrong_calls

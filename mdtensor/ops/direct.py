@@ -17,6 +17,7 @@ import numpy as np
 from mdtensor.dtypes import DType
 from mdtensor.generics.indexing import take_axis
 from mdtensor.generics.matmul import pair_axis
+from mdtensor.generics.reduction import running_axis
 from mdtensor.kernels.numpy import (
     indexing,
     manipulation,
@@ -119,6 +120,26 @@ def direct_reduction(reduce: Callable[..., Any]) -> Callable[..., Act]:
 def _reduce(reduce: Act, axes: Any, keepdims: bool, *rest: Any) -> Any:
     *options, x = rest
     return reduce(x, axes, keepdims, *options)
+
+
+def direct_running(ufunc: np.ufunc) -> Callable[..., Act | None]:
+    """Return the `direct=` of running sums or products; None if elements are cast."""
+
+    def direct(
+        result: TensorSpec,
+        x: TensorSpec,
+        /,
+        *,
+        axis: int | None,
+        dtype: object,
+        include_initial: bool,
+    ) -> Act | None:
+        if needs_cast(x.dtype, result.dtype):
+            return None
+        at, storage = running_axis(x.shape, axis), result.dtype.storage
+        return lambda x: reduction.cumulative(ufunc, x, at, storage, include_initial)
+
+    return direct
 
 
 def needs_cast(before: DType, after: DType) -> bool:

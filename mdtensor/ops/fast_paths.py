@@ -41,7 +41,7 @@ OF_BOOLS = frozenset(
 
 
 # Host tensors of one type, and a tensor with a Python number, skip promotion, since
-# that took longer than adding small arrays (decisions 0007 and 0090).
+# that took longer than adding small arrays (decision 0007).
 def fast_path(
     general: Callable[..., Any],
     operation: Callable[..., Any],

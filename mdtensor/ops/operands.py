@@ -115,7 +115,7 @@ def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
     """
     try:
         given = (*arguments, *options.values())
-        values = *map(_cache_key, arguments), *map(option_key, options.values())
+        values = *map(_cache_key, arguments), *map(_option_key, options.values())
         key = operation, current(), *options, *map(type, given), *values
         found = _INFERENCES.get(key)
     except (TypeError, RecursionError):
@@ -184,14 +184,14 @@ def _cache_key(value: object) -> Any:
     return value
 
 
-def option_key(value: object) -> Any:
+def _option_key(value: object) -> Any:
     """Return the key of an option, whose value counts, not only its shape.
 
     Raises:
         TypeError: the option is or contains a tensor, which does not have a hash.
     """
     if isinstance(value, (tuple, list)):
-        return *map(type, value), *map(option_key, value)
+        return *map(type, value), *map(_option_key, value)
     hash(value)
     return value
 

@@ -25,7 +25,13 @@ from mdtensor.generics.reduction import (
 )
 from mdtensor.kernels.numpy import conversion, reduction as kernel
 from mdtensor.ops.bound_calls import bound
-from mdtensor.ops.direct import direct_prod, direct_reduction, direct_sum, needs_cast
+from mdtensor.ops.direct import (
+    direct_prod,
+    direct_reduction,
+    direct_running,
+    direct_sum,
+    needs_cast,
+)
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.ops.reduction_steps import reduce_step
 from mdtensor.spec.options import number
@@ -186,14 +192,20 @@ def std(
 # Running sums, products and differences.
 
 
-@method(cumulative_sum)
+@method(
+    cumulative_sum,
+    fast_path=bound(cumulative_sum, direct_running(np.add)),
+)
 def cumulative_sum(
     x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:
     return _running(cumulative_sum, np.add, x, axis, dtype, include_initial)
 
 
-@method(cumulative_prod)
+@method(
+    cumulative_prod,
+    fast_path=bound(cumulative_prod, direct_running(np.multiply)),
+)
 def cumulative_prod(
     x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:
