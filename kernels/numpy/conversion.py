@@ -231,6 +231,16 @@ def _limit(dtype: DType) -> tuple[float, bool]:
     return most + step / 2, most / step % 2 == 1
 
 
+@quiet
+def fits(x: Array, dtype: DType) -> bool:
+    """Return whether x, truncated, surely is in an integer type: by its extremes."""
+    if not x.size or x.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return _cuts_inside(x, dtype)
+    least, most = bounds(dtype)
+    is_above: bool = least <= int(np.minimum.reduce(x, None))
+    return is_above and int(np.maximum.reduce(x, None)) <= most
+
+
 def _cuts_inside(x: Array, dtype: DType) -> bool:
     """Return whether x are floats that truncate into the range of an integer type."""
     if not x.size or x.dtype.kind != "f" or dtype.kind not in "iu":

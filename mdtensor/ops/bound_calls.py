@@ -39,8 +39,10 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
         def bind(key: Any, *arguments: Any, **options: Any) -> Bound:
             """Return the type of the result and the function; None without one."""
             result = deduced(operation, *arguments, **options)
-            act = direct(result, *map(spec, arguments), **options)
-            found = None if act is None else (result.type, act)
+            # An option may name another device, where a method has more to do.
+            is_here = result.type.device is cpu
+            act = is_here and direct(result, *map(spec, arguments), **options)
+            found = (result.type, act) if act else None
             keep(table, key, found)
             return found
 

@@ -55,18 +55,27 @@ def direct_astype(
     device: object,
     casting: str,
 ) -> Act | None:
-    """Return the function of buffers of `astype`; None if it checks the elements."""
+    """Return the function of buffers of `astype`; None if it counts elements."""
     before, after = x.dtype.storage, result.dtype.storage
     if x.dtype is result.dtype or x.dtype.is_complex or casting not in POLICIES:
         return None
     refuse, convert = POLICIES[casting]
     if kernel.is_exact(before, after):
         convert = kernel.nearest
+    elif casting == "check" and before.kind in "iuf" and after.kind in "iu":
+        return partial(_checked, after)
     elif refuse or casting == "round":
         return None
     elif before in WIDE and after in WIDE:
         return partial(quietly, _rounded, after)
     return partial(_converted, convert, after)
+
+
+def _checked(dtype: Any, x: Any) -> Any:
+    # The method finds what does not fit, and says how much.
+    if not kernel.fits(x, dtype):
+        raise IndexError
+    return quietly(x.astype, dtype)
 
 
 def _rounded(dtype: Any, x: Any) -> Any:

@@ -58,6 +58,23 @@ def test_views_stay_views_and_elements_are_checked_at_each_call() -> None:
         md.take(x, md.asarray([0, 2]), axis=0)
 
 
+def test_a_cast_to_another_device_moves() -> None:
+    x = md.asarray(X)
+    assert md.astype(x, md.float64).device is md.cpu
+    moved = md.astype(x, md.float64, device="emucuda")
+    assert moved.device.name == "emucuda"
+    assert moved.to("cpu").tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("wrong", [300.0, -1.0, np.nan, np.inf])
+def test_elements_of_a_cast_are_checked_at_each_call(wrong) -> None:
+    right = md.asarray([1.5, -0.5, 255.5])
+    for _ in range(2):
+        assert md.astype(right, md.uint8).tolist() == [1, 0, 255]
+        with pytest.raises(MdtensorError, match="1 of 3 values"):
+            md.astype(md.asarray([1.0, wrong, 2.0]), md.uint8)
+
+
 def test_lists_as_options_are_as_good_as_tuples() -> None:
     assert md.permute_dims(md.asarray(X), [2, 0, 1]).shape == (4, 2, 3)
     with pytest.raises(OptionError):
