@@ -93,7 +93,9 @@ def _by_blocks(
     except ValueError:  # The axes do not lie evenly, so only a copy would do.
         return None
     if inner > 1:
-        return _one_by_one(ufunc, y, dtype)
+        # A short copy stays in the cache as a whole.
+        is_worth = inner < SHORT or x.size > BLOCK
+        return _one_by_one(ufunc, y, dtype) if is_worth else None
     is_sum = ufunc is np.add and x.dtype.kind == "f" and y.strides[0] == x.itemsize
     return (quietly(_halves, y[:, :, 0].T),) if is_sum and outer >= COLUMNS else None
 

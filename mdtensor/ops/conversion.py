@@ -66,7 +66,7 @@ def direct_astype(
         return partial(_checked, after)
     elif refuse or casting == "round":
         return None
-    elif before in WIDE and after in WIDE:
+    elif casting == "wrap" and before in WIDE and after in WIDE:
         return partial(quietly, _rounded, after)
     return partial(_converted, convert, after)
 
