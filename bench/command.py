@@ -19,9 +19,9 @@ from bench.harness.table import tabled
 from bench.harness.turns import QUICK, Effort
 from bench.zoo import run as zoo
 
-NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
-NAMES += ("sizes", "codes", "kernels", "layers", "floats", "inference", "diagnose")
-NAMES += ("checked", "attention", "encoder", "graph")
+NAMES = ("dispatch", "expression", "start", "tables", "calls", "elementwise")
+NAMES += ("for_each", "sizes", "codes", "kernels", "layers", "floats", "inference")
+NAMES += ("diagnose", "checked", "attention", "encoder", "graph")
 
 
 def execute(arguments: Sequence[str]) -> int:

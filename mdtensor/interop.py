@@ -279,6 +279,9 @@ class Interchange:
 
         Another `dtype` is the caller's cast: NumPy's, as `astype` of an array casts.
         """
+        if self.device is cpu and dtype is None and copy is None:
+            buffer: npt.NDArray[Any] = self.buffer
+            return buffer
         call = describe("__array__", self)
         if self.device is not cpu:
             problem = (

@@ -46,6 +46,8 @@ from mdtensor.spec.indices import element_place
 from mdtensor.spec.spec import TensorSpec
 
 Natural = TypeVar("Natural", DType, None)
+#: Attributes of other protocols, which tensors lack.
+_PROBED = frozenset({"__array_interface__", "__array_struct__"})
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 #: Empty the caches that hold result types; called when a type is declared again.
@@ -255,7 +257,7 @@ class Tensor(Interchange, Operators):
     @property
     def T(self) -> Self:
         """Return the transpose of a matrix."""
-        if self.ndim != 2:
+        if len(self.buffer.shape) != 2:
             raise TransposeError(
                 "the transpose is for 2 dimensions",
                 "Use permute_dims",
@@ -452,18 +454,29 @@ def from_numpy(array: Any) -> Tensor:
         Float32Tensor[](1.)
     """
     # Most arrays are not of a subclass, and then nothing is called.
-    if type(array) is not np.ndarray:
-        require_plain(array)
-        # Elements of a buffer are plain, and one of several axes cannot be iterated.
-        if isinstance(array, Sequence) and not isinstance(array, memoryview):
-            typed_array(array)  # which checks each element
+    if type(array) is np.ndarray:
+        kind = _leaf_of(array.dtype)
+        return kind.wrap(np.asarray(array, kind.dtype.storage))
+    require_plain(array)
+    # Elements of a buffer are plain, and one of several axes cannot be iterated.
+    if isinstance(array, Sequence) and not isinstance(array, memoryview):
+        typed_array(array)  # which checks each element
     try:
         found = np.asarray(array)
     except (TypeError, ValueError) as error:
         problem = f"NumPy cannot convert a {type(array).__name__} to an array"
         raise OptionError(problem, "Use asarray(a)", "from_numpy") from error
-    dtype = dtypes.dtype(found.dtype)
-    return leaf(dtype).wrap(np.asarray(found, dtype.storage))
+    kind = _leaf_of(found.dtype)
+    return kind.wrap(np.asarray(found, kind.dtype.storage))
+
+
+@lru_cache(256)
+def _leaf_of(dtype: np.dtype[Any]) -> type[Tensor]:
+    """Return the host type of the elements of an array."""
+    return leaf(dtypes.dtype(dtype))
+
+
+ON_RELOAD.append(_leaf_of.cache_clear)
 
 
 def _operand(array: Any) -> Tensor:
@@ -477,6 +490,9 @@ Operation.from_numpy = staticmethod(_operand)
 
 def _unknown(x: Tensor, name: str) -> Any:
     """Raise the error of a missing attribute; the `__getattr__` of tensors."""
+    if name in _PROBED:
+        # NumPy asks for these in each conversion, and drops the error.
+        raise AttributeError(name)
     declared = vars(Tensor).get(name)
     if isinstance(declared, property) and declared.fget:
         # Python comes here after an AttributeError of the property, and drops it.

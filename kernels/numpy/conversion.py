@@ -206,9 +206,14 @@ def wrapping(x: Array, dtype: DType) -> Array:
     infinity.
     """
     to_integer = dtype.kind in "iu" and is_floating(x.dtype)
-    if to_integer and np.any(outside(x, dtype)):
-        return _modulo(x).astype(dtype)
-    return nearest(x, dtype)
+    if not to_integer:
+        return nearest(x, dtype)
+    y = x.astype(FLOAT32) if is_narrow(x.dtype) else x
+    # A wider integer holds most numbers, and wraps as it is narrowed.
+    for wide in (dtype, np.dtype(np.int32), np.dtype(np.int64)):
+        if _cuts_inside(y, wide):
+            return y.astype(wide).astype(dtype, copy=False)
+    return _modulo(y).astype(dtype)
 
 
 def _modulo(x: Array) -> Array:
@@ -260,14 +265,26 @@ def _limit(dtype: DType) -> tuple[float, bool]:
     return most + step / 2, most / step % 2 == 1
 
 
+@quiet
+def fits(x: Array, dtype: DType) -> bool:
+    """Return whether x, truncated, surely is in an integer type: by its extremes."""
+    if not x.size or x.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return _cuts_inside(x, dtype)
+    least, most = bounds(dtype)
+    is_above: bool = least <= int(np.minimum.reduce(x, None))
+    return is_above and int(np.maximum.reduce(x, None)) <= most
+
+
 def _cuts_inside(x: Array, dtype: DType) -> bool:
     """Return whether x are floats that truncate into the range of an integer type."""
     if not x.size or x.dtype.kind != "f" or dtype.kind not in "iu":
         return False
+    if is_narrow(x.dtype):
+        x = x.astype(FLOAT32)
     # A minimum and a maximum need no temporary arrays, unlike `_beyond`.
     least, most = bounds(dtype)  # Python compares integers with floats exactly
-    is_above: bool = least - 1 < float(np.min(x))
-    return is_above and float(np.max(x)) < most + 1
+    is_above: bool = least - 1 < float(np.minimum.reduce(x, None))
+    return is_above and float(np.maximum.reduce(x, None)) < most + 1
 
 
 @cache

@@ -16,21 +16,27 @@ DType = np.dtype[Any]
 def whole_range(start: int, step: int, count: int, dtype: DType) -> Array:
     """Return start + i · step for i < count, in an integer `dtype` that holds them all.
 
-    The computation is modulo 2**64, so it is exact however large `start` and `step`
-    are.
+    The computation is modulo the number of values of `dtype`, so it is exact however
+    large `start` and `step` are.
     """
-    i = np.arange(count, dtype=np.uint64)
+    values = 256**dtype.itemsize
+    bits = np.dtype(f"u{dtype.itemsize}")
+    i = np.arange(count, dtype=bits if count <= values else np.uint64)
+    i = i.astype(bits, copy=False)
     if step != 1:
-        i *= np.uint64(step % 2**64)
+        i *= bits.type(step % values)
     if start:
-        i += np.uint64(start % 2**64)
-    return i.view(np.int64).astype(dtype, copy=False)
+        i += bits.type(start % values)
+    return i.view(dtype)
 
 
 def float_range(start: float, step: float, count: int, dtype: DType) -> Array:
     """Return start + i · step for i < count, in float64 and then rounded to `dtype`."""
     with np.errstate(all="ignore"):
-        return nearest(start + np.arange(count) * step, dtype)
+        i = np.arange(count, dtype=np.float64)
+        i *= step
+        i += start
+    return nearest(i, dtype)
 
 
 def linspace(
@@ -67,11 +73,15 @@ def _between(start: float, stop: float, num: int, parts: int) -> Array:
     """Return start + i · (stop - start) / parts for i < num, inside both ends."""
     scale = 2.0**-64 if max(abs(start), abs(stop)) > 2.0**900 else 1.0
     first, last = start * scale, stop * scale
-    i = np.arange(num, dtype=np.float64)
+    y = np.arange(num, dtype=np.float64)
     with np.errstate(all="ignore"):
-        y = (first + i * (last - first) / max(parts, 1)) / scale
+        y *= last - first
+        y /= max(parts, 1)
+        y += first
+        if scale != 1:
+            y /= scale
     # Rounding may carry an element past an end, and the last one next to it.
-    y = np.clip(y, min(start, stop), max(start, stop))
+    np.clip(y, min(start, stop), max(start, stop), out=y)
     y[:1] = start
     if num > parts:
         y[parts : parts + 1] = stop if parts else start

@@ -46,7 +46,8 @@ def stack(arrays: Sequence[Array], axis: int, dtype: np.dtype[Any]) -> Array:
 def unstack(x: Array, axis: int) -> tuple[Array, ...]:
     """Return views of x at each index of `axis`."""
     front = np.moveaxis(x, axis, 0)
-    return tuple(front[i, ...] for i in range(len(front)))
+    # Only of one axis would the parts be scalars.
+    return tuple(front if x.ndim > 1 else (front[i, ...] for i in range(len(front))))
 
 
 def pad(x: Array, widths: Sequence[tuple[int, int]], value: Any) -> Array:
@@ -81,6 +82,8 @@ def roll(x: Array, steps: Sequence[tuple[int, int]]) -> Array:
 
 def is_negative(counts: Any) -> bool:
     """Return whether one of the integers is below 0."""
+    if type(counts) is int:
+        return counts < 0
     return bool(np.less(counts, 0).any())
 
 
@@ -90,10 +93,12 @@ def repeat(x: Array, counts: Any, axis: int | None) -> Array:
     Raises:
         MemoryError: the result would have more than 2**62 elements.
     """
-    # NumPy computes the size of the result modulo 2**64, so check it in float64 before.
-    if np.sum(counts, dtype=np.float64) * x.size > 2.0**62:
+    # NumPy computes the size of the result modulo 2**64, so check it before.
+    is_one = type(counts) is int
+    total = counts if is_one else np.sum(counts, dtype=np.float64)
+    if total * x.size > 2**62:
         raise MemoryError
-    return np.repeat(x, np.asarray(counts).astype(np.intp), axis)
+    return x.repeat(counts if is_one else np.asarray(counts).astype(np.intp), axis)
 
 
 def tile(x: Array, counts: tuple[int, ...]) -> Array:

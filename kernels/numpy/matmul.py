@@ -37,7 +37,9 @@ def matmul(x1: Array, x2: Array, dtype: DType) -> Array:
 
 def _of_integers(x1: Array, x2: Array) -> Array:
     """Compute x1 · x2 of one integer type; sums wrap."""
-    if x1.size * x2.shape[-1] < FEW:
+    # With a vector, each element has one product, and no conversion pays off.
+    is_vector = x1.ndim == 1 or x2.ndim == 1
+    if is_vector or x1.size * x2.shape[-1] < FEW:
         return np.asarray(np.matmul(x1, x2))
     bound = x1.shape[-1] * _largest(x1) * _largest(x2)
     # Up to 2**24 and 2**53 every sum is exact in these types, in whatever order BLAS
@@ -63,7 +65,7 @@ def linear(x: Array, w: Array, b: Array | None, dtype: DType) -> Array:
 
 def vecdot(x1: Array, x2: Array, axis: int, dtype: DType) -> Array:
     """Compute Σ conj(x1) · x2 over `axis`, which counts from the end."""
-    a, b = (np.moveaxis(x, axis, -1) for x in (x1, x2))
+    a, b = (x if axis == -1 else np.moveaxis(x, axis, -1) for x in (x1, x2))
     return _product(np.vecdot, dtype, a, b)
 
 

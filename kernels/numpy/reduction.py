@@ -1,14 +1,13 @@
 """Reductions of host arrays: sums, means, extremes, running sums, differences.
 
 `axes` is a tuple of axes counted from the front. Floats are computed in their own type
-(sums along contiguous axes pairwise), narrow floats in float32 and rounded once;
+in the order of the axes (see `ordered`), narrow floats in float32 and rounded once;
 integers wrap. Kernels never write to their arguments and never warn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod as product
 from typing import Any
 
@@ -18,13 +17,12 @@ import numpy.typing as npt
 from mdtensor.kernels.numpy import quietly
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import is_narrow, widen
+from mdtensor.kernels.numpy.ordered import in_order, reduce
 from mdtensor.kernels.numpy.ufunc import compute_dtype, run_and_round
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Axes = tuple[int, ...]
-#: NumPy's stubs reject a keepdims that is a variable.
-ADD: Any = np.add
 
 
 def sum_(x: Array, axes: Axes, keepdims: bool, dtype: DType) -> Array:
@@ -41,22 +39,8 @@ def _total(
     ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
 ) -> Array:
     """Reduce x by `ufunc` in `dtype`, narrow floats in float32."""
-    y, wide = _in_order(widen(addends(x, dtype))), compute_dtype(dtype)
-    return run_and_round(ufunc.reduce, dtype, y, axes, wide, None, keepdims)
-
-
-# A sum must not depend on where its elements lie (decision 0067).
-def _in_order(x: Array) -> Array:
-    """Return inexact x with its axes in memory as their order is, or a copy.
-
-    NumPy adds elements in the order in which they lie, and so rounds otherwise for a
-    transposed array than for its copy.
-    """
-    if x.flags.c_contiguous or x.dtype.kind not in "fc":
-        return x
-    steps = [s for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
-    is_ordered = all(a >= b > 0 for a, b in pairwise([*steps, *steps[-1:]]))
-    return x if is_ordered else x.copy(order="C")
+    y, wide = widen(addends(x, dtype)), compute_dtype(dtype)
+    return run_and_round(reduce, dtype, ufunc, y, axes, keepdims, wide)
 
 
 def addends(x: Array, dtype: DType) -> Array:
@@ -72,8 +56,7 @@ def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """Compute the mean without rounding it to a narrow float."""
     wide = compute_dtype(x.dtype)
-    y = _in_order(widen(x))
-    total = np.asarray(ADD.reduce(y, axes, wide, keepdims=keepdims))
+    total = reduce(np.add, widen(x), axes, keepdims, wide)
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -106,10 +89,10 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """Compute the variance without rounding it to a narrow float."""
     wide = compute_dtype(x.dtype)
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
-    y = _in_order(widen(x))
+    y = in_order(widen(x), axes)
     deviation = np.asarray(np.subtract(y, _mean(y, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
-    total = ADD.reduce(deviation, axes, keepdims=keepdims)
+    total = reduce(np.add, deviation, axes, keepdims, wide)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
 
 
@@ -129,7 +112,7 @@ def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
     0 is above -0, as IEEE 754-2019 says; NumPy returns either, by the CPU.
     """
     y = widen(x)
-    found = run_and_round(ufunc.reduce, x.dtype, y, axes, y.dtype, None, keepdims)
+    found = run_and_round(reduce, x.dtype, ufunc, y, axes, keepdims, y.dtype)
     if y.dtype.kind != "f" or np.count_nonzero(found) == found.size:
         return found
     is_min = ufunc is np.minimum
@@ -164,15 +147,16 @@ def cumulative(
     shape = list(x.shape)
     shape[axis] += int(initial)
     result = np.empty(shape, dtype)
-    along = np.moveaxis(result, axis, 0)
-    along[: int(initial)] = ufunc.identity
+    along = result.swapaxes(axis, 0)
+    if initial:
+        along[0] = ufunc.identity
     running, wide = along[int(initial) :], compute_dtype(dtype)
-    y = np.moveaxis(addends(x, dtype), axis, 0)
-    with np.errstate(all="ignore"):
-        if wide == dtype:
-            ufunc.accumulate(y, dtype=wide, out=running)
-        else:
-            running[...] = ufunc.accumulate(y, dtype=wide)
+    y = addends(x, dtype).swapaxes(axis, 0)
+    if wide == dtype:
+        quietly(ufunc.accumulate, y, 0, wide, running)
+    else:
+        found = quietly(ufunc.accumulate, y, 0, wide)
+        quietly(np.copyto, running, found, casting="unsafe")
     return result
 
 

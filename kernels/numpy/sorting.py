@@ -30,10 +30,16 @@ def sort(x: Array, axis: int, descending: bool) -> Array:
     keys = _comparable(np.flip(x, axis) if descending else x)
     # A stable sort of many elements takes ten times as long, so use it only if equal
     # elements can differ.
-    is_stable = x.size < FEW or _has_unlike_equals(keys)
+    # Integers of up to 16 bits are sorted by their bits, and that is stable too.
+    is_stable = x.size < FEW or _is_short(keys) or _has_unlike_equals(keys)
     kind: Any = "stable" if is_stable else "quicksort"
     found = np.sort(keys, axis, kind).astype(x.dtype, copy=False)
     return np.flip(found, axis).copy() if descending else found
+
+
+def _is_short(x: Array) -> bool:
+    """Return whether x are bools, or integers of at most 16 bits."""
+    return x.dtype.kind in "biu" and x.dtype.itemsize <= 2
 
 
 def _comparable(x: Array) -> Array:
@@ -52,7 +58,8 @@ def _has_unlike_equals(x: Array) -> bool:
 def argsort(x: Array, axis: int, descending: bool) -> Array:
     """Return the int64 indices along `axis` that sort x."""
     keys = _comparable(x)
-    if keys.dtype.kind in "iuf" and keys.dtype.itemsize <= 4:
+    is_quick = x.size < FEW or _is_short(keys)
+    if not is_quick and keys.dtype.kind in "iuf" and keys.dtype.itemsize <= 4:
         return _argsort_by_packing(keys, axis, descending)
     # Sort the reversed array in ascending order and reverse the result: so equal
     # elements keep their order.
@@ -99,7 +106,8 @@ def count_nonzero(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the int64 number of elements over `axes` that are not zero."""
     # NumPy counts many bytes of bools at once, but only over all axes.
     if len(axes) == x.ndim:
-        count = np.asarray(np.count_nonzero(as_bool(x)), np.int64)
+        y = x if x.dtype.kind in "iu" else as_bool(x)
+        count = np.asarray(np.count_nonzero(y), np.int64)
         return count.reshape((1,) * x.ndim if keepdims else ())
     return np.asarray(np.sum(as_bool(x), axes, np.int64, keepdims=keepdims))
 
@@ -190,6 +198,14 @@ def unique(x: Array) -> tuple[Array, Array, Array, Array]:
     return ascending[is_new], order[is_new], inverse.reshape(x.shape), counts
 
 
+def unique_counts(x: Array) -> tuple[Array, Array]:
+    """Return the distinct values and their counts only, by sorting without indices."""
+    ascending = sort(x.ravel(), 0, descending=False)
+    is_new = _is_new(ascending)
+    starts = np.flatnonzero(is_new).astype(np.int64, copy=False)
+    return ascending[is_new], np.diff(starts, append=np.int64(x.size))
+
+
 def unique_values(x: Array) -> Array:
     """Return the distinct values only, by sorting without indices."""
     ascending = sort(x.ravel(), 0, descending=False)
@@ -199,10 +215,32 @@ def unique_values(x: Array) -> Array:
 
 def isin(x: Array, members: Array, invert: bool) -> Array:
     """Return whether each x is, or with `invert` is not, among `members`; exact."""
+    if x.dtype == members.dtype and not is_narrow(x.dtype):
+        return np.asarray(_is_among(x, members) != invert)
     values = unique_values(members)
     above = searchsorted(values, x, "right") > searchsorted(values, x, "left")
     with np.errstate(all="ignore"):
         return np.asarray((above & (x == x)) != invert)
+
+
+@quiet
+def _is_among(x: Array, members: Array) -> Array:
+    """Return whether each x is among members of its own type."""
+    if _is_short(x) and x.size >= FEW:
+        # One look-up for each element, in a table of all values.
+        bits = np.dtype(f"u{x.itemsize}")
+        table = np.zeros(1 << 8 * x.itemsize, bool)
+        table[np.ascontiguousarray(members).view(bits)] = True
+        return table[np.ascontiguousarray(x).view(bits)]
+    found = np.zeros(x.shape, bool)
+    # From here on a search takes less time than one pass for each member.
+    if members.size >= 10 * x.size**0.145:
+        values = unique_values(members)
+        at = np.minimum(searchsorted(values, x, "left"), values.size - 1)
+        return np.asarray(values[at] == x)
+    for member in members.reshape(-1):
+        found |= x == member
+    return found
 
 
 def _is_new(ascending: Array) -> Array:

@@ -1,5 +1,6 @@
 """Arithmetic methods for dense tensors on the host, with rounding to integers."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -35,6 +36,7 @@ from mdtensor.generics.arithmetic import (
 )
 from mdtensor.kernels.numpy import arithmetic as kernel, ufunc
 from mdtensor.ops import steps
+from mdtensor.ops.fast_paths import fast_path, inexact_path
 from mdtensor.ops.operands import (
     PLAIN,
     Inexact,
@@ -42,7 +44,6 @@ from mdtensor.ops.operands import (
     Real,
     binary,
     deduced,
-    fast_path,
     joint_numbers,
     number,
     on_host,
@@ -92,8 +93,18 @@ def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
 
+def _quotient(
+    operation: Callable[..., Any], _: np.ufunc, x1: object, x2: object
+) -> Tensor:
+    return quotient(operation, x1, x2)
+
+
 # Quotients of integers are fractions, so the promotion rules choose a floating type.
-@method(div, prepare=steps.binary_step("DIV", "DIV_NUMBER", "DIV_INTO"))
+@method(
+    div,
+    fast_path=inexact_path(_quotient, div, np.divide),
+    prepare=steps.binary_step("DIV", "DIV_NUMBER", "DIV_INTO"),
+)
 def div(x1: Operand, x2: Operand, /) -> Tensor:
     return quotient(div, x1, x2)
 
@@ -168,7 +179,7 @@ def neg(x: NumericTensor, /) -> Tensor:
 
 
 # `np.positive` copies: a result never shares memory with its operand.
-@method(positive)
+@method(positive, fast_path=fast_path(unary, positive, np.positive))
 def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
 
@@ -189,7 +200,7 @@ def abs(x: ComplexTensor, /) -> Tensor:
     return result.wrap(ufunc.unary(np.absolute, x.buffer))
 
 
-@method(sign)
+@method(sign, fast_path=fast_path(unary, sign, np.sign))
 def sign(x: RealTensor, /) -> Tensor:
     return unary(sign, np.sign, x)
 
@@ -208,7 +219,11 @@ def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 
 
-@method(reciprocal, prepare=steps.unary_step("RECIPROCAL"))
+@method(
+    reciprocal,
+    fast_path=fast_path(unary, reciprocal, np.reciprocal),
+    prepare=steps.unary_step("RECIPROCAL"),
+)
 def reciprocal(x: FloatingTensor, /) -> Tensor:
     return unary(reciprocal, np.reciprocal, x)
 
@@ -249,7 +264,7 @@ def _limit(bound: Any, x: Tensor) -> Any:
 # Parts of complex numbers.
 
 
-@method(real)
+@method(real, fast_path=fast_path(unary, real, np.positive))
 def real(x: RealTensor, /) -> Tensor:
     return unary(real, np.positive, x)
 
@@ -267,7 +282,7 @@ def imag(x: ComplexTensor, /) -> Tensor:
     return result.wrap(x.buffer.imag.copy())
 
 
-@method(conj)
+@method(conj, fast_path=fast_path(unary, conj, np.conjugate))
 def conj(x: NumericTensor, /) -> Tensor:
     return unary(conj, np.conjugate, x)
 
@@ -285,7 +300,7 @@ def floor(x: FloatingTensor, /) -> Tensor:
 
 
 # Integers are whole already, so each method for them returns a copy.
-@method(floor)
+@method(floor, fast_path=fast_path(unary, floor, np.positive))
 def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)
 
@@ -299,7 +314,7 @@ def ceil(x: FloatingTensor, /) -> Tensor:
     return unary(ceil, np.ceil, x)
 
 
-@method(ceil)
+@method(ceil, fast_path=fast_path(unary, ceil, np.positive))
 def ceil(x: IntegerTensor, /) -> Tensor:
     return unary(ceil, np.positive, x)
 
@@ -313,7 +328,7 @@ def trunc(x: FloatingTensor, /) -> Tensor:
     return unary(trunc, np.trunc, x)
 
 
-@method(trunc)
+@method(trunc, fast_path=fast_path(unary, trunc, np.positive))
 def trunc(x: IntegerTensor, /) -> Tensor:
     return unary(trunc, np.positive, x)
 
@@ -327,6 +342,6 @@ def round(x: Inexact, /) -> Tensor:
     return unary(round, np.rint, x)
 
 
-@method(round)
+@method(round, fast_path=fast_path(unary, round, np.positive))
 def round(x: IntegerTensor, /) -> Tensor:
     return unary(round, np.positive, x)

@@ -31,11 +31,11 @@ from mdtensor.kernels.numpy import (
     ufunc,
 )
 from mdtensor.ops import choice_steps as steps
+from mdtensor.ops.fast_paths import fast_path
 from mdtensor.ops.operands import (
     Operand,
     Real,
     comparison_buffers,
-    fast_path,
     joint_bits,
     unary,
 )
@@ -120,42 +120,65 @@ Bits = Union[IntegerTensor, LogicalTensor, int]
 Whole = Union[IntegerTensor, int]
 
 
-@method(logical_and, prepare=steps.logical_step("MUL"))
+def _bitwise(
+    operation: Callable[..., Any], ufunc_: np.ufunc, x1: object, x2: object
+) -> Tensor:
+    a, b, result = joint_bits(operation, x1, x2)
+    return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
+
+
+@method(
+    logical_and,
+    fast_path=fast_path(_bitwise, logical_and, np.logical_and),
+    prepare=steps.logical_step("MUL"),
+)
 def logical_and(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_and, np.logical_and, x1, x2)
 
 
-@method(logical_or, prepare=steps.logical_step("MAXIMUM"))
+@method(
+    logical_or,
+    fast_path=fast_path(_bitwise, logical_or, np.logical_or),
+    prepare=steps.logical_step("MAXIMUM"),
+)
 def logical_or(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_or, np.logical_or, x1, x2)
 
 
-@method(logical_xor, prepare=steps.logical_step("NOT_EQUAL"))
+@method(
+    logical_xor,
+    fast_path=fast_path(_bitwise, logical_xor, np.logical_xor),
+    prepare=steps.logical_step("NOT_EQUAL"),
+)
 def logical_xor(x1: Truth, x2: Truth, /) -> Tensor:
     return _bitwise(logical_xor, np.logical_xor, x1, x2)
 
 
-@method(logical_not, prepare=steps.logical_not_step)
+@method(
+    logical_not,
+    fast_path=fast_path(unary, logical_not, np.logical_not),
+    prepare=steps.logical_not_step,
+)
 def logical_not(x: LogicalTensor, /) -> Tensor:
     return unary(logical_not, np.logical_not, x)
 
 
-@method(bitwise_and)
+@method(bitwise_and, fast_path=fast_path(_bitwise, bitwise_and, np.bitwise_and))
 def bitwise_and(x1: Bits, x2: Bits, /) -> Tensor:
     return _bitwise(bitwise_and, np.bitwise_and, x1, x2)
 
 
-@method(bitwise_or)
+@method(bitwise_or, fast_path=fast_path(_bitwise, bitwise_or, np.bitwise_or))
 def bitwise_or(x1: Bits, x2: Bits, /) -> Tensor:
     return _bitwise(bitwise_or, np.bitwise_or, x1, x2)
 
 
-@method(bitwise_xor)
+@method(bitwise_xor, fast_path=fast_path(_bitwise, bitwise_xor, np.bitwise_xor))
 def bitwise_xor(x1: Bits, x2: Bits, /) -> Tensor:
     return _bitwise(bitwise_xor, np.bitwise_xor, x1, x2)
 
 
-@method(bitwise_invert)
+@method(bitwise_invert, fast_path=fast_path(unary, bitwise_invert, np.invert))
 def bitwise_invert(x: Union[IntegerTensor, LogicalTensor], /) -> Tensor:
     return unary(bitwise_invert, np.invert, x)
 
@@ -168,13 +191,6 @@ def bitwise_left_shift(x1: Whole, x2: Whole, /) -> Tensor:
 @method(bitwise_right_shift)
 def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
     return _shift(bitwise_right_shift, np.right_shift, x1, x2)
-
-
-def _bitwise(
-    operation: Callable[..., Any], ufunc_: np.ufunc, x1: object, x2: object
-) -> Tensor:
-    a, b, result = joint_bits(operation, x1, x2)
-    return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
 
 
 def _shift(

@@ -32,6 +32,7 @@ from mdtensor.generics.conversion import (
 )
 from mdtensor.kernels.numpy import conversion as kernel, quietly
 from mdtensor.ops import steps
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.choice_steps import to_float32_step
 from mdtensor.ops.direct import WIDE, Act
 from mdtensor.ops.operands import Dense, deduced, spec
@@ -60,18 +61,27 @@ def direct_astype(
     device: object,
     casting: str,
 ) -> Act | None:
-    """Return the function of buffers of `astype`; None if it checks the elements."""
+    """Return the function of buffers of `astype`; None if it counts elements."""
     before, after = x.dtype.storage, result.dtype.storage
     if x.dtype is result.dtype or x.dtype.is_complex or casting not in POLICIES:
         return None
     refuse, convert = POLICIES[casting]
     if kernel.is_exact(before, after):
         convert = kernel.nearest
+    elif casting == "check" and before.kind in "iuf" and after.kind in "iu":
+        return partial(_checked, after)
     elif refuse or casting == "round":
         return None
-    elif before in WIDE and after in WIDE:
+    elif casting == "wrap" and before in WIDE and after in WIDE:
         return partial(quietly, _rounded, after)
     return partial(_converted, convert, after)
+
+
+def _checked(dtype: Any, x: Any) -> Any:
+    # The method finds what does not fit, and says how much.
+    if not kernel.fits(x, dtype):
+        raise IndexError
+    return quietly(x.astype, dtype)
 
 
 def _rounded(dtype: Any, x: Any) -> Any:
@@ -82,7 +92,12 @@ def _converted(convert: Any, dtype: Any, x: Any) -> Any:
     return convert(x, dtype)
 
 
-@method(astype, prepare=to_float32_step, direct=direct_astype)
+@method(
+    astype,
+    fast_path=bound(astype, direct_astype),
+    prepare=to_float32_step,
+    direct=direct_astype,
+)
 def astype(
     x: Dense,
     dtype: Union[DType, str, type, np.dtype],
@@ -255,6 +270,10 @@ def asarray(
 
     Source: array API 2024.12, `asarray`.
     """
+    # The usual call first: an array is shared.
+    is_array = type(obj) is np.ndarray and obj.dtype.isnative
+    if is_array and dtype is device is copy is None:
+        return from_numpy(obj)
     if copy is not None and not isinstance(copy, (bool, np.bool_)):
         call, given = f"asarray({type(obj).__name__})", type(copy).__name__
         raise OptionError(f"copy is a {given}", "Use None, True or False", call)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
-from math import ceil, isfinite, nan
+from functools import lru_cache, partial
+from math import isfinite, nan
 from numbers import Complex, Integral, Real
 from typing import Any
 
@@ -29,7 +29,14 @@ from mdtensor.generics.manipulation import reshape
 from mdtensor.kernels.numpy import creation as kernel
 from mdtensor.ops.conversion import asarray
 from mdtensor.ops.manipulation import broadcast_arrays
-from mdtensor.ops.operands import Dense, allocate, deduced, on_host
+from mdtensor.ops.operands import (
+    NUMBERS,
+    Dense,
+    allocate,
+    deduced,
+    fast_number,
+    on_host,
+)
 from mdtensor.promotion import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
@@ -39,6 +46,9 @@ from mdtensor.promotion import (
 from mdtensor.spec.options import DTypeName, flag
 from mdtensor.spec.shapes import MOST_SIZE, is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
+
+#: Bound of integers, below which no range is too large for the memory of a machine.
+MOST_QUICK = 2**24
 
 
 @explain_wrong_calls
@@ -71,8 +81,7 @@ def full(
     wanted = element(dtype, None)
     home = cpu if device is None else find_device(device)
     # With a type given, a number is converted as Python's are: exactly, or not at all.
-    number = fill_value if wanted is None else _plain(fill_value)
-    one = asarray(number, dtype=wanted)
+    one = _one_element(fill_value, wanted)
     on_host("full", one)
     if one.ndim:
         call = describe("full", shape, one)
@@ -81,6 +90,18 @@ def full(
         )
     made = partial(np.full, _sizes("full", shape), one.buffer, one.dtype.storage)
     return make_on(made, one.dtype, home, "full", shape, fill_value)
+
+
+def _one_element(value: object, dtype: DType | None) -> Any:
+    """Return the tensor of a fill value."""
+    if dtype is None:
+        return asarray(value)
+    # Only True and False are elements of bool without a check.
+    kinds = NUMBERS if dtype.kind != "bool" else (bool,)
+    found = fast_number(value, dtype) if type(value) in kinds else None
+    if found is not None:
+        return leaf(dtype).wrap(found)
+    return asarray(_plain(value), dtype=dtype)
 
 
 def make_on(
@@ -101,7 +122,13 @@ def _find_type(dtype: DType, device: Any) -> type[Tensor]:
 
 
 def _sizes(name: str, shape: object) -> tuple[int, ...]:
+    if type(shape) is tuple and all(type(n) is int for n in shape):
+        return checked(name, (shape,), lambda: _read_sizes(shape))
     return checked(name, (shape,), lambda: shape_sizes(shape))
+
+
+#: Returns the sizes of a tuple of integers; programs create the same shapes many times.
+_read_sizes = lru_cache(256)(shape_sizes)
 
 
 @explain_wrong_calls
@@ -274,6 +301,9 @@ def arange(
 
     Source: array API 2024.12, `arange`.
     """
+    # The usual call needs no fractions, and no text for an error.
+    if device is None and (quick := _quick_range(start, stop, step, dtype)) is not None:
+        return quick
     start, stop, step = map(_scalar, (start, stop, step))
     given = (0, start) if stop is None else (start, stop)
     call = describe("arange", *given, step)
@@ -283,7 +313,9 @@ def arange(
     is_whole = all(isinstance(value, int) for value in (first, last, width))
     found = element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
     # Fractions, because rounding could add or lose the last element.
-    count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
+    whole = first, last, width
+    first_, last_, width_ = whole if is_whole else map(Fraction, whole)
+    count = max(0, -((first_ - last_) // width_))
     if count >= MOST_SIZE:
         raise ShapeError(
             f"{count} numbers do not fit into memory", "Ask for fewer", call
@@ -298,6 +330,27 @@ def arange(
         _check_ends(begin, begin + max(count - 1, 0) * by, found, call)
         made = partial(kernel.float_range, begin, by, count, found.storage)
     return make_on(made, found, device, "arange", *given, step)
+
+
+def _quick_range(start: Any, stop: Any, step: Any, dtype: Any) -> Tensor | None:
+    """Return the range of small integers that surely fit; None for any other."""
+    first, last = (0, start) if stop is None else (start, stop)
+    given = (first, last, step)
+    if any(type(n) is not int or abs(n) >= MOST_QUICK for n in given) or not step:
+        return None
+    found = element(dtype, DEFAULT_INTEGER)
+    count = max(0, -((first - last) // step))
+    ends = (first, first + max(count - 1, 0) * step)
+    if count >= MOST_QUICK or not all(
+        found.minimum <= n <= found.maximum for n in ends
+    ):
+        return None
+    if found.is_integer:
+        return leaf(found).wrap(kernel.whole_range(first, step, count, found.storage))
+    if found.is_floating:
+        made = kernel.float_range(float(first), float(step), count, found.storage)
+        return leaf(found).wrap(made)
+    return None
 
 
 @explain_wrong_calls

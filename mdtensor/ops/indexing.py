@@ -21,13 +21,23 @@ from mdtensor.generics.indexing import (
 )
 from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops import steps
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.direct import direct_take
-from mdtensor.ops.operands import Dense, deduced, number, on_host
+from mdtensor.ops.operands import (
+    NUMBERS,
+    PLAIN,
+    Dense,
+    deduced,
+    fast_number,
+    new,
+    number,
+    on_host,
+)
 from mdtensor.promotion import is_weak, may_overflow
 from mdtensor.spec.indices import index_shape, is_mask, is_pick, key_parts
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, announce_write, from_numpy, leaves
-from mdtensor.types import IntegerTensor
+from mdtensor.types import BoolTensor, IntegerTensor
 
 #: Index types for which NumPy agrees with us and returns views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -43,7 +53,32 @@ _PICKS = frozenset(
 _ALIKE = _BASIC | _PICKS
 
 
-@method(getitem, prepare=steps.view_step(steps.index_view))
+def _get_path(kind: type[Tensor]) -> Any:
+    """Return the `fast_path=` of `getitem`: NumPy's indexing, while both agree."""
+    if not issubclass(kind, Tensor) or kind.device is not cpu:
+        return None
+    general = getitem.select(kind).method.implementation
+
+    def run(x: Tensor, /, *, key: Any) -> Tensor:
+        try:
+            part = _view(x.buffer, key)
+        except (IndexError, OverflowError, TypeError, ValueError):
+            part = None
+        if part is None:
+            found: Tensor = general(x, key=key)
+            return found
+        result = new(kind)
+        result.buffer = part
+        return result
+
+    return run
+
+
+@method(
+    getitem,
+    fast_path=_get_path,
+    prepare=steps.view_step(steps.index_view),
+)
 def getitem(x: Dense, /, *, key: object) -> Tensor:
     part = _part(x, key, _ALIKE)
     # NumPy does not check the ranges of several indices whose result is empty.
@@ -71,7 +106,61 @@ def _part(x: Tensor, key: object, alike: frozenset[type]) -> Any:
         return None
 
 
-@method(setitem)
+def _set_path(kind: type[Tensor]) -> Any:
+    """Return the `fast_path=` of `setitem`: for values that surely fit."""
+    if kind not in PLAIN and kind is not BoolTensor:
+        return None
+    general = setitem.select(kind).method.implementation
+    numbers = NUMBERS if kind in PLAIN else frozenset({bool})
+
+    def run(x: Tensor, /, *, key: Any, value: Any) -> Tensor:
+        given = type(value)
+        if given is kind:
+            buffer = value.buffer
+        else:
+            buffer = fast_number(value, kind.dtype) if given in numbers else None
+        if buffer is None or not _write(x.buffer, key, buffer, given is kind):
+            general(x, key=key, value=value)
+        return x
+
+    return run
+
+
+def _write(x: Any, key: Any, value: Any, is_tensor: bool) -> bool:
+    """Write a value whose type fits; return False, and write nothing, if in doubt."""
+    if not x.flags.writeable:
+        return False
+    try:
+        if type(key) in _PICKS:
+            # NumPy checks all indices before it writes the first element.
+            part, keys, shape = x, (_buffer(key),), (*key.buffer.shape, *x.shape[1:])
+            is_fit = not is_tensor or not (is_mask(key) or 0 in shape)
+        else:
+            part, keys = _view(x, key), ()
+            is_fit, shape = part is not None, getattr(part, "shape", ())
+        if not is_fit or (is_tensor and shape != value.shape):
+            return False
+        announce_write(x)
+        if is_tensor or keys:
+            kernel.setitem(part, keys, value)
+        else:
+            part[...] = value
+    except (IndexError, OverflowError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _view(x: Any, key: Any) -> Any:
+    """Return the view of basic indices, never a scalar; None for other indices."""
+    if type(key) is slice:
+        return x[key]
+    keys = key if type(key) is tuple else (key,)
+    if not _BASIC.issuperset(map(type, keys)):
+        return None
+    return x[keys if Ellipsis in keys else (*keys, ...)]
+
+
+@method(setitem, fast_path=_set_path)
 def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
@@ -122,7 +211,12 @@ def _fill(x: Tensor, key: object, value: object) -> bool:
     return True
 
 
-@method(take, prepare=steps.take_step, direct=direct_take)
+@method(
+    take,
+    fast_path=bound(take, direct_take),
+    prepare=steps.take_step,
+    direct=direct_take,
+)
 def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)

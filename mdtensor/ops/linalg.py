@@ -22,12 +22,14 @@ from mdtensor.generics.linalg import (
 )
 from mdtensor.kernels.numpy import linalg as kernel, reduction
 from mdtensor.ops import steps
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.decomposition import (
     convergence_errors,
     finite,
     lapack_errors,
     wrap_all,
 )
+from mdtensor.ops.direct import direct_matrix_transpose
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.ops.reduction import cast_first
 from mdtensor.spec.options import number
@@ -41,7 +43,12 @@ from mdtensor.types import NumericTensor
 # Decompositions.
 
 
-@method(matrix_transpose, prepare=steps.view_step(np.matrix_transpose))
+@method(
+    matrix_transpose,
+    fast_path=bound(matrix_transpose, direct_matrix_transpose),
+    prepare=steps.view_step(np.matrix_transpose),
+    direct=direct_matrix_transpose,
+)
 def matrix_transpose(x: Dense, /) -> Tensor:
     deduced(matrix_transpose, x)
     # A view is enough, because every kernel reads any strides.

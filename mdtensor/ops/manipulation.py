@@ -25,7 +25,16 @@ from mdtensor.generics.manipulation import (
 )
 from mdtensor.kernels.numpy import manipulation as kernel
 from mdtensor.ops import steps
-from mdtensor.ops.direct import direct_permute_dims
+from mdtensor.ops.bound_calls import bound
+from mdtensor.ops.direct import (
+    direct_concat,
+    direct_expand_dims,
+    direct_flip,
+    direct_permute_dims,
+    direct_reshape,
+    direct_squeeze,
+    direct_stack,
+)
 from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
@@ -43,7 +52,7 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import IntegerTensor
 
 
-@method(reshape)
+@method(reshape, fast_path=bound(reshape, direct_reshape), direct=direct_reshape)
 def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
     wanted = deduced(reshape, x, shape=shape, copy=copy).shape
     buffer = kernel.reshape(x.buffer, wanted, copy)
@@ -59,6 +68,7 @@ def reshape(x: Dense, /, *, shape: object, copy: bool | None) -> Tensor:
 
 @method(
     permute_dims,
+    fast_path=bound(permute_dims, direct_permute_dims),
     prepare=steps.view_step(np.transpose),
     direct=direct_permute_dims,
 )
@@ -73,14 +83,14 @@ def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
     return x.wrap(x.buffer.transpose(moveaxis_order(source, destination, x.ndim)))
 
 
-@method(concat, prepare=steps.concat_step)
+@method(concat, fast_path=bound(concat, direct_concat), prepare=steps.concat_step)
 def concat(*arrays: Dense, axis: int | None) -> Tensor:
     result: type[Tensor] = deduced(concat, *arrays, axis=axis).type
     buffers = [x.buffer for x in arrays]
     return result.wrap(kernel.concat(buffers, axis, result.dtype.storage))
 
 
-@method(stack)
+@method(stack, fast_path=bound(stack, direct_stack))
 def stack(*arrays: Dense, axis: int) -> Tensor:
     found = deduced(stack, *arrays, axis=axis)
     at = normalize_axis(axis, found.ndim)
@@ -105,13 +115,18 @@ def pad(x: Dense, /, *, pad_width: object, value: float) -> Tensor:
     return x.wrap(allocate(made, "pad", x))
 
 
-@method(squeeze)
+@method(squeeze, fast_path=bound(squeeze, direct_squeeze), direct=direct_squeeze)
 def squeeze(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(squeeze, x, axis=axis)
     return x.wrap(x.buffer.squeeze(normalize_axes(axis, x.ndim)))
 
 
-@method(expand_dims, prepare=steps.view_step(np.expand_dims))
+@method(
+    expand_dims,
+    fast_path=bound(expand_dims, direct_expand_dims),
+    prepare=steps.view_step(np.expand_dims),
+    direct=direct_expand_dims,
+)
 def expand_dims(x: Dense, /, *, axis: object) -> Tensor:
     deduced(expand_dims, x, axis=axis)
     return x.wrap(kernel.expand_dims(x.buffer, axis))
@@ -125,7 +140,12 @@ def broadcast_to(x: Dense, /, *, shape: object) -> Tensor:
     return x.wrap(allocate(view, "broadcast_to", x))
 
 
-@method(flip, prepare=steps.view_step(np.flip))
+@method(
+    flip,
+    fast_path=bound(flip, direct_flip),
+    prepare=steps.view_step(np.flip),
+    direct=direct_flip,
+)
 def flip(x: Dense, /, *, axis: int | tuple[int, ...] | None) -> Tensor:
     deduced(flip, x, axis=axis)
     return x.wrap(kernel.flip(x.buffer, normalize_axes(axis, x.ndim)))

@@ -40,31 +40,31 @@ from mdtensor.generics.math import (
 )
 from mdtensor.kernels.numpy import math as kernel
 from mdtensor.ops import steps
+from mdtensor.ops.fast_paths import fast_path, inexact_path
 from mdtensor.ops.operands import (
     Inexact,
     Real,
     binary_inexact,
-    fast_path,
     joint_inexact,
     on_host,
     predicate,
     unary,
 )
 from mdtensor.tensor import Tensor
-from mdtensor.types import ComplexTensor, FloatingTensor, NumericTensor
+from mdtensor.types import BoolTensor, ComplexTensor, FloatingTensor, NumericTensor
 
 
-@method(sin, prepare=steps.unary_step("SIN"))
+@method(sin, fast_path=fast_path(unary, sin, np.sin), prepare=steps.unary_step("SIN"))
 def sin(x: Inexact, /) -> Tensor:
     return unary(sin, np.sin, x)
 
 
-@method(cos, prepare=steps.unary_step("COS"))
+@method(cos, fast_path=fast_path(unary, cos, np.cos), prepare=steps.unary_step("COS"))
 def cos(x: Inexact, /) -> Tensor:
     return unary(cos, np.cos, x)
 
 
-@method(tan)
+@method(tan, fast_path=fast_path(unary, tan, np.tan))
 def tan(x: FloatingTensor, /) -> Tensor:
     return unary(tan, np.tan, x)
 
@@ -74,32 +74,34 @@ def tan(x: ComplexTensor, /) -> Tensor:
     return unary(tan, kernel.tan, x)
 
 
-@method(asin)
+@method(asin, fast_path=fast_path(unary, asin, np.arcsin))
 def asin(x: Inexact, /) -> Tensor:
     return unary(asin, np.arcsin, x)
 
 
-@method(acos)
+@method(acos, fast_path=fast_path(unary, acos, np.arccos))
 def acos(x: Inexact, /) -> Tensor:
     return unary(acos, np.arccos, x)
 
 
-@method(atan)
+@method(atan, fast_path=fast_path(unary, atan, np.arctan))
 def atan(x: Inexact, /) -> Tensor:
     return unary(atan, np.arctan, x)
 
 
-@method(sinh)
+@method(sinh, fast_path=fast_path(unary, sinh, np.sinh))
 def sinh(x: Inexact, /) -> Tensor:
     return unary(sinh, np.sinh, x)
 
 
-@method(cosh)
+@method(cosh, fast_path=fast_path(unary, cosh, np.cosh))
 def cosh(x: Inexact, /) -> Tensor:
     return unary(cosh, np.cosh, x)
 
 
-@method(tanh, prepare=steps.unary_step("TANH"))
+@method(
+    tanh, fast_path=fast_path(unary, tanh, np.tanh), prepare=steps.unary_step("TANH")
+)
 def tanh(x: FloatingTensor, /) -> Tensor:
     return unary(tanh, np.tanh, x)
 
@@ -109,27 +111,27 @@ def tanh(x: ComplexTensor, /) -> Tensor:
     return unary(tanh, kernel.tanh, x)
 
 
-@method(asinh)
+@method(asinh, fast_path=fast_path(unary, asinh, np.arcsinh))
 def asinh(x: Inexact, /) -> Tensor:
     return unary(asinh, np.arcsinh, x)
 
 
-@method(acosh)
+@method(acosh, fast_path=fast_path(unary, acosh, np.arccosh))
 def acosh(x: Inexact, /) -> Tensor:
     return unary(acosh, np.arccosh, x)
 
 
-@method(atanh)
+@method(atanh, fast_path=fast_path(unary, atanh, np.arctanh))
 def atanh(x: Inexact, /) -> Tensor:
     return unary(atanh, np.arctanh, x)
 
 
-@method(atan2)
+@method(atan2, fast_path=inexact_path(binary_inexact, atan2, np.arctan2))
 def atan2(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(atan2, np.arctan2, x1, x2)
 
 
-@method(hypot)
+@method(hypot, fast_path=inexact_path(binary_inexact, hypot, np.hypot))
 def hypot(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(hypot, np.hypot, x1, x2)
 
@@ -146,7 +148,7 @@ def exp(x: Inexact, /) -> Tensor:
     return unary(exp, np.exp, x)
 
 
-@method(expm1)
+@method(expm1, fast_path=fast_path(unary, expm1, np.expm1))
 def expm1(x: FloatingTensor, /) -> Tensor:
     return unary(expm1, np.expm1, x)
 
@@ -170,12 +172,12 @@ def log1p(x: Inexact, /) -> Tensor:
     return unary(log1p, kernel.log1p, x)
 
 
-@method(log2)
+@method(log2, fast_path=fast_path(unary, log2, np.log2))
 def log2(x: Inexact, /) -> Tensor:
     return unary(log2, np.log2, x)
 
 
-@method(log10)
+@method(log10, fast_path=fast_path(unary, log10, np.log10))
 def log10(x: Inexact, /) -> Tensor:
     return unary(log10, np.log10, x)
 
@@ -189,7 +191,7 @@ def sqrt(x: Inexact, /) -> Tensor:
     return unary(sqrt, np.sqrt, x)
 
 
-@method(logaddexp)
+@method(logaddexp, fast_path=inexact_path(binary_inexact, logaddexp, np.logaddexp))
 def logaddexp(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(logaddexp, np.logaddexp, x1, x2)
 
@@ -197,27 +199,27 @@ def logaddexp(x1: Real, x2: Real, /) -> Tensor:
 # Classes, signs and neighbours of floating-point numbers.
 
 
-@method(isfinite)
+@method(isfinite, fast_path=fast_path(predicate, isfinite, np.isfinite, BoolTensor))
 def isfinite(x: NumericTensor, /) -> Tensor:
     return predicate(isfinite, np.isfinite, x)
 
 
-@method(isinf)
+@method(isinf, fast_path=fast_path(predicate, isinf, np.isinf, BoolTensor))
 def isinf(x: NumericTensor, /) -> Tensor:
     return predicate(isinf, np.isinf, x)
 
 
-@method(isnan)
+@method(isnan, fast_path=fast_path(predicate, isnan, np.isnan, BoolTensor))
 def isnan(x: NumericTensor, /) -> Tensor:
     return predicate(isnan, np.isnan, x)
 
 
-@method(signbit)
+@method(signbit, fast_path=fast_path(predicate, signbit, np.signbit, BoolTensor))
 def signbit(x: FloatingTensor, /) -> Tensor:
     return predicate(signbit, np.signbit, x)
 
 
-@method(copysign)
+@method(copysign, fast_path=inexact_path(binary_inexact, copysign, np.copysign))
 def copysign(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(copysign, np.copysign, x1, x2)
 

@@ -18,13 +18,15 @@ from mdtensor.generics.matmul import (
 )
 from mdtensor.kernels.numpy import arithmetic, matmul as kernel, ufunc
 from mdtensor.ops import steps
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.decomposition import lapack_errors
+from mdtensor.ops.direct import direct_matmul, direct_vecdot
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import IntegerTensor, NumericTensor
 
 
-@method(matmul, prepare=steps.matmul_step)
+@method(matmul, fast_path=bound(matmul, direct_matmul), prepare=steps.matmul_step)
 def matmul(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     result: type[Tensor] = deduced(matmul, x1, x2).type
     return result.wrap(kernel.matmul(x1.buffer, x2.buffer, result.dtype.storage))
@@ -39,7 +41,7 @@ def linear(
     return result.wrap(kernel.linear(x.buffer, w.buffer, bias, result.dtype.storage))
 
 
-@method(vecdot)
+@method(vecdot, fast_path=bound(vecdot, direct_vecdot))
 def vecdot(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
     result: type[Tensor] = deduced(vecdot, x1, x2, axis=axis).type
     at = pair_axis(x1.shape, x2.shape, axis)

@@ -1,11 +1,11 @@
 """Checks and conversions of operands that methods run before a kernel.
 
 `joint` and its kin promote and broadcast two operands; `deduced` infers the result of
-any call and caches it; `fast_path` skips both where all operands share one host type.
+any call and caches it. `fast_paths` skips both where types allow it.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Union
 
 import numpy as np
@@ -22,7 +22,7 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.kernels.numpy import arithmetic, float16, float32, runner, ufunc as kernel
+from mdtensor.kernels.numpy import arithmetic, runner, ufunc as kernel
 from mdtensor.kernels.numpy.conversion import element
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
@@ -82,6 +82,8 @@ _HOST_LEAVES: dict[Any, type[Tensor] | None] = {}
 #: Bounds of the integers that NumPy converts to floats without rounding on the way: its
 #: own types through float64, the narrow types of ml_dtypes through float32.
 EXACT = (2**53, 2**24)
+#: Python numbers that may stand beside real tensors.
+NUMBERS = frozenset({bool, int, float})
 ndarray, new = np.ndarray, object.__new__
 
 
@@ -121,11 +123,11 @@ def deduced(operation: object, *arguments: Any, **options: Any) -> Any:
         return _deduce(operation, arguments, options)
     if found is None:
         found = _deduce(operation, arguments, options)
-        _keep(_INFERENCES, key, found)
+        keep(_INFERENCES, key, found)
     return found
 
 
-def _keep(table: dict[Any, Any], key: tuple[Any, ...], found: object) -> None:
+def keep(table: dict[Any, Any], key: tuple[Any, ...], found: object) -> None:
     """Enter a result in a table, unless its key names a class that may end."""
     if len(table) >= CACHE_SIZE:
         # Clearing is cheaper than tracking the least recently used entry.
@@ -363,7 +365,7 @@ def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
         return _HOST_LEAVES[key]
     except KeyError:
         found = _find_host_leaf(a, b)
-    _keep(_HOST_LEAVES, key, found)
+    keep(_HOST_LEAVES, key, found)
     return found
 
 
@@ -384,8 +386,13 @@ ON_RELOAD.extend((_INFERENCES.clear, _HOST_LEAVES.clear))
 
 def _fast_buffer(operand: Any, dtype: DType) -> Any:
     """Return a buffer; None for a number that NumPy would not round correctly."""
-    if isinstance(operand, Tensor):
-        return operand.buffer
+    return (
+        operand.buffer if isinstance(operand, Tensor) else fast_number(operand, dtype)
+    )
+
+
+def fast_number(operand: Any, dtype: DType) -> Any:
+    """Return a 0-d array; None for a number that NumPy would not round correctly."""
     if not dtype.minimum <= operand <= dtype.maximum:
         return None
     is_foreign = dtype.storage.isbuiltin == 2
@@ -400,8 +407,17 @@ def _fast_buffer(operand: Any, dtype: DType) -> Any:
 
 
 def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Return whether shapes are equal or one is 0-d, so that they surely broadcast."""
-    return a == b or not a or not b
+    """Return whether shapes broadcast."""
+    return a == b or not a or not b or _broadcasts(a, b)
+
+
+@lru_cache(CACHE_SIZE)
+def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    try:
+        broadcast_shapes(a, b)
+    except ShapeError:
+        return False
+    return True
 
 
 def number(operand: object, dtype: DType) -> Any:
@@ -481,99 +497,6 @@ def _comparison_integer(value: int, other: DType) -> Any:
             return np.asarray(value, dtype.storage)
     # Python's integers compare exactly with floats, but one by one.
     return np.asarray(int(value), object)
-
-
-# Fast paths for calls whose operands share one host tensor type.
-
-
-# Host tensors of one type skip promotion, since that took longer than adding small
-# arrays (decision 0007).
-def fast_path(
-    general: Callable[..., Any],
-    operation: Callable[..., Any],
-    ufunc: np.ufunc,
-    result: type[Tensor] | None = None,
-) -> Callable[..., Any]:
-    """Return the `fast_path=` of a method that is `general(operation, ufunc, ...)`.
-
-    Args:
-        result: type of the result; by default the type of the operands.
-    """
-
-    def choose(kind: type[Tensor], *others: type[Tensor]) -> Any:
-        # Mixed types need promotion, so they take the general path.
-        if any(other is not kind for other in others):
-            return None
-        compute = partial(general, operation, ufunc)
-        if ufunc in float32.COMPILED and kind.dtype is dtypes.float32:
-            return _compiled(float32.COMPILED[ufunc], kind) if kind in PLAIN else None
-        if kind in PLAIN:
-            return (_pair if others else _single)(compute, ufunc, result or kind)
-        on_host = issubclass(kind, Tensor) and kind.device is cpu
-        is_narrow = on_host and float16.is_narrow(kind.dtype.storage)
-        return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
-
-    return choose
-
-
-def _single(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
-) -> Callable[..., Any]:
-    def run(x: Tensor, /) -> Any:
-        if (a := x.buffer).size >= LARGE:
-            return general(x)
-        try:
-            found = runner()(ufunc, a)
-        except (LookupError, RuntimeError):
-            # The thread's runner is missing or in use; see runtime.
-            return general(x)
-        result = new(kind)
-        result.buffer = found if type(found) is np.ndarray else np.asarray(found)
-        return result
-
-    return run
-
-
-def _compiled(name: str, kind: type[Tensor]) -> Callable[..., Any]:
-    def run(x: Tensor, /) -> Any:
-        result = new(kind)
-        result.buffer = float32.call(name, x.buffer)
-        return result
-
-    return run
-
-
-def _pair(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
-) -> Callable[..., Any]:
-    def run(x1: Tensor, x2: Tensor, /) -> Any:
-        if (a := x1.buffer).size >= LARGE:
-            return general(x1, x2)
-        try:
-            found = runner()(ufunc, a, x2.buffer)
-        except (LookupError, RuntimeError, ValueError):
-            # The thread's runner is missing or in use, or the shapes do not broadcast.
-            return general(x1, x2)
-        result = new(kind)
-        result.buffer = found if type(found) is np.ndarray else np.asarray(found)
-        return result
-
-    return run
-
-
-def _narrow(
-    general: Callable[..., Any], ufunc: np.ufunc, kind: type[Tensor]
-) -> Callable[..., Any]:
-    def run(x1: Tensor, x2: Tensor, /) -> Any:
-        a, b = x1.buffer, x2.buffer
-        if a.shape != b.shape:
-            return general(x1, x2)
-        # The constructor would convert; the buffer already has the right type.
-        result = new(kind)
-        result.buffer = float16.binary(ufunc, a, b)
-        return result
-
-    return run
 
 
 # Results whose size depends on the values of arguments may not fit into memory.

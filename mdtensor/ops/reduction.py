@@ -24,24 +24,40 @@ from mdtensor.generics.reduction import (
     var,
 )
 from mdtensor.kernels.numpy import conversion, reduction as kernel
-from mdtensor.ops.direct import direct_sum
+from mdtensor.ops.bound_calls import bound
+from mdtensor.ops.direct import (
+    direct_prod,
+    direct_reduction,
+    direct_running,
+    direct_sum,
+    needs_cast,
+)
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.ops.reduction_steps import reduce_step
-from mdtensor.promotion import may_overflow
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor, NumericTensor, RealTensor
 
+MEAN, MAX, MIN, ALL, ANY = map(
+    direct_reduction,
+    (kernel.mean, kernel.max_, kernel.min_, kernel.all_, kernel.any_),
+)
 
-@method(sum, prepare=reduce_step("sum"), direct=direct_sum)
+
+@method(
+    sum,
+    fast_path=bound(sum, direct_sum),
+    prepare=reduce_step("sum"),
+    direct=direct_sum,
+)
 def sum(
     x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
 ) -> Tensor:
     return _accumulate(sum, kernel.sum_, x, axis, dtype, keepdims)
 
 
-@method(prod)
+@method(prod, fast_path=bound(prod, direct_prod), direct=direct_prod)
 def prod(
     x: Dense, /, *, axis: int | tuple[int, ...] | None, dtype: object, keepdims: bool
 ) -> Tensor:
@@ -69,14 +85,15 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
     Raises:
         CastError: an element is outside the range of `dtype`, as in `astype`.
     """
-    # Each element is checked and truncated as in `astype`, instead of the result.
-    loses_fractions = dtype.is_integer and x.dtype.is_floating
-    if loses_fractions or may_overflow(x.dtype, dtype):
-        return astype(x, dtype).buffer
-    return x.buffer
+    return astype(x, dtype).buffer if needs_cast(x.dtype, dtype) else x.buffer
 
 
-@method(mean, prepare=reduce_step("mean"))
+@method(
+    mean,
+    fast_path=bound(mean, MEAN),
+    prepare=reduce_step("mean"),
+    direct=MEAN,
+)
 def mean(
     x: Inexact, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
@@ -95,26 +112,36 @@ def mean(
 
 
 # Complex numbers are not ordered, so `max` and `min` take real ones.
-@method(max, prepare=reduce_step("max"))
+@method(
+    max,
+    fast_path=bound(max, MAX),
+    prepare=reduce_step("max"),
+    direct=MAX,
+)
 def max(
     x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
     return _reduce(max, kernel.max_, x, axis, keepdims)
 
 
-@method(min, prepare=reduce_step("min"))
+@method(
+    min,
+    fast_path=bound(min, MIN),
+    prepare=reduce_step("min"),
+    direct=MIN,
+)
 def min(
     x: RealTensor, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
     return _reduce(min, kernel.min_, x, axis, keepdims)
 
 
-@method(all)
+@method(all, fast_path=bound(all, ALL), direct=ALL)
 def all(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(all, kernel.all_, x, axis, keepdims)
 
 
-@method(any)
+@method(any, fast_path=bound(any, ANY), direct=ANY)
 def any(x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool) -> Tensor:
     return _reduce(any, kernel.any_, x, axis, keepdims)
 
@@ -165,14 +192,20 @@ def std(
 # Running sums, products and differences.
 
 
-@method(cumulative_sum)
+@method(
+    cumulative_sum,
+    fast_path=bound(cumulative_sum, direct_running(np.add)),
+)
 def cumulative_sum(
     x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:
     return _running(cumulative_sum, np.add, x, axis, dtype, include_initial)
 
 
-@method(cumulative_prod)
+@method(
+    cumulative_prod,
+    fast_path=bound(cumulative_prod, direct_running(np.multiply)),
+)
 def cumulative_prod(
     x: Dense, /, *, axis: int | None, dtype: object, include_initial: bool
 ) -> Tensor:

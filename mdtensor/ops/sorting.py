@@ -28,7 +28,15 @@ from mdtensor.generics.sorting import (
     where,
 )
 from mdtensor.kernels.numpy import sorting as kernel
+from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.choice_steps import where_step
+from mdtensor.ops.direct import (
+    direct_argsort,
+    direct_reduction,
+    direct_search,
+    direct_sort,
+    direct_where,
+)
 from mdtensor.ops.operands import (
     Dense,
     Operand,
@@ -43,7 +51,7 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import LogicalTensor, RealTensor
 
 
-@method(sort)
+@method(sort, fast_path=bound(sort, direct_sort))
 def sort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> Tensor:
     deduced(sort, x, axis=axis, descending=descending, stable=stable)
     # The kernel sorts stably wherever equal elements can be distinguished, and
@@ -51,7 +59,7 @@ def sort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> Tens
     return x.wrap(kernel.sort(x.buffer, axis, descending))
 
 
-@method(argsort)
+@method(argsort, fast_path=bound(argsort, direct_argsort))
 def argsort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> Tensor:
     options = {"axis": axis, "descending": descending, "stable": stable}
     result: type[Tensor] = deduced(argsort, x, **options).type
@@ -61,12 +69,12 @@ def argsort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> T
 # Searches.
 
 
-@method(argmax)
+@method(argmax, fast_path=bound(argmax, direct_search(kernel.argmax)))
 def argmax(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
     return _find(argmax, kernel.argmax, x, axis, keepdims)
 
 
-@method(argmin)
+@method(argmin, fast_path=bound(argmin, direct_search(kernel.argmin)))
 def argmin(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
     return _find(argmin, kernel.argmin, x, axis, keepdims)
 
@@ -82,7 +90,10 @@ def _find(
     return result.wrap(find(x.buffer, axis, keepdims))
 
 
-@method(count_nonzero)
+@method(
+    count_nonzero,
+    fast_path=bound(count_nonzero, direct_reduction(kernel.count_nonzero)),
+)
 def count_nonzero(
     x: Dense, /, *, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Tensor:
@@ -130,7 +141,7 @@ def _check_indices(sorter: npt.NDArray[Any], size: int, given: list[Any]) -> Non
         )
 
 
-@method(where, prepare=where_step)
+@method(where, fast_path=bound(where, direct_where), prepare=where_step)
 def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
     dtype = deduced(where, condition, x1, x2).dtype
     # Python numbers are rounded once, to the type of the result.
@@ -154,7 +165,7 @@ def unique_all(x: Dense, /) -> UniqueAllResult:
 @method(unique_counts)
 def unique_counts(x: Dense, /) -> UniqueCountsResult:
     results = deduced(unique_counts, x)
-    values, _, _, counts = kernel.unique(x.buffer)
+    values, counts = kernel.unique_counts(x.buffer)
     return UniqueCountsResult(x.wrap(values), results.counts.type.wrap(counts))
 
 

@@ -73,7 +73,8 @@ def test_a_sum_has_the_order_of_the_shape(rng) -> None:
 @pytest.mark.parametrize("after", [md.float32, md.float16, md.int64, md.uint8], ids=str)
 @pytest.mark.parametrize("casting", ["check", "wrap", "exact", "saturate", "round"])
 def test_casts_give_the_bytes_of_calls_or_their_errors(before, after, casting) -> None:
-    x = md.asarray(np.array([1, 3, 100, 7e7]), dtype=md.float64)
+    x = md.asarray(np.array([1, 3, 100, 7e7, 1e300]), dtype=md.float64)
+    x = x[:4] if casting == "check" else x
     x = md.astype(x, before, casting="saturate")
     node = Node("y", md.astype, ("x", after), "y", {"casting": casting})
     try:

@@ -330,7 +330,7 @@ def test_errors_say_what_and_where() -> None:
     assert text(OptionError, lambda: md.astype(x, "int7")).startswith(
         "astype(Float32Tensor[2], str): no element type int7. Known are bool, int8,"
     )
-    nearest = md.which(md.astype, md.Float32Tensor, md.DType).line.split("-> ")[1]
+    nearest = md.which(md.astype, md.Float32Tensor, str).line.split("-> ")[1]
     assert text(DispatchError, lambda: md.astype(x, None)).startswith(
         "astype(Float32Tensor, NoneType): no method: dtype is NoneType, not DType | "
         f"str | type | dtype. Nearest: {nearest.replace('  ', ' at ')}; astype("
