@@ -24,6 +24,7 @@ def import_methods(operation: Any) -> None:
     Raises:
         RegistrationError: a module cannot be imported. The next call tries it again.
     """
+    modules = operation.later
     while operation.later:
         module = operation.later[0]
         try:
@@ -34,6 +35,25 @@ def import_methods(operation: Any) -> None:
             raise RegistrationError(problem, fix, operation.name) from error
         with operation.lock:
             operation.later = tuple(n for n in operation.later if n != module)
+    if modules:
+        _sort(operation, modules)
+
+
+def _sort(operation: Any, modules: tuple[str, ...]) -> None:
+    """Put the methods of `modules` in the order of their modules, after the others.
+
+    Another operation may have imported one of the modules before, and errors and lists
+    must not depend on that.
+    """
+
+    def rank(method: Any) -> int:
+        home = operation.homes.get(method.implementation)
+        return modules.index(home) if home in modules else -1
+
+    with operation.lock:
+        found = sorted(operation.known_methods, key=rank)
+        # The choice among methods does not depend on their order, so caches stay.
+        operation._methods = {method.implementation: method for method in found}
 
 
 def methods_later(module: str, /, *functions: Any) -> None:

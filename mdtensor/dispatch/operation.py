@@ -123,6 +123,7 @@ class Operation(Described):
         self.rounded: dict[Any, Any] = {}
         #: Modules with methods that are not imported yet, see `later`.
         self.later: tuple[str, ...] = ()
+        self.homes: dict[Implementation, object] = {}
         self._methods: dict[Implementation, Method] = {}
         self._open_methods: tuple[Method, ...] = ()
         self._selections: dict[tuple[type, ...], Selection] = {}
@@ -210,6 +211,7 @@ class Operation(Described):
                 if known.is_like(new):
                     self._replace(known, new, override)
             self._methods[new.implementation] = new
+            self.homes[new.implementation] = module
             self._forget()
 
     def _replace(self, known: Method, new: Method, override: bool) -> None:

@@ -162,6 +162,16 @@ def test_a_module_that_fails_is_named_and_tried_again(
         twice(md.full((1,), 3))
 
 
+def test_the_order_of_methods_does_not_depend_on_calls() -> None:
+    code = """
+import mdtensor as md, mdtensor.quant
+{first}
+print([str(m) for f in (md.relu, md.sort, md.equal) for m in f.operation.methods])
+"""
+    asked = [in_process(code.format(first=f)) for f in ("", "md.sum(md.ones((2,)))")]
+    assert asked[0] == asked[1]
+
+
 def test_our_own_methods_change_nothing_for_compiled_functions() -> None:
     code = """
 import mdtensor as md
