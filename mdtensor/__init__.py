@@ -25,6 +25,7 @@ from mdtensor import (
     dtypes as dtypes,
     fft as fft,
     linalg as linalg,
+    ops as _ops,
     registry as registry,
 )
 from mdtensor.compositions import TopKResult as TopKResult, split as split, topk as topk
@@ -302,35 +303,6 @@ from mdtensor.ledger import (
     trace_device as trace_device,
 )
 from mdtensor.operators import Operators as Operators, bind as _bind
-from mdtensor.ops.conversion import asarray as asarray, from_dlpack as from_dlpack
-from mdtensor.ops.creation import (
-    arange as arange,
-    empty as empty,
-    eye as eye,
-    full as full,
-    linspace as linspace,
-    meshgrid as meshgrid,
-    ones as ones,
-    zeros as zeros,
-)
-from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.for_each import (
-    for_each as for_each,
-    get_num_threads as get_num_threads,
-    set_num_threads as set_num_threads,
-)
-from mdtensor.ops.manipulation import (
-    broadcast_arrays as broadcast_arrays,
-    broadcast_shapes as broadcast_shapes,
-)
-from mdtensor.ops.parallel_for import parallel_for as parallel_for
-from mdtensor.ops.views import (
-    View as View,
-    flat_in as flat_in,
-    flat_out as flat_out,
-    ranked_in as ranked_in,
-    ranked_out as ranked_out,
-)
 from mdtensor.promotion import (
     add_type as add_type,
     can_cast as can_cast,
@@ -363,6 +335,7 @@ _check_declared(operations())
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg
+_ops.name_methods(operations())
 _bind(Tensor, globals())  # x.sum(axis=0) is sum(x, axis=0)
 
 __version__ = "0.1.0"
@@ -374,19 +347,29 @@ _MODULES = {"dtypes", "fft", "linalg", "registry"}
 #: Public modules that are imported when one is used.
 _LATER = {"conformance", "graph", "diagnose", "quant", "safetensors", "tables", "wide"}
 _LATER |= {"extend"}
-#: The module of each function and class that is imported when it is used.
-_HOMES = {
-    **dict.fromkeys(("Trace", "compile", "lazy", "realize", "trace"), "graph"),
-    **dict.fromkeys(("audit", "checked"), "checking"),
-    "einsum": "contraction",
+#: The functions and classes that are imported when they are used, by module.
+_USED = {
+    "checking": ("audit", "checked"),
+    "contraction": ("einsum",),
+    "graph": ("Trace", "compile", "lazy", "realize", "trace"),
+    "ops.conversion": ("asarray", "from_dlpack"),
+    "ops.creation": (
+        *("arange", "empty", "eye", "full", "linspace", "meshgrid", "ones", "zeros"),
+    ),
+    "ops.elementwise": ("elementwise",),
+    "ops.for_each": ("for_each", "get_num_threads", "set_num_threads"),
+    "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
+    "ops.parallel_for": ("parallel_for",),
+    "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
 }
+_HOMES = {name: home for home, names in _USED.items() for name in names}
 _public = {
     name
     for name, value in globals().items()
     if not name.startswith("_")
     and (name in _MODULES or not isinstance(value, _ModuleType))
 }
-_public |= {"audit", "checked", "einsum", "extend"}
+_public |= {"extend", *(n for n, home in _HOMES.items() if home != "graph")}
 # As in NumPy, `from mdtensor import *` must not replace Python's own max and sum.
 __all__ = sorted(name for name in _public if not hasattr(builtins, name))
 
@@ -400,6 +383,7 @@ def __getattr__(name: str) -> object:
     if name in _LATER:
         return importlib.import_module(f"mdtensor.{name}")
     if name in _HOMES:
-        return getattr(importlib.import_module(f"mdtensor.{_HOMES[name]}"), name)
+        home = importlib.import_module(f"mdtensor.{_HOMES[name]}")
+        return globals().setdefault(name, getattr(home, name))
     fix = "" if name.startswith("_") else _hint(name, _public)
     raise AttributeError(f"module 'mdtensor' has no attribute {name!r}.{fix}")

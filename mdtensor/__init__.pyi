@@ -451,36 +451,6 @@ from mdtensor.ledger import (
     trace_device as trace_device,
 )
 from mdtensor.operators import Operators as Operators
-from mdtensor._calls import asarray as asarray
-from mdtensor.ops.conversion import from_dlpack as from_dlpack
-from mdtensor._calls import (
-    arange as arange,
-    empty as empty,
-    eye as eye,
-    full as full,
-    linspace as linspace,
-    ones as ones,
-    zeros as zeros,
-)
-from mdtensor.ops.creation import meshgrid as meshgrid
-from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.for_each import (
-    for_each as for_each,
-    get_num_threads as get_num_threads,
-    set_num_threads as set_num_threads,
-)
-from mdtensor.ops.manipulation import (
-    broadcast_arrays as broadcast_arrays,
-    broadcast_shapes as broadcast_shapes,
-)
-from mdtensor.ops.parallel_for import parallel_for as parallel_for
-from mdtensor.ops.views import (
-    View as View,
-    flat_in as flat_in,
-    flat_out as flat_out,
-    ranked_in as ranked_in,
-    ranked_out as ranked_out,
-)
 from mdtensor.promotion import (
     add_type as add_type,
     can_cast as can_cast,
@@ -528,18 +498,40 @@ negative: _calls.Neg
 __version__: str
 __array_api_version__: str
 from mdtensor.graph.trace import Trace as Trace
+from mdtensor.ops.views import View as View
+from mdtensor._calls import arange as arange
+from mdtensor._calls import asarray as asarray
 from mdtensor.checking.audits import audit as audit
+from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
+from mdtensor.ops.manipulation import broadcast_shapes as broadcast_shapes
 from mdtensor.checking.checked import checked as checked
 from mdtensor.graph.compiled import compile as compile
 from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
 from mdtensor.contraction import einsum as einsum
+from mdtensor.ops.elementwise import elementwise as elementwise
+from mdtensor._calls import empty as empty
 from mdtensor import extend as extend
+from mdtensor._calls import eye as eye
+from mdtensor.ops.views import flat_in as flat_in
+from mdtensor.ops.views import flat_out as flat_out
+from mdtensor.ops.for_each import for_each as for_each
+from mdtensor.ops.conversion import from_dlpack as from_dlpack
+from mdtensor._calls import full as full
+from mdtensor.ops.for_each import get_num_threads as get_num_threads
 from mdtensor import graph as graph
 from mdtensor.graph.lazy import lazy as lazy
+from mdtensor._calls import linspace as linspace
+from mdtensor.ops.creation import meshgrid as meshgrid
+from mdtensor._calls import ones as ones
+from mdtensor.ops.parallel_for import parallel_for as parallel_for
 from mdtensor import quant as quant
+from mdtensor.ops.views import ranked_in as ranked_in
+from mdtensor.ops.views import ranked_out as ranked_out
 from mdtensor.graph.lazy import realize as realize
 from mdtensor import safetensors as safetensors
+from mdtensor.ops.for_each import set_num_threads as set_num_threads
 from mdtensor import tables as tables
 from mdtensor.graph.trace import trace as trace
 from mdtensor import wide as wide
+from mdtensor._calls import zeros as zeros

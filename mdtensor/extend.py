@@ -33,6 +33,7 @@ from mdtensor.device import (
     register_later as register_later,
 )
 from mdtensor.dispatch.classes import keep as keep
+from mdtensor.dispatch.later import methods_later as methods_later
 from mdtensor.dispatch.settings import (
     add_setting as add_setting,
     default_settings as default_settings,
@@ -151,8 +152,9 @@ __all__ += ["pool1d_window", "pool_window"]
 __all__ += ["describe", "file_path", "flag", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
-#: Context variables that change results, writes into tensors, devices by name.
-__all__ += ["add_setting", "announce_write", "find_device"]
+#: Context variables that change results, writes into tensors, devices by name, and
+#: modules with methods that are imported on use.
+__all__ += ["add_setting", "announce_write", "find_device", "methods_later"]
 #: Types and methods for devices that run rendered loops.
 __all__ += ["bordered", "contract", "count_true", "filters", "infer", "launch"]
 __all__ += [

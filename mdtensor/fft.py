@@ -9,6 +9,8 @@ Use `rfft` for real signals and `fft` for complex ones. The result of float32 or
 complex64 has 32-bit parts, the result of float64 or complex128 has 64-bit parts.
 """
 
+import importlib
+
 from mdtensor.generics.fft import (
     fft as fft,
     fftn as fftn,
@@ -23,4 +25,17 @@ from mdtensor.generics.fft import (
     rfft as rfft,
     rfftn as rfftn,
 )
-from mdtensor.ops.fft import fftfreq as fftfreq, rfftfreq as rfftfreq
+
+#: Functions that are imported with the methods, when one is used.
+_LATER = {"fftfreq", "rfftfreq"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = importlib.import_module("mdtensor.ops.fft")
+    return globals().setdefault(name, getattr(home, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER} - {"importlib"})

@@ -34,7 +34,5 @@ rfft: _calls.LikeIhfft
 """Return the spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2."""
 rfftn: _calls.Rfftn
 """Apply `rfft` along the last of several axes, then `fft` along the others."""
-from mdtensor._calls import (
-    fftfreq as fftfreq,
-    rfftfreq as rfftfreq,
-)
+from mdtensor._calls import fftfreq as fftfreq
+from mdtensor._calls import rfftfreq as rfftfreq

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from mdtensor.dispatch.call import items
 from mdtensor.dispatch.call_errors import bind, no_rounding_error
 from mdtensor.dispatch.catalog import get_op
 from mdtensor.dispatch.introspect import tensors
@@ -78,7 +79,7 @@ def _infer(
 ) -> Any:
     specs, options = bind(declared, specs, given)
     if declared.sequence:
-        specs = declared.items(specs[0])
+        specs = items(declared.name, specs[0])
     tensors = [*_flat((*specs, *options.values()))]
     _check_grids(tensors)
     # A spec is dispatched as the tensor that it describes.

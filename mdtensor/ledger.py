@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mdtensor.device import Device, device as find_device
 from mdtensor.errors import DeviceError
@@ -25,8 +25,7 @@ from mdtensor.errors import DeviceError
 TO_DEVICE, TO_HOST, ON_DEVICE = "to device", "to host", "on device"
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """A kernel that was put into a stream.
 
     Args:
@@ -43,8 +42,7 @@ class Launch:
         return f"{self.device}  launch  {self.kernel}  {self.place}"
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """A copy of a buffer.
 
     Args:
@@ -64,8 +62,7 @@ class Copy:
         return f"{head}  {self.size} bytes  {self.place}"
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """A call that waits until launches have run.
 
     Args:
@@ -85,11 +82,11 @@ class Wait:
 Entry = Launch | Copy | Wait
 
 
-@dataclass
 class Ledger:
     """What one `trace_device` block has seen so far, in order."""
 
-    entries: list[Entry] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
 
     @property
     def launches(self) -> list[Launch]:
@@ -191,8 +188,7 @@ def _forbidding(what: str) -> Iterator[None]:
         _FORBIDDEN.reset(token)
 
 
-@dataclass(frozen=True)
-class MemoryStats:
+class MemoryStats(NamedTuple):
     """The memory of a device, in bytes.
 
     Args:

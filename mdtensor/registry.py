@@ -151,6 +151,32 @@ def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
     }
 
 
+# Looks at what is imported only: methods of others import those of mdtensor, and
+# modules of methods that are still to be imported count by their names.
+def contributors() -> tuple[str, ...]:
+    """Return the modules of others with methods of mdtensor's operations, sorted.
+
+    Example:
+        >>> import mdtensor as md
+        >>> contributors()
+        ()
+        >>> with restored():
+        ...     _ = add(md.relu, "cpu", lambda x: x, override=True)
+        ...     len(contributors())
+        1
+    """
+    found: set[str] = set()
+    for name, call in operations().items():
+        if _is_of_mdtensor(name):
+            found.update(m.origin.module for m in call.operation.known_methods)
+            found.update(call.operation.later)
+    return tuple(sorted(name for name in found if not _is_of_mdtensor(name)))
+
+
+def _is_of_mdtensor(name: str) -> bool:
+    return name.partition(".")[0] == "mdtensor"
+
+
 # Device types replace kinds one by one, because a union of them would be ambiguous with
 # the kind (decision 0015).
 def add(

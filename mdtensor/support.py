@@ -13,10 +13,9 @@ sizes are tried until the shape rule accepts them. So your own operations have c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device, devices
@@ -80,8 +79,7 @@ SIZES = (2, 3, 1, 0, 4)
 RANKS = (2, 4, 3, 1, 0)
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """The form of a call, independent of the element type.
 
     Args:
@@ -178,12 +176,12 @@ def find_form(operation: Operation) -> Form | None:
     alike = Form(ranks=(0,) * count)
     # A single tensor has the type of the cell, so nothing can be fixed.
     places = range(count if count > 1 and not operation.sequence else 0)
-    mixed = [replace(alike, fixed=(one,)) for one in product(places, FIXED)]
+    mixed = [alike._replace(fixed=(one,)) for one in product(places, FIXED)]
     last = [
         tuple((place, dtypes.int64) for place in places[start:])
         for start in range(1, len(places) - 1)
     ]
-    mixed += [replace(alike, fixed=fixed) for fixed in last]
+    mixed += [alike._replace(fixed=fixed) for fixed in last]
     first, *others = _types_to_try()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
@@ -222,7 +220,7 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
     given = [(), *((name,) for name in options)]
     # Sizes vary slowest: most operations accept 2, and ranks decide.
     for size, ranks, extra in product(SIZES, _ranks(len(start.ranks)), given):
-        form = replace(start, size=size, ranks=ranks, given=extra)
+        form = start._replace(size=size, ranks=ranks, given=extra)
         try:
             probe(operation, kind, form)
         # Other shapes cannot help if the type itself is rejected.
@@ -258,8 +256,7 @@ def _grids() -> list[Any]:
 STATES = ("runs", "rounds", "missing", "refused", "ambiguous", "unknown")
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(NamedTuple):
     """Whether an operation takes an element type on a device.
 
     Args:
@@ -393,7 +390,7 @@ def _try_call(
         # A quantized call that fails may need only the grid of its result.
         if "out" not in operation.options or kind.spec(()).qparams is None:
             raise
-        rounded = replace(form, given=(*form.given, "out"))
+        rounded = form._replace(given=(*form.given, "out"))
         return "rounds", probe(operation, kind, rounded)
 
 

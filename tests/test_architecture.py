@@ -44,7 +44,7 @@ LAYERS = (
     {"dispatch.classes"},
     {"ledger", "promotion", "type_info", "dispatch.checks", "dispatch.placed_options"},
     {"coercion", "spec", "dispatch.call_errors"},
-    {"interop", "dispatch.method"},
+    {"interop", "dispatch.later", "dispatch.method"},
     {"dispatch.operation"},
     {"dispatch", "dispatch.builder", "generics"},
     {"ufuncs", "dispatch.catalog"},

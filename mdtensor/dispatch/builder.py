@@ -27,6 +27,7 @@ from mdtensor.dispatch.declaration import (
     REQUIRED,
     Argument,
     Attribute,
+    Parameters,
     is_hint,
     is_name,
 )
@@ -114,7 +115,7 @@ class Registration:
         """Return the missing steps, or the reasons why the shape rule does not fit."""
         if self.missing or self._rule is None or self._function is not None:
             return self.missing
-        declared = inspect.signature(self._declaration())
+        declared = Parameters.of(self._declaration())
         found = misfits(declared, self._rule, len(self._arguments))
         return [f"the shape rule {problem}" for problem in found]
 

@@ -18,7 +18,7 @@ looks up a function, which for NumPy types is one that converts first.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from inspect import Parameter
 from types import CodeType, FunctionType
@@ -26,7 +26,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor.errors import AllocationError, OptionError, checked, describe, shown
+from mdtensor.errors import (
+    AllocationError,
+    DispatchError,
+    OptionError,
+    checked,
+    describe,
+    shown,
+)
 
 # All names start with an underscore, so that a parameter may be called `method`.
 _CALL = """
@@ -177,8 +184,9 @@ def _source_and_names(operation: Any) -> tuple[str, dict[str, Any]]:
 def _objects(operation: Any) -> dict[str, Any]:
     """Return what the names in each source refer to."""
     found = {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
-    for name in ("table", "rounded", "implementation", "rounding", "items", "check"):
+    for name in ("table", "rounded", "implementation", "rounding", "check"):
         found[f"_{name}"] = getattr(operation, name)
+    found["_items"] = partial(items, operation.name)
     found["_exhausted"] = partial(exhausted, operation.name)
     return found | {"_MemoryError": MemoryError}
 
@@ -223,6 +231,15 @@ def target(out: object, rounding: object) -> Any:
     return out if rounded is None else rounded(rounding)
 
 
+def items(name: str, arrays: object) -> tuple[Any, ...]:
+    """Return the tensors of the one sequence that the operation `name` takes."""
+    if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
+        call = f"{name}({type(arrays).__name__})"
+        fix = "Give a list of tensors"
+        raise DispatchError("the argument is not a sequence", fix, call)
+    return tuple(arrays)
+
+
 def exhausted(name: str, error: MemoryError, *arguments: Any) -> NoReturn:
     """Raise the error of a call for which there is not enough memory.
 
@@ -254,14 +271,8 @@ def is_named(operation: Any) -> bool:
 
 
 def _public(operation: Any) -> inspect.Signature:
-    """Return the signature of `operation` for callers.
-
-    It is the declared signature, except that parameters that callers may pass by name
-    are not positional-only.
-    """
+    """Return the signature of an operation whose arguments callers may pass by name."""
     declared: inspect.Signature = operation.signature
-    if not is_named(operation):
-        return declared
     kinds: dict[Any, Any] = {Parameter.POSITIONAL_ONLY: Parameter.POSITIONAL_OR_KEYWORD}
     return declared.replace(
         parameters=[
@@ -337,7 +348,10 @@ def _with_metadata(call: Any, operation: Any) -> Callable[..., Any]:
     call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
     call.__qualname__ = declaration.__qualname__
     call.__annotations__ = dict(declaration.__annotations__)
-    call.__signature__ = _public(operation)
+    # `inspect.signature` follows it to the declared parameters.
+    call.__wrapped__ = declaration
+    if is_named(operation):
+        call.__signature__ = _public(operation)
     dressed: Callable[..., Any] = call
     return dressed
 
@@ -361,7 +375,13 @@ def need_tensors(operation: Any, types: tuple[type, ...]) -> bool:
     if not any(map(is_numpy, types)):
         return False
     plain = tuple(_SIBLINGS.get(kind, kind) for kind in types)
-    return not any(method.accepts(plain) for method in operation.methods)
+    return not any(method.accepts(plain) for method in operation.known_methods)
+
+
+def device_that_implements(types: tuple[type, ...]) -> Any:
+    """Return the device of these types that implements operations itself, or None."""
+    places = (getattr(kind, "device", None) for kind in types)
+    return next((p for p in places if getattr(p, "implementation", None)), None)
 
 
 def converter(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -195,8 +195,9 @@ def check_rule(operation: Any, rule: Any) -> None:
     if not callable(rule):
         problem = f"the shape rule is {shown(rule)}"
         raise RegistrationError(problem, "Give a function", operation.name)
-    least = sum(p.default is p.empty for p in _by_slash(operation.signature))
-    found = misfits(operation.signature, rule, least, operation.sequence)
+    declared: Parameters = operation.parameters
+    least = sum(name not in declared.optional for name in declared.before_slash)
+    found = misfits(declared, rule, least, operation.sequence)
     _refuse("the shape rule", found, operation, "rule")
 
 
@@ -210,28 +211,28 @@ def check_callable(operation: Any, function: Callable[..., Any]) -> None:
     if not callable(function):
         problem = f"{shown(function)} cannot be called"
         raise RegistrationError(problem, f"Give a function for {operation.name}")
-    least = len(_by_slash(operation.signature))
-    found = misfits(operation.signature, function, least, operation.sequence)
+    declared: Parameters = operation.parameters
+    least = len(declared.before_slash)
+    found = misfits(declared, function, least, operation.sequence)
     _refuse("the function", found, operation, operation.name)
 
 
 def _refuse(what: str, found: list[str], operation: Any, name: str) -> None:
     if found:
-        fix = f"Write def {name}({header(operation.signature, operation.sequence)})"
+        fix = f"Write def {name}({header(operation.parameters, operation.sequence)})"
         raise RegistrationError(f"{what} {' and '.join(found)}", fix, operation.name)
 
 
-def header(declared: inspect.Signature, sequence: bool = False) -> str:
+def header(declared: Parameters, sequence: bool = False) -> str:
     """Return the parameter list of a function that takes exactly what is declared."""
-    names = [parameter.name for parameter in _by_slash(declared)]
-    options = _options(declared)
+    names, options = declared.before_slash, _options(declared)
     if sequence:
         return ", ".join([f"*{names[0]}", *options])
     return ", ".join([*names, "/", *(["*"] if options else []), *options])
 
 
 def misfits(
-    declared: inspect.Signature,
+    declared: Parameters,
     function: Callable[..., Any],
     least: int,
     sequence: bool = False,
@@ -253,9 +254,9 @@ def misfits(
 
 
 def _misfits(
-    declared: inspect.Signature, given: Parameters, least: int, sequence: bool
+    declared: Parameters, given: Parameters, least: int, sequence: bool
 ) -> Iterator[str]:
-    count, options = len(_by_slash(declared)), _options(declared)
+    count, options = len(declared.before_slash), _options(declared)
     if not given.any_placed:
         if sequence:
             yield f"takes {len(given.placed)} arguments, not any number"
@@ -271,14 +272,8 @@ def _misfits(
         yield f"wants {', '.join(strange)}"
 
 
-def _by_slash(declared: inspect.Signature) -> list[inspect.Parameter]:
-    return [p for p in declared.parameters.values() if p.kind is p.POSITIONAL_ONLY]
-
-
-def _options(declared: inspect.Signature) -> list[str]:
+def _options(declared: Parameters) -> list[str]:
     """Return the names of the options, without `out` and `rounding`."""
     # Functions that do not round may omit them: the call never passes a grid there.
-    parameters = declared.parameters.values()
-    left_out = TARGET if "out" in declared.parameters else ()
-    names = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
-    return [name for name in names if name not in left_out]
+    left_out = TARGET if "out" in declared.options else ()
+    return [name for name in declared.options if name not in left_out]

@@ -189,10 +189,10 @@ class Described:
                 raise RegistrationError(wrong, "Give a default of this type", self.name)
 
 
-def require_signature(
+def require_parameters(
     declaration: object, category: object, sequence: bool
-) -> inspect.Signature:
-    """Return the signature of a declaration, or raise if it cannot be an operation.
+) -> Parameters:
+    """Return the parameters of a declaration, or raise if it cannot be an operation.
 
     Raises:
         RegistrationError: the declaration is not a function with a name, does not have
@@ -209,20 +209,25 @@ def require_signature(
     if not isinstance(category, str):
         problem = f"the category of {name} is {shown(category)}"
         raise RegistrationError(problem, "Use a str")
-    signature = inspect.signature(declaration)
-    parameters = signature.parameters.values()
+    found = Parameters.of(declaration)
     # Dispatch needs a fixed number of types, and errors need the names.
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            fix = "Name each; sequence=True takes any number of tensors"
-            raise RegistrationError(f"{name} declares {parameter}", fix)
-    count = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    if found.any_placed or found.any_named:
+        surplus = _surplus_parameter(declaration)
+        fix = "Name each; sequence=True takes any number of tensors"
+        raise RegistrationError(f"{name} declares {surplus}", fix)
+    count = len(found.before_slash)
     if not count or (sequence and count > 1):
         more = f"{count} positional-only parameters, not one sequence,"
         problem = more if count else "no positional-only parameter"
         fix = f"Declare it as def {name}(x, /)"
         raise RegistrationError(f"{name} has {problem} to dispatch on", fix)
-    return signature
+    return found
+
+
+def _surplus_parameter(declaration: Callable[..., Any]) -> Parameter:
+    """Return the first of `*args` and `**kwargs`."""
+    found = inspect.signature(declaration).parameters.values()
+    return next(p for p in found if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
@@ -306,18 +311,25 @@ class Parameters(NamedTuple):
     """The parameters of a function.
 
     Args:
-        placed: names of the parameters that can be passed by position.
+        before_slash: names of the positional-only parameters.
+        placed: names of all parameters that can be passed by position.
         named: names of the keyword-only parameters.
         optional: names of all parameters with a default.
         any_placed: whether there is `*args`.
         any_named: whether there is `**kwargs`.
     """
 
+    before_slash: tuple[str, ...]
     placed: tuple[str, ...]
     named: tuple[str, ...]
     optional: frozenset[str]
     any_placed: bool
     any_named: bool
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the names of all parameters that can be passed by name."""
+        return (*self.placed[len(self.before_slash) :], *self.named)
 
     @staticmethod
     def of(function: Callable[..., Any]) -> Parameters:
@@ -329,7 +341,23 @@ class Parameters(NamedTuple):
         is_plain = type(function) is FunctionType and not (
             hasattr(function, "__wrapped__") or hasattr(function, "__signature__")
         )
-        return _of_code(function) if is_plain else _of_signature(function)
+        if is_plain:
+            return _of_code(function)
+        return Parameters.of_signature(inspect.signature(function))
+
+    @staticmethod
+    def of_signature(signature: inspect.Signature) -> Parameters:
+        """Return the parameters of a signature."""
+        found = signature.parameters.values()
+        kinds = {p.kind for p in found}
+        return Parameters(
+            tuple(p.name for p in found if p.kind is p.POSITIONAL_ONLY),
+            tuple(p.name for p in found if p.kind in _BY_POSITION),
+            tuple(p.name for p in found if p.kind is p.KEYWORD_ONLY),
+            frozenset(p.name for p in found if p.default is not p.empty),
+            Parameter.VAR_POSITIONAL in kinds,
+            Parameter.VAR_KEYWORD in kinds,
+        )
 
 
 def _of_code(function: Any) -> Parameters:
@@ -339,21 +367,10 @@ def _of_code(function: Any) -> Parameters:
     placed = code.co_varnames[:count]
     optional = {*placed[count - len(defaults) :], *(function.__kwdefaults__ or ())}
     return Parameters(
+        placed[: code.co_posonlyargcount],
         placed,
         code.co_varnames[count : count + code.co_kwonlyargcount],
         frozenset(optional),
         bool(code.co_flags & CO_VARARGS),
         bool(code.co_flags & CO_VARKEYWORDS),
-    )
-
-
-def _of_signature(function: Any) -> Parameters:
-    found = inspect.signature(function).parameters.values()
-    kinds = {p.kind for p in found}
-    return Parameters(
-        tuple(p.name for p in found if p.kind in _BY_POSITION),
-        tuple(p.name for p in found if p.kind is p.KEYWORD_ONLY),
-        frozenset(p.name for p in found if p.default is not p.empty),
-        Parameter.VAR_POSITIONAL in kinds,
-        Parameter.VAR_KEYWORD in kinds,
     )

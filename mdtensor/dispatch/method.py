@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import plum
 
@@ -32,7 +32,8 @@ from mdtensor.reloading import Origin, origin_of
 Implementation = Callable[..., Any]
 
 
-@dataclass(frozen=True, repr=False)
+# Two methods are one only if they are the same object, as `registry.restored` asks.
+@dataclass(frozen=True, repr=False, eq=False)
 class Method:
     """One implementation of an operation.
 
@@ -160,8 +161,7 @@ class Method:
         return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """The result of one trial call of a selection, on copies or on small tensors.
 
     Args:
@@ -449,7 +449,7 @@ def _takes_out(function: Implementation) -> bool:
 
 # Only registration tests the frozen flag, so that calls do not pay for it (decision
 # 0017).
-def refuse_frozen(operation: Any, changed: Method) -> None:
+def refuse_frozen(operation: Any, changed: object) -> None:
     """Raise if the methods of an operation must not change; see diagnose.freeze.
 
     Raises:

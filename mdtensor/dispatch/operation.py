@@ -34,6 +34,7 @@ from mdtensor.dispatch.annotations import settle
 from mdtensor.dispatch.call import (
     callable_of,
     converter,
+    device_that_implements,
     is_tensor,
     need_tensors,
     target,
@@ -44,11 +45,13 @@ from mdtensor.dispatch.classes import WeakMethods, fits, lives_on
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
+    Parameters,
     argument_types,
     is_evaluated,
-    require_signature,
+    require_parameters,
     type_name,
 )
+from mdtensor.dispatch.later import import_methods
 from mdtensor.dispatch.method import (
     Implementation,
     Method,
@@ -99,7 +102,7 @@ class Operation(Described):
     def __init__(
         self,
         declaration: Implementation,
-        signature: inspect.Signature,
+        parameters: Parameters,
         rule: Callable[..., Any],
         sequence: bool = False,
         category: str = "",
@@ -108,7 +111,7 @@ class Operation(Described):
         self.name = declaration.__name__
         self.declaration = declaration
         self.origin = origin_of(declaration.__module__)
-        self.signature = signature
+        self.parameters = parameters
         self.rule = rule
         self.sequence = sequence
         self.frozen = False
@@ -118,6 +121,9 @@ class Operation(Described):
         self.table: dict[Any, Any] = {}
         # With `out=` a call runs the method itself, never its short way.
         self.rounded: dict[Any, Any] = {}
+        #: Modules with methods that are not imported yet, see `later`.
+        self.later: tuple[str, ...] = ()
+        self.homes: dict[Implementation, object] = {}
         self._methods: dict[Implementation, Method] = {}
         self._open_methods: tuple[Method, ...] = ()
         self._selections: dict[tuple[type, ...], Selection] = {}
@@ -127,22 +133,30 @@ class Operation(Described):
         # `ABC.register` changes the token, and with it what classes fit.
         self._token = get_cache_token()
         # Reentrant: `implementation` holds the lock while `select` takes it again.
-        self._lock = threading.RLock()
-        found = (signature.parameters[name].default for name in self.dispatched)
-        given = [default for default in found if default is not REQUIRED]
-        self._required = len(self.dispatched) - len(given)
-        self._defaults = tuple(map(type, given))
+        self.lock = threading.RLock()
         self._admitted: dict[str, Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by name: there is one operation in a process."""
         return getattr, (self.function, "operation")
 
+    # Read on use: `inspect.signature` takes most of the time of a declaration
+    # (decision 0091).
     @cached_property
+    def signature(self) -> inspect.Signature:
+        """Return the declared parameters with annotations and defaults."""
+        return inspect.signature(self.declaration)
+
+    @property
     def dispatched(self) -> tuple[str, ...]:
         """Return the names of the parameters whose types select the method."""
-        parameters = self.signature.parameters.values()
-        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+        return self.parameters.before_slash
+
+    @cached_property
+    def _defaults(self) -> tuple[type, ...]:
+        """Return the types of the defaults of the last dispatched parameters."""
+        found = (self.signature.parameters[name].default for name in self.dispatched)
+        return tuple(type(given) for given in found if given is not REQUIRED)
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -152,7 +166,21 @@ class Operation(Described):
 
     @property
     def methods(self) -> tuple[Method, ...]:
+        import_methods(self)
+        return self.known_methods
+
+    @property
+    def known_methods(self) -> tuple[Method, ...]:
+        """Return the methods whose modules are imported."""
         return tuple(self._methods.values())
+
+    def import_later(self, module: str) -> None:
+        """Import `module`, which has methods, when the methods are next looked at."""
+        with self.lock:
+            refuse_frozen(self, module)
+            self.later += (module,)
+            Operation.changes += 1
+            self._forget()
 
     def fill(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return `options` with the declared defaults, without `out` if it is None.
@@ -167,25 +195,24 @@ class Operation(Described):
             del filled["out"]
         return filled
 
-    def add_method(self, new: Method, override: bool) -> None:
-        """Add a method; with `override` it replaces one with the same signature."""
-        with self._lock:
+    def add_method(self, new: Method, override: bool, module: object = None) -> None:
+        """Add a method; with `override` it replaces one with the same signature.
+
+        Args:
+            module: the name of the module that adds it.
+        """
+        # Of the modules that are imported later, none waits for the others.
+        if module not in self.later:
+            import_methods(self)
+        with self.lock:
             refuse_frozen(self, new)
             refuse_misfit(self, new)
             for known in list(self._methods.values()):
                 if known.is_like(new):
                     self._replace(known, new, override)
             self._methods[new.implementation] = new
+            self.homes[new.implementation] = module
             self._forget()
-
-    def items(self, arrays: object) -> tuple[Any, ...]:
-        """Return the tensors of the one sequence that the operation takes."""
-        if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
-            call = f"{self.name}({type(arrays).__name__})"
-            raise DispatchError(
-                "the argument is not a sequence", "Give a list of tensors", call
-            )
-        return tuple(arrays)
 
     def _replace(self, known: Method, new: Method, override: bool) -> None:
         if not (override or is_reload(known.origin, new.origin)):
@@ -203,14 +230,16 @@ class Operation(Described):
 
     def set_methods(self, methods: Iterable[Method]) -> None:
         """Replace all methods by these, which are not checked."""
-        with self._lock:
+        with self.lock:
+            self.later = ()
             # Not checked again: they come from this operation.
             self._methods = {new.implementation: new for new in methods}
             self._forget()
 
     def _forget(self) -> None:
         # A new method may be more specific for any types, so all caches are emptied.
-        Operation.changes += 1
+        # Nobody has relied on the methods before all were imported.
+        Operation.changes += not self.later
         self._selections.clear()
         self._fleeting.clear()
         self._held = None
@@ -220,7 +249,7 @@ class Operation(Described):
 
     def clear_table(self) -> None:
         """Make the next calls select their methods again."""
-        with self._lock:
+        with self.lock:
             self.table.clear()
             self.rounded.clear()
 
@@ -238,15 +267,21 @@ class Operation(Described):
         if not all(isinstance(t, type) for t in types):
             fix = f"Use which({self.name}, x) for tensors"
             raise DispatchError("methods are selected by classes", fix, self.name)
-        if len(types) >= self._required:
-            types += self._defaults[len(types) - self._required :]
+        if len(types) < len(self.dispatched):
+            types = self._with_defaults(types)
         self._refresh()
         found = self._selections.get(types)
         return self._select_new(types) if found is None else found
 
+    def _with_defaults(self, types: tuple[type, ...]) -> tuple[type, ...]:
+        """Return `types` with those of the declared defaults that follow."""
+        missing = len(self.dispatched) - len(types)
+        # Without enough defaults, the error names the types that were given.
+        return types + self._defaults[-missing:] * (missing <= len(self._defaults))
+
     def _select_new(self, types: tuple[type, ...]) -> Selection:
         """Return the selection for types that have none, and remember its method."""
-        with self._lock:
+        with self.lock:
             known = self._fleeting.get(types)
             found = Selection(self, types, known or self._resolve(types))
             if known is None and self._live_on(types):
@@ -256,16 +291,18 @@ class Operation(Described):
         return found
 
     def _refresh(self) -> None:
-        """Forget what was selected if `ABC.register` may have changed it."""
+        """Import the methods; forget what `ABC.register` may have changed."""
+        if self.later:
+            import_methods(self)
         # Only an operation with open methods pays for the look at the token.
         if self._open_methods and get_cache_token() != self._token:
-            with self._lock:
+            with self.lock:
                 self._forget()
 
     def _live_on(self, types: tuple[type, ...]) -> bool:
         """Return whether all classes stay at least as long as the methods do."""
         if self._held is None:
-            plain = (method.classes or () for method in self.methods)
+            plain = (method.classes or () for method in self._methods.values())
             self._held = frozenset(kind for classes in plain for kind in classes)
         # A signature keeps its classes alive, so the call table may as well.
         return all(kind in self._held or lives_on(kind) for kind in types)
@@ -290,13 +327,15 @@ class Operation(Described):
 
     def _find_methods(self, types: tuple[type, ...]) -> list[Method]:
         """Return the most specific method, several that are ambiguous, or none."""
-        for known in self.methods:
+        methods = self.known_methods
+        for known in methods:
             if known.classes == types:  # no method is more specific
                 return [known]
-        return most_specific(m for m in self.methods if m.accepts(types))
+        return most_specific(m for m in methods if m.accepts(types))
 
     def find(self, types: tuple[type, ...]) -> Selection | None:
         """Return the selection as `select` does, or None instead of its errors."""
+        self._refresh()
         try:
             self.admit(types)
         except NoMethodError:
@@ -342,10 +381,10 @@ class Operation(Described):
         known = self._fleeting.get(types)
         if known is not None and Operation.observe is None:
             return _function(Selection(self, types, known))
-        with self._lock:
+        with self.lock:
             if need_tensors(self, types):
                 found = converter(self, Operation.from_numpy)
-            elif (device := _device_that_implements(types)) is not None:
+            elif (device := device_that_implements(types)) is not None:
                 found = device.implementation(self, types)
             else:
                 selection = self._select(types)
@@ -377,10 +416,11 @@ class Operation(Described):
 
     def rounding(self, *types: type) -> Implementation:
         """Return the function for `types` that takes `out=`, or one that raises."""
-        with self._lock:
+        self._refresh()
+        with self.lock:
             if need_tensors(self, types):
                 return converter(self, Operation.from_numpy)
-            if (device := _device_that_implements(types)) is not None:
+            if (device := device_that_implements(types)) is not None:
                 implementation: Implementation = device.implementation(self, types)
                 return implementation
             selection = self._select(types)
@@ -415,12 +455,6 @@ def _function(
     """Return the function that a call runs, or the one that refuses its devices."""
     refusal = Operation.refusal(selection)
     return refusal or function or selection.function
-
-
-def _device_that_implements(types: tuple[type, ...]) -> Any:
-    """Return the device of these types that implements operations itself, or None."""
-    places = (getattr(kind, "device", None) for kind in types)
-    return next((p for p in places if getattr(p, "implementation", None)), None)
 
 
 def generic(
@@ -468,13 +502,13 @@ def generic(
         options: dict[str, Any] = {"sequence": sequence, "category": category}
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
-    signature = require_signature(declaration, category, sequence)
+    parameters = require_parameters(declaration, category, sequence)
     settle(declaration, sys._getframe(1))
     # Our own shape rules check options already; a second check would slow down calls.
     if checked is None:
         checked = not declaration.__module__.startswith("mdtensor.")
     rule = no_rule if deduce is None else deduce
-    operation = Operation(declaration, signature, rule, sequence, category, checked)
+    operation = Operation(declaration, parameters, rule, sequence, category, checked)
     check_rule(operation, rule)
     if checked:
         operation.check_defaults()
@@ -549,7 +583,8 @@ def method(
         bind = getattr(deduce, "of", None)
         rule = bind(operation) if callable(bind) else deduce
         rest = rule, prepare, fast_path, operation.name, anywhere, direct
-        operation.add_method(Method(found, signature, *rest), override)
+        module = frame.f_globals.get("__name__")
+        operation.add_method(Method(found, signature, *rest), override, module)
         return operation.function
 
     return add_method

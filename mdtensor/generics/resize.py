@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from fractions import Fraction
 from math import floor, isfinite
 from typing import Any
 
@@ -61,7 +60,7 @@ def infer_interpolate(
     return x.with_shape((*x.shape[:2], *new))
 
 
-def _scaled(size: int, scale: Fraction) -> int:
+def _scaled(size: int, scale: float) -> int:
     """Return floor(size · scale), with the product of float64 that PyTorch computes.
 
     The float 0.3 is a little below 3/10, and 10 · 0.3 is 3 all the same.
@@ -69,8 +68,8 @@ def _scaled(size: int, scale: Fraction) -> int:
     return floor(min(size * float(scale), 2.0**62))
 
 
-def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
-    """Return height and width of `scale_factor`, exactly."""
+def scales(scale_factor: object) -> tuple[float, float]:
+    """Return height and width of `scale_factor`."""
     given: tuple[object, ...] = (scale_factor,) * 2
     # A text is iterable as well, but the error must name it whole; a 0-d tensor claims
     # to be.
@@ -82,7 +81,7 @@ def scales(scale_factor: object) -> tuple[Fraction, Fraction]:
         raise OptionError(
             f"scale_factor is {shown(scale_factor)}", "Use one or two numbers above 0"
         )
-    return Fraction(found[0]), Fraction(found[1])
+    return found[0], found[1]
 
 
 def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:

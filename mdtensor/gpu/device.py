@@ -17,9 +17,8 @@ from mdtensor.errors import DeviceError, OptionError, shown
 from mdtensor.gpu import toolkit
 from mdtensor.gpu.memory import Count, CudaBuffer, CudaMemory
 from mdtensor.gpu.streams import CudaStream, reporting
-from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.rendered import register
-from mdtensor.rendered.queues import RenderedDevice, copy_kernel
+from mdtensor.rendered.queues import RenderedDevice
 
 #: Streams of DLPack: the default stream, and none that is to be ordered.
 LEGACY, NO_ORDER = 1, -1
@@ -123,6 +122,8 @@ class Cuda(RenderedDevice):
 
     def _packed(self, buffer: CudaBuffer, stream: CudaStream) -> CudaBuffer:
         """Return a copy in row-major order, made in a stream."""
+        from mdtensor.rendered.binding import copy_kernel
+
         with stream:
             made = self.alloc(buffer.shape, buffer.dtype)
         self.enqueue(stream, copy_kernel(buffer.dtype.name), (buffer, made))
@@ -135,7 +136,7 @@ class Cuda(RenderedDevice):
 
     # --- launches ---------------------------------------------------------------------
 
-    def issue(self, stream: CudaStream, kernel: Kernel, launch: Launch) -> None:
+    def issue(self, stream: CudaStream, kernel: Any, launch: Any) -> None:
         operands = [x for x in launch.operands if isinstance(x, CudaBuffer)]
         fresh = [x.memory for x in operands if stream not in x.memory.uses.streams]
         # Launches of the streams that had the blocks before may still run.

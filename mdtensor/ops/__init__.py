@@ -1,30 +1,22 @@
-"""Methods of operations for dense tensors; the import registers them."""
+"""Methods of operations for dense tensors.
 
-from mdtensor.ops import (
-    activation as activation,
-    arithmetic as arithmetic,
-    attention as attention,
-    comparison as comparison,
-    conv as conv,
-    conversion as conversion,
-    creation as creation,
-    decomposition as decomposition,
-    detection as detection,
-    elementwise as elementwise,
-    estimators as estimators,
-    fft as fft,
-    for_each as for_each,
-    indexing as indexing,
-    integer_products as integer_products,
-    linalg as linalg,
-    manipulation as manipulation,
-    math as math,
-    matmul as matmul,
-    normalization as normalization,
-    pool as pool,
-    recurrent as recurrent,
-    reduction as reduction,
-    resize as resize,
-    sorting as sorting,
-    views as views,
-)
+A family of operations has its methods in the module of the same name here, which is
+imported when one of its operations is first asked.
+"""
+
+from collections.abc import Mapping
+
+from mdtensor.dispatch.later import methods_later
+from mdtensor.dispatch.operation import Generic
+
+
+def name_methods(operations: Mapping[str, Generic]) -> None:
+    """Name the modules that have the methods of mdtensor's own operations.
+
+    Args:
+        operations: operations by name; those of other packages are left out.
+    """
+    for operation in operations.values():
+        home, _, family = operation.__module__.rpartition(".")
+        if home == "mdtensor.generics":
+            methods_later(f"{__name__}.{family}", operation)

@@ -48,7 +48,7 @@ def _sampling(
     # Fractions, so that the sampling positions are exact.
     if scale_factor is None:
         return new, [Fraction(n, m) for n, m in zip(old, new, strict=True)]
-    return new, [1 / scale for scale in scales(scale_factor)]
+    return new, [1 / Fraction(scale) for scale in scales(scale_factor)]
 
 
 @method(interpolate, prepare=interpolate_step)

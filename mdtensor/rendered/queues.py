@@ -10,16 +10,14 @@ from typing import Any
 
 from mdtensor import ledger
 from mdtensor.device import Device, Stream
-from mdtensor.errors import DeviceError, shown
 from mdtensor.kernels import observe
-from mdtensor.kernels.loops.ir import Input, Loop, load
-from mdtensor.kernels.loops.kernel import Kernel, Launch
-from mdtensor.rendered.capture import Captured
 from mdtensor.rendered.memory import Buffer
 from mdtensor.rendered.order import QueueStream, require_order
 from mdtensor.tensor import Tensor
 
 
+# Kernels and captures are imported on use: every import of mdtensor imports this class,
+# for the types of a GPU, and most processes launch nothing (decision 0091).
 class RenderedDevice(Device):
     """A device with streams that runs kernels of CUDA text."""
 
@@ -27,7 +25,7 @@ class RenderedDevice(Device):
         self._lock = RLock()
 
     @abstractmethod
-    def issue(self, stream: Any, kernel: Kernel, launch: Launch) -> None:
+    def issue(self, stream: Any, kernel: Any, launch: Any) -> None:
         """Put a checked launch into a stream, and count it there."""
 
     @abstractmethod
@@ -49,9 +47,13 @@ class RenderedDevice(Device):
 
     def copy_into(self, buffer: Any, target: Any) -> None:
         """Launch a copy of a buffer into another one of its type."""
+        from mdtensor.rendered.binding import copy_kernel
+
         self.launch(copy_kernel(buffer.dtype.name), buffer, target)
 
-    def capture(self, function: Callable[..., Any], *examples: Tensor) -> Captured:
+    def capture(self, function: Callable[..., Any], *examples: Tensor) -> Any:
+        from mdtensor.rendered.capture import Captured
+
         return Captured(self, function, examples)
 
     @abstractmethod
@@ -81,7 +83,9 @@ class RenderedDevice(Device):
             DeviceError: the kernel does not take the arguments, or another stream uses
                 a buffer of them at the same time.
         """
-        launch = self._bind(kernel, given)
+        from mdtensor.rendered.binding import bind
+
+        launch = bind(self, kernel, given)
         if observe.ACTIVE:
             observe.ran(kernel.__name__, "CUDA text")
         ledger.launched(self, kernel.__name__)
@@ -96,28 +100,10 @@ class RenderedDevice(Device):
                 uses.read(stream)
             out.memory.uses.written(stream)
 
-    def _bind(self, kernel: Any, given: tuple[Any, ...]) -> Launch:
-        if not isinstance(kernel, Kernel):
-            problem = f"{self} launches kernels of CUDA text, not {shown(kernel)}"
-            raise DeviceError(problem, "Use mdtensor.kernels.loops.cuda.render(loop)")
-        try:
-            return kernel.bind(given)
-        except (TypeError, ValueError) as error:
-            problem = str(error).removesuffix(".")
-            raise DeviceError(f"a launch on {self} does not fit: {problem}") from error
 
-
-def _hold(captured: dict[Any, bool], launch: Launch) -> None:
+def _hold(captured: dict[Any, bool], launch: Any) -> None:
     """Note the memory that a captured launch reads, and what it writes."""
     operands = [x for x in launch.operands if isinstance(x, Buffer)]
     for x in operands:
         captured.setdefault(x.memory, False)
     captured[operands[-1].memory] = True
-
-
-def copy_kernel(type: str) -> Kernel:
-    """Return the kernel that copies elements of a type."""
-    # Here, because it loads OpenSSL, for a hash.
-    from mdtensor.kernels.loops.cuda import render
-
-    return render(Loop((Input(type),), load(0, type)))

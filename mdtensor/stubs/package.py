@@ -189,8 +189,9 @@ class Package:
         """Return the lines of the functions that make tensors, by name."""
         found = {}
         for space in self.spaces:
-            for name in creation.NAMES & set(vars(space)):
-                signatures = list(creation.overloads(name, vars(space)[name]))
+            # `dir` also has the names that are imported on use.
+            for name in creation.NAMES & set(dir(space)):
+                signatures = list(creation.overloads(name, getattr(space, name)))
                 # `function` indents its lines for a class; these stand in a module.
                 found[name] = [line[4:] for line in function(name, signatures)]
         return dict(sorted(found.items()))

@@ -38,7 +38,7 @@ def namespace(module: ModuleType, class_of: Named, made: dict[str, str]) -> list
         if name.startswith("_"):
             continue
         at = found.__name__ if inspect.ismodule(found) else found.__module__
-        home = at.rpartition(".")[0] if inspect.ismodule(found) else at
+        home = at.rpartition(".")[0] if inspect.ismodule(found) else made.get(name, at)
         lines.append(f"from {home} import {name} as {name}")
     return lines
 

@@ -102,7 +102,7 @@ class KeptModel(Model):
     def _network_for(self, feeds: Mapping[str, Any]) -> StoredNetwork | None:
         """Return the kept network if it is for the shapes of these inputs."""
         kept = self._kept
-        if kept is None or _wants_threads():
+        if kept is None or _wants_threads() or not cache.may_keep():
             return None
         if any(feeds[n].shape != spec.shape for n, spec in kept.planned.items()):
             return None
@@ -125,7 +125,7 @@ class KeptModel(Model):
     def _plan_for_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
         graph = self.graph
         plan = super()._plan_for_shapes(shapes)
-        if self._is_new:
+        if self._is_new and cache.may_keep():
             self._is_new = False
             cache.keep(self._place, plan, self._on.name, self._name, graph)
         return plan

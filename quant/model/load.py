@@ -134,7 +134,7 @@ def _kept(
     is_file = isinstance(path, (str, os.PathLike))
     # What a block around this call changes could change the plan.
     is_plain = settings() == default_settings() and not IS_JIT_DISABLED
-    if given or not is_file or not is_plain:
+    if given or not (is_file and is_plain and cache.may_keep()):
         return None
     file = pathlib.Path(path).absolute()
     place = cache.place_of(file, (input_shapes, outputs), isa)

@@ -74,6 +74,15 @@ def folder() -> Path | None:
     return home / "mdtensor" / "plans" if home.is_absolute() else None
 
 
+def may_keep() -> bool:
+    """Return whether plans of this process are those of every other one.
+
+    They are not if another package, or the program, has added methods to operations of
+    mdtensor: a plan runs the methods that were there when it was made.
+    """
+    return not md.registry.contributors()
+
+
 # A file that was copied or restored is the same model (decision 0084).
 def place_of(path: Path, options: object, isa: str) -> Path | None:
     """Return where the plan of a model is kept; None if none is kept.
@@ -102,15 +111,24 @@ def place_of(path: Path, options: object, isa: str) -> Path | None:
 @cache
 def sources() -> str:
     """Return a hash of names, sizes and times of the sources of mdtensor."""
-    roots = {Path(md.__file__).parent, Path(__file__).parents[1]}
     text = hashlib.blake2b(digest_size=16)
-    for root in sorted(roots):
-        for place, folders, names in os.walk(root):
-            folders[:] = sorted(name for name in folders if name != "__pycache__")
-            for name in sorted(name for name in names if name.endswith(".py")):
-                found = Path(place, name).stat()
-                text.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+    for root in sorted({*md.__path__, str(Path(__file__).parents[1])}):
+        for name, size, time in sorted(_sources_in(root)):
+            text.update(f"{name[len(root) :]} {size} {time}\n".encode())
     return text.hexdigest()
+
+
+def _sources_in(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Yield (path, size, time) of each Python file in a folder, in any order."""
+    # Entries of a folder tell sizes and times without a `Path` for each file, which
+    # would take most of the time.
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                facts = entry.stat()
+                yield entry.path, facts.st_size, facts.st_mtime_ns
+            elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                yield from _sources_in(entry.path)
 
 
 def find(path: Path) -> Kept | None:

@@ -1,6 +1,7 @@
 """`mdtensor cache` lists and deletes the plans that `load` keeps."""
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,53 @@ def test_clear(
     monkeypatch.setattr("mdtensor.cli.cache.contents.entries", lambda: iter(()))
     assert call("cache", "clear", *options).code == 0
     assert len(list(plans.iterdir())) == left
+
+
+@pytest.fixture
+def only_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No compiled functions: an export has plans only."""
+    monkeypatch.setattr("mdtensor.cli.cache.contents.entries", lambda: iter(()))
+
+
+def test_export_and_import(
+    call: Call, plans: Path, only_plans: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = plans.parent / "plans.zip"
+    found = json.loads(call("cache", "export", str(exported), "--json").out)
+    assert found["files"] == 1  # not the damaged one
+    (want,) = [path for path in plans.iterdir() if path.stem != "damaged"]
+    monkeypatch.setenv(cache.VARIABLE, str(plans.parent / "others"))
+    assert call("cache", "import", str(exported)).code == 0
+    (got,) = (plans.parent / "others").iterdir()
+    assert got.name == want.name and got.read_bytes() == want.read_bytes()
+    model = load(plans.parent / "net.onnx")
+    model(tiny_network.images(1, 3))
+    assert model._graph is None  # the imported plan ran
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "name", "off"])
+def test_bad_imports_add_nothing(
+    damage: str,
+    call: Call,
+    plans: Path,
+    only_plans: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exported = plans.parent / "plans.zip"
+    call("cache", "export", str(exported))
+    with zipfile.ZipFile(exported) as archive:
+        (name,) = archive.namelist()
+        content = archive.read(name)
+    if damage == "other":
+        monkeypatch.setattr(cache, "sources", lambda: "of another version")
+    with zipfile.ZipFile(exported, "w") as archive:
+        archive.writestr(
+            "plans/../x.mdt" if damage == "name" else name,
+            content[: len(content) // 2] if damage == "cut" else content,
+        )
+    others = plans.parent / "others"
+    monkeypatch.setenv(cache.VARIABLE, "off" if damage == "off" else str(others))
+    done = call("cache", "import", str(exported))
+    assert done.code != 0 and not others.exists()
+    words = {"cut": "damaged", "other": "another version", "name": "no export"}
+    assert words.get(damage, "MDTENSOR_PLANS") in done.err

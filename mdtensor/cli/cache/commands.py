@@ -66,7 +66,7 @@ def write(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A .zip file to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write what this version compiled to a file, for machines with the same CPU."""
+    """Write compiled code and plans to a file, for machines with the same CPU."""
     from mdtensor.cli.cache import contents
 
     emit(contents.export(path), as_json, contents.show_change)
@@ -77,7 +77,7 @@ def read(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A .zip of `export`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Add compiled code from a file that you trust: it runs as any program does."""
+    """Add what `export` wrote, from a file that you trust: it runs as programs do."""
     from mdtensor.cli.cache import contents
 
     emit(contents.load(path), as_json, contents.show_change)

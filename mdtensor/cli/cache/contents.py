@@ -168,7 +168,7 @@ def clear(*, old: bool, user: bool) -> Facts:
 
 
 def export(path: Path) -> Facts:
-    """Write the files of this version to a zip file.
+    """Write the files and plans of this version to a zip file.
 
     Raises:
         OptionError: the cache is empty, or the file cannot be written.
@@ -179,6 +179,7 @@ def export(path: Path) -> Facts:
     for entry in entries():
         if not entry.is_old:
             chosen.setdefault(f"{entry.path.parent.name}/{entry.path.name}", entry.path)
+    chosen |= dict(plans.members())
     if not chosen:
         raise OptionError(
             "the cache of this version is empty",
@@ -205,24 +206,31 @@ def load(path: Path) -> Facts:
         DataError: the file is not an export, is damaged, or is of another version.
         OptionError: no folder of the cache is writable.
     """
-    found = dict(_members(path))
+    done: Facts = {"done": "imported", "files": 0, "bytes": 0}
+    # All members are checked before the first is written.
+    for name, content in dict(_members(path)).items():
+        if plans.MEMBER.fullmatch(name):
+            plans.write(name, content)
+        else:
+            _write_function(name.rpartition("/")[2], content)
+        _count(done, len(content))
+    return done
+
+
+def _write_function(name: str, content: bytes) -> None:
     folder = jit.cache_folder()
     if folder is None:
         raise OptionError(
             "no folder of the cache is writable", "Set NUMBA_CACHE_DIR to one that is"
         )
-    done: Facts = {"done": "imported", "files": 0, "bytes": 0}
-    for name, content in found.items():
-        try:
-            jit.write_entry(folder / name, content)
-        except OSError as error:
-            raise OptionError(*files.write_problem(folder / name, error)) from None
-        _count(done, len(content))
-    return done
+    try:
+        jit.write_entry(folder / name, content)
+    except OSError as error:
+        raise OptionError(*files.write_problem(folder / name, error)) from None
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of each file in an export, after checks."""
+    """Yield (member, content) of each file in an export, after checks."""
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
@@ -242,10 +250,11 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
 def _member(
     path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo
 ) -> tuple[str, bytes]:
+    if plans.MEMBER.fullmatch(info.filename):
+        return _plan(path, archive, info)
     match = MEMBER.fullmatch(info.filename)
     if not match or info.file_size > LARGEST_MEMBER:
-        problem = f"{path} has a member {info.filename[:80]!r} that no export has"
-        raise DataError(problem, "Pass a file of `mdtensor cache export`")
+        raise _no_member(path, info)
     if match[1] != jit.stamp():
         raise DataError(
             f"{path} is for stamp {match[1]}, but this version, Python, numba and CPU "
@@ -255,7 +264,22 @@ def _member(
     content = archive.read(info)
     if cache_entry.unpack(content) is None:
         raise DataError(f"{info.filename} in {path} is damaged", "Export it again")
-    return info.filename.rpartition("/")[2], content
+    return info.filename, content
+
+
+def _plan(
+    path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> tuple[str, bytes]:
+    if info.file_size > plans.LARGEST_MEMBER:
+        raise _no_member(path, info)
+    content = archive.read(info)
+    plans.check(path, info.filename, content)
+    return info.filename, content
+
+
+def _no_member(path: Path, info: zipfile.ZipInfo) -> DataError:
+    problem = f"{path} has a member {info.filename[:80]!r} that no export has"
+    return DataError(problem, "Pass a file of `mdtensor cache export`")
 
 
 def show_change(console: Console, facts: Facts) -> None:

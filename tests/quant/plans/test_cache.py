@@ -1,12 +1,18 @@
 """Plans that `load` keeps: the same bytes and errors, and a file that is not read."""
 
 import os
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from support import stored_plans, tiny_network
 
 import mdtensor as md
@@ -212,3 +218,91 @@ def test_the_plans_used_longest_ago_go(tmp_path):
         os.utime(path, (1000 - age, 1000 - age))
     cache.drop(tmp_path, 250)
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_methods_of_others_keep_no_plan_and_use_none(plans, file):
+    x = tiny_network.images(1, 3)
+    begin(file, x)
+    (kept,) = plans.iterdir()
+    with md.registry.restored():
+        md.registry.add(md.glu, "cpu", lambda x, *, axis: x, override=True)
+        model = load(file)
+        assert not isinstance(model, KeptModel)
+    model = load(file)
+    with md.registry.restored():
+        # Added between `load` and the first call.
+        md.registry.add(md.glu, "cpu", lambda x, *, axis: x, override=True)
+        model(x)
+        assert is_read(model)
+    assert [*plans.iterdir()] == [kept]
+    again, _ = begin(file, x)
+    assert not is_read(again)
+
+
+def test_models_with_weights_in_another_file_keep_no_plan(plans, tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "sum",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [256])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [256])],
+        [numpy_helper.from_array(np.ones(256, np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "outside.onnx"
+    onnx.save(
+        model, path, save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    # Such files change without a change of the model: nothing is kept for them.
+    assert cache.place_of(path, (None, None), OWN) is None
+    assert not isinstance(load(path), KeptModel)
+    onnx.save(onnx.load(path), path)
+    assert isinstance(load(path), KeptModel)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from mdtensor.quant import load
+from mdtensor.quant.plans import cache
+from support import tiny_network
+place, keep = Path(sys.argv[2]), cache.keep
+model = load(sys.argv[1])
+given = []
+cache.keep = lambda *rest: given.append(rest)
+model(tiny_network.images(1, 3))
+print("ready", flush=True)
+while True:
+    keep(*given[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_writer_leaves_a_whole_plan_or_none(plans, file):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(stored_plans.__file__).parents[1]),
+    }
+    seen = set()
+    for turn in range(12):
+        if turn % 3 == 0:
+            shutil.rmtree(plans, ignore_errors=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(file), str(plans)],
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
+        time.sleep(0.0004 * 3 ** (turn % 6))
+        writer.kill()
+        writer.communicate()
+        files = [*plans.iterdir()] if plans.exists() else []
+        whole = [path for path in files if path.suffix == ".mdt"]
+        assert all(cache.find(path) is not None for path in whole)
+        seen.add(len(whole))
+    assert 1 in seen
+    _, want = begin(file, tiny_network.images(1, 3))
+    # The next writer removes what the killed ones left.
+    cache.drop(plans, 0)
+    model, got = begin(file, tiny_network.images(1, 3))
+    assert is_read(model) and np.array_equal(got, want)
+    assert [path.suffix for path in plans.iterdir()] == [".mdt"]
