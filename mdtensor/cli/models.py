@@ -8,7 +8,7 @@ import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -392,7 +392,7 @@ def run_operation(operation: Operation) -> None:
     forms = [form]
     # Quantized results may need a grid, which `out` gives.
     if "out" in operation.options:
-        forms.append(replace(form, given=(*form.given, "out")))
+        forms.append(form._replace(given=(*form.given, "out")))
     # Only the host compiles kernels here.
     kinds = [kind for kind in md.leaves() if kind.device is md.cpu]
     for kind, way in product(kinds, forms):

@@ -33,8 +33,9 @@ def infer_matmul_integer(
         )
     shape = matmul_shape(x1.shape, x2.shape)
     for name, zero, count in (("zero1", zero1, 1), ("zero2", zero2, x2.shape[1])):
-        is_one = zero is None or zero.shape in ((), (1,))
-        if not is_one and (name == "zero1" or not are_like(zero.shape, (count,))):
+        if zero is None or zero.shape in ((), (1,)):
+            continue
+        if name == "zero1" or not are_like(zero.shape, (count,)):
             allowed = "() or (1,)" if name == "zero1" else f"(), (1,) or ({count},)"
             problem = f"{name} has shape {zero.shape}"
             raise ShapeError(problem, f"Give it shape {allowed}")

@@ -272,7 +272,7 @@ def asarray(
     """
     # The usual call first: an array is shared.
     is_array = type(obj) is np.ndarray and obj.dtype.isnative
-    if is_array and dtype is device is copy is None:
+    if is_array and dtype is None and device is None and copy is None:
         return from_numpy(obj)
     if copy is not None and not isinstance(copy, (bool, np.bool_)):
         call, given = f"asarray({type(obj).__name__})", type(copy).__name__

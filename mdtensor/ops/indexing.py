@@ -130,13 +130,15 @@ def _write(x: Any, key: Any, value: Any, is_tensor: bool) -> bool:
     """Write a value whose type fits; return False, and write nothing, if in doubt."""
     if not x.flags.writeable:
         return False
+    keys: tuple[Any, ...] = ()
     try:
         if type(key) in _PICKS:
             # NumPy checks all indices before it writes the first element.
-            part, keys, shape = x, (_buffer(key),), (*key.buffer.shape, *x.shape[1:])
+            shape = *key.buffer.shape, *x.shape[1:]
+            part, keys = x, (_buffer(key),)
             is_fit = not is_tensor or not (is_mask(key) or 0 in shape)
         else:
-            part, keys = _view(x, key), ()
+            part = _view(x, key)
             is_fit, shape = part is not None, getattr(part, "shape", ())
         if not is_fit or (is_tensor and shape != value.shape):
             return False

@@ -82,8 +82,9 @@ def direct_matmul_integer(
     /,
 ) -> Callable[..., Array] | None:
     """Return the function of buffers; None unless the weights are constants."""
-    is_known = isinstance(x2, Tensor) and not isinstance(zero2, TensorSpec)
-    if not is_known or 0 in (*result.shape, *x2.shape):
+    if isinstance(x2, TensorSpec) or isinstance(zero2, TensorSpec):
+        return None
+    if 0 in (*result.shape, *x2.shape):
         return None
     packed = PackedWeights(x2.buffer, None if zero2 is None else zero2.buffer)
     if zero1 is None:
