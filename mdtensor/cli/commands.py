@@ -136,6 +136,13 @@ def quantize(
     weight_dtype: Annotated[
         str, typer.Option(metavar="NAME", help="Type of the weights: qint8 or qint4.")
     ] = "qint8",
+    reduce_range: Annotated[
+        bool,
+        typer.Option(
+            "--reduce-range",
+            help="Use 7 bits of qint8, for ONNX Runtime on CPUs without VNNI.",
+        ),
+    ] = False,
     correct_bias: Annotated[
         bool,
         typer.Option(
@@ -205,6 +212,7 @@ def quantize(
         {
             "method": method,
             "weight_dtype": weight_dtype,
+            "reduce_range": reduce_range,
             "correct_bias": correct_bias,
             "rounding": rounding,
         },

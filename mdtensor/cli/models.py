@@ -124,11 +124,15 @@ def _search_options(
 
 
 def _check_options(
-    method: str, weight_dtype: str, rounding: str, correct_bias: bool
+    method: str,
+    weight_dtype: str,
+    reduce_range: bool,
+    rounding: str,
+    correct_bias: bool,
 ) -> None:
     # The same checks run in `quantize`, but only after the calibration.
     check_method(method, ALGORITHMS)
-    format_of(weight_dtype)
+    format_of(weight_dtype, reduce_range)
     check_rule(rounding)
 
 

@@ -308,6 +308,7 @@ class Model:
         keep_float: Sequence[str] = (),
         method: str = "rtn",
         weight_dtype: DType | str = qint8,
+        reduce_range: bool = False,
         samples: Iterable[Any] | None = None,
         correct_bias: bool = False,
         rounding: str | None = None,
@@ -326,6 +327,9 @@ class Model:
             keep_float: names of nodes that stay float.
             method: the algorithm for the weights: `rtn`, `mse`, `hqq` or `gptq`.
             weight_dtype: element type of the weights: qint8 or qint4.
+            reduce_range: use 7 bits of qint8. Choose it for a file that ONNX Runtime
+                runs on a CPU with AVX2 but without VNNI: its sums of two products
+                saturate at int16 there. Models here do not need it.
             samples: inputs for `gptq` and for `correct_bias`; the model runs on them
                 once more.
             correct_bias: correct the biases for the shift that rounding the weights
@@ -358,7 +362,7 @@ class Model:
         algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
         check_budget(budget, held_out, metric, progress)
-        format = algorithms.format_of(weight_dtype)
+        format = algorithms.format_of(weight_dtype, reduce_range)
         chosen = algorithms.choose_algorithm(
             self.graph, method, samples, correct_bias, format, options
         )

@@ -157,16 +157,25 @@ def _channels_first(
     return np.moveaxis(blocks.reshape(shape[0], *shape[2:], -1), -1, 1)
 
 
-def format_of(dtype: DType | str) -> WeightFormat:
+#: The bits of 8-bit weights with `reduce_range`: sums of two products fit int16.
+REDUCED = 7
+
+
+def format_of(dtype: DType | str, reduce_range: bool = False) -> WeightFormat:
     """Return the format of quantized layers' weights: one scale for each output.
 
     Raises:
-        OptionError: quantized products do not accept weights of this type.
+        OptionError: quantized products do not accept weights of this type, or the range
+            of 4-bit weights is to be reduced.
     """
+    check_flag("reduce_range", reduce_range)
     found = type_of_codes("weight_dtype", dtype)
     if found not in (qint8, qint4):
         raise OptionError(f"{written('weight_dtype')} is {found}", "Use qint8 or qint4")
-    return WeightFormat(found)
+    if reduce_range and found is not qint8:
+        problem = f"{written('reduce_range', True)} is for qint8, not {found}"
+        raise OptionError(problem, "Leave it out: sums of 4-bit weights are small")
+    return WeightFormat(found, REDUCED if reduce_range else None)
 
 
 def check_method(name: object, known: Sequence[str]) -> None:

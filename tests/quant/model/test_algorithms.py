@@ -1,5 +1,6 @@
 """Algorithms for the weights of a graph: what they read, give, refuse and gain."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -269,8 +270,8 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
             OptionError,
             (
                 "quantize: no option 'weights'. There are keep_float, method, "
-                "weight_dtype, samples, correct_bias, rounding, budget, held_out, "
-                "metric, progress; rtn has no others."
+                "weight_dtype, reduce_range, samples, correct_bias, rounding, budget, "
+                "held_out, metric, progress; rtn has no others."
             ),
         ),
         (
@@ -286,6 +287,12 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         ),
         ({"correct_bias": True}, OptionError, "correct_bias=True needs samples."),
         ({"correct_bias": 1}, OptionError, "correct_bias is 1. Use True or False."),
+        ({"reduce_range": 1}, OptionError, "reduce_range is 1. Use True or False."),
+        (
+            {"reduce_range": True, "weight_dtype": "qint4"},
+            OptionError,
+            "reduce_range=True is for qint8, not qint4.",
+        ),
         ({"samples": SAMPLES}, OptionError, "method='rtn' does not need samples."),
         (
             {"method": "gptq", "samples": []},
@@ -319,3 +326,30 @@ def test_options_of_a_method_reach_it() -> None:
     assert stored.codes.tolist() == alone.tensor.codes.tolist()
     ordered = model.quantize_weights(**how | {"act_order": True}).graph.constants["W.w"]
     assert stored.codes.tolist() != ordered.codes.tolist()
+
+
+@pytest.mark.parametrize("method", ["rtn", "mse", "hqq", "gptq"])
+def test_weights_of_a_reduced_range_have_7_bits(method: str) -> None:
+    model = Model(GRAPH)
+    samples = {"samples": SAMPLES} if method == "gptq" else {}
+    seen = model.calibrate(SAMPLES)
+    small = model.quantize(seen, method=method, reduce_range=True, **samples)
+    codes = [x.codes for x in small.graph.constants.values() if type(x) is QInt8Tensor]
+    assert len(codes) == 4
+    assert {int(np.abs(one).max()) for one in codes} <= {62, 63}
+
+
+def test_onnxruntime_agrees_with_a_reduced_range(
+    tmp_path: Path, onnxruntime_of: Any
+) -> None:
+    """Sums that saturate at int16 where a CPU adds two products at a time."""
+    large = RNG.uniform(0.9, 1, (16, 64)).astype(np.float32)
+    node = Node("L", md.linear, ("x", "w", None), "y")
+    spec = md.TensorSpec(md.Float32Tensor, (8, 64))
+    model = Model(Graph({"x": spec}, (node,), {"w": md.asarray(large)}, ("y",)))
+    x = RNG.uniform(0.8, 1, (8, 64)).astype(np.float32)
+    small = model.quantize(model.calibrate([x]), reduce_range=True)
+    small.save(tmp_path / "net.onnx")
+    (found,) = onnxruntime_of(str(tmp_path / "net.onnx"), {"x": x})
+    np.testing.assert_allclose(found, np.asarray(small(x)), rtol=0.01)
+    np.testing.assert_allclose(found, np.asarray(model(x)), rtol=0.02)
