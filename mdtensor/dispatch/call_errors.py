@@ -65,7 +65,7 @@ def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError
     fits = [m for m in operation.methods if all(m.fitting(types))]
     header = _header(operation, types, fits)
     fix = f"Fitting: {_list_methods(fits)}" + (
-        f". Define {_cut(header)}" if header else ""
+        f". Write @method({operation.name}) above {_cut(header)}" if header else ""
     )
     known = call_text(operation, types), types, _places(fits), header
     return AmbiguousDispatchError("more than one method fits", fix, *known)

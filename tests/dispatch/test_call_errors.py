@@ -104,7 +104,7 @@ def test_an_ambiguous_call_names_the_method_that_decides() -> None:
     error = caught(CALLS["ambiguous"])
     header = "def meet(x: IntegerTensor, y: IntegerTensor, /, *, mode): ..."
     assert error.header == header
-    assert str(error).endswith(f". Define {header}.")
+    assert str(error).endswith(f". Write @method(meet) above {header}.")
     assert [place.partition(" at ")[0] for place in error.methods] == [
         "meet(IntegerTensor, Tensor)",
         "meet(Tensor, IntegerTensor)",
