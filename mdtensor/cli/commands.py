@@ -9,6 +9,7 @@ import typer
 import mdtensor
 from mdtensor.cli.cache.commands import app as cache
 from mdtensor.cli.dispatch.commands import app as dispatch
+from mdtensor.cli.outputs import file_name
 
 app = typer.Typer(
     help="Typed tensors with multiple dispatch, and quantized inference.",
@@ -20,7 +21,6 @@ app = typer.Typer(
 )
 app.add_typer(dispatch, name="dispatch")
 app.add_typer(cache, name="cache")
-# Options that several commands share are declared once, so that their help is equal.
 # Options of several commands are declared once, so that their help is the same.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
@@ -31,6 +31,12 @@ Shapes = Annotated[
         metavar="SIZES",
     ),
 ]
+
+
+def output(what: str, *more: str) -> Any:
+    """Return the option for the file that a command writes."""
+    names = "-o", "--output", *more
+    return typer.Option(*names, metavar="PATH", parser=file_name, help=what)
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
@@ -114,9 +120,7 @@ def quantize(
             "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PATH", help="QDQ ONNX to write.")
-    ],
+    out: Annotated[Path, output("QDQ ONNX to write.")],
     shape: Shapes = None,
     observer: Annotated[
         str,
@@ -234,7 +238,9 @@ def compare(
     html: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Page with the graph, errors, times and all nodes."
+            metavar="PATH",
+            parser=file_name,
+            help="Page with the graph, errors, times and all nodes.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -255,9 +261,7 @@ def quantize_weights(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PATH", help="ONNX to write.")
-    ],
+    out: Annotated[Path, output("ONNX to write.")],
     method: Annotated[
         str,
         typer.Option(
@@ -322,7 +326,7 @@ def run(
             "-o",
             "--output",
             metavar="PATH",
-            help=".npz file for the results; with --data a folder.",
+            help=".npz or .npy file for the results; with --data a folder.",
         ),
     ] = None,
     data: Annotated[
@@ -392,9 +396,7 @@ def profile(
     shape: Shapes = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="PATH", help="Trace for chrome://tracing."
-        ),
+        output("Trace for chrome://tracing."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -492,9 +494,7 @@ def warmup(
 @app.command(name="compile")
 def compile_model(
     model: Annotated[Path, typer.Argument(help="Float or quantized model.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The plan, such as net.mdt.")
-    ],
+    out: Annotated[Path, output("The plan, such as net.mdt.", "--out")],
     shape: Shapes = None,
     isa: Annotated[
         list[str] | None,

@@ -38,7 +38,7 @@ from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.quant import QuantizedTensor, dequantize
 from mdtensor.quant.model.load import load
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.onnx.files import write_file
+from mdtensor.quant.model.onnx.files import require_onnx_name, write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
@@ -78,6 +78,7 @@ def quantize_file(
     # After the reads, so that a missing model is reported before anything about the
     # output.
     read = [*sample_files(data), *sample_files(held_out)]
+    require_onnx_name(out)
     check_apart(out, {**model_inputs(model), "a file of samples": read})
     # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
@@ -198,6 +199,7 @@ def run_file(
     states = {n: x for n, x in network.states.items() if n in left}
     feeds = network.fed(*map(read_array, inputs), **states)
     # Before the run, which may take long.
+    require_array_name(out, network.outputs)
     read = {"an input itself": inputs, "the file of labels": [labels] if labels else []}
     check_apart(out, {**model_inputs(model), **read})
     with working() as progress, chosen:
@@ -213,6 +215,7 @@ def run_file(
     given = {name: tensor.shape for name, tensor in feeds.items()}
     return {
         "model": str(model),
+        "output": None if out is None else str(out),
         "seconds": seconds,
         "outputs": {n: report.summary(a, names) for n, a in found.items()},
         "plan": network.plan(given).as_dicts() if plan else None,
@@ -244,15 +247,37 @@ def _numbers(tensor: object) -> Any:
     return np.asarray(real)
 
 
+def require_array_name(path: Path | None, outputs: Sequence[str]) -> None:
+    """Raise for a name that does not fit the results: NumPy reads a file by its name.
+
+    Raises:
+        OptionError: the name ends neither in .npz nor in .npy, or in .npy although
+            there are several results.
+    """
+    if path is None or path.suffix == ".npz":
+        return
+    fix = f"Use {path.with_suffix('.npz').name}"
+    if path.suffix != ".npy":
+        raise OptionError(f"{path} is neither a .npz nor a .npy file", fix)
+    if len(outputs) != 1:
+        names = ", ".join(map(shown, outputs))
+        problem = f"{path} would hold one array, and the results are {names}"
+        raise OptionError(problem, fix)
+
+
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays to a .npz file, completely or not at all.
+    """Write arrays to a .npz file, or one array to a .npy file, completely or not.
 
     Raises:
         ModelError: the file cannot be written.
     """
     # Written in memory first, since a file that is half written must not stay.
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    if path.suffix == ".npy":
+        (array,) = arrays.values()
+        np.save(buffer, array, allow_pickle=False)
+    else:
+        np.savez(buffer, **arrays)
     write_file(path, buffer.getvalue())
 
 
@@ -270,6 +295,7 @@ def quantize_weights_file(
     """
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
+    require_onnx_name(out)
     check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
     # Only gptq and awq look at inputs.
     samples = read_samples(data, network) if data else None

@@ -487,8 +487,9 @@ class Model:
         """Write an ONNX file; a quantized model is written in QDQ form.
 
         Raises:
-            ModelError: a part cannot be written as ONNX, or the path is not writable;
-                an existing file is unchanged then.
+            ModelError: a part cannot be written as ONNX, the path is not writable, or
+                its name ends in .tflite; an existing file is unchanged then.
+            OptionError: the path is not one of a file.
         """
         # Imported late: only `save` needs the writer.
         from mdtensor.quant.model.onnx import write
