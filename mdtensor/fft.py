@@ -9,6 +9,7 @@ Use `rfft` for real signals and `fft` for complex ones. The result of float32 or
 complex64 has 32-bit parts, the result of float64 or complex128 has 64-bit parts.
 """
 
+from mdtensor.dispatch.suggestions import hint_in as _hint_in
 from mdtensor.generics.fft import (
     fft as fft,
     fftn as fftn,
@@ -24,3 +25,8 @@ from mdtensor.generics.fft import (
     rfftn as rfftn,
 )
 from mdtensor.ops.fft import fftfreq as fftfreq, rfftfreq as rfftfreq
+
+
+def __getattr__(name: str) -> object:
+    fix = _hint_in("fft", name, globals())
+    raise AttributeError(f"module 'mdtensor.fft' has no attribute {name!r}.{fix}")

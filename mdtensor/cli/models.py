@@ -199,9 +199,9 @@ def run_file(
     states = {n: x for n, x in network.states.items() if n in left}
     feeds = network.fed(*map(read_array, inputs), **states)
     # Before the run, which may take long.
-    require_array_name(out, network.outputs)
     read = {"an input itself": inputs, "the file of labels": [labels] if labels else []}
     check_apart(out, {**model_inputs(model), **read})
+    require_array_name(out, network.outputs)
     with working() as progress, chosen:
         progress.add_task("running", total=None)
         # The results are converted inside the bar: the first run compiles and takes

@@ -191,7 +191,7 @@ def show_run(console: Console, facts: Facts) -> None:
     for name, output in facts["outputs"].items():
         _show_output(console, name, output)
     console.print(f"time {1e3 * facts['seconds']:.3f} ms")
-    if facts["output"]:
+    if facts.get("output"):
         console.print(f"written {facts['output']}")
     if facts["plan"]:
         show_plan(console, facts["plan"])
@@ -256,6 +256,9 @@ def show_plan(console: Console, nodes: list[Facts]) -> None:
         table.add_row(*(row[head] for head in COLUMNS[:count]))
     console.print(table)
     _show_sums(console, nodes)
+    if count < len(COLUMNS):
+        left = ", ".join(COLUMNS[count:])
+        console.print(f"columns that do not fit here: {left}; a pipe gets them")
 
 
 def _tail(name: str, room: int) -> str:
@@ -269,11 +272,16 @@ def _show_sums(console: Console, nodes: list[Facts]) -> None:
     macs = sum(n["macs"] for n in nodes)
     work = f"; {macs:,} MACs" if macs else ""
     console.print(f"{len(nodes)} nodes: {listed}{work}")
+    from mdtensor.graph.plan import FLOAT_VALUES
+
     # Grouped by reason, since one cause often keeps dozens of nodes in float.
     reasons: dict[str, list[str]] = {}
     for n in nodes:
         if n["arithmetic"] == "float":
             reasons.setdefault(n["why"], []).append(n["node"])
+    if list(reasons) == [FLOAT_VALUES] and "integer" not in counts:
+        console.print("  all nodes are float: the model is not quantized")
+        return
     for why, names in reasons.items():
         console.print(f"  float, since {why}: {_some(names)}")
 

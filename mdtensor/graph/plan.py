@@ -33,6 +33,9 @@ from mdtensor.graph.narrow import widen
 from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.spec.spec import TensorSpec
 
+#: Why a node of a model that is not quantized is float.
+FLOAT_VALUES = "its values are floats"
+
 
 @dataclass(frozen=True)
 class PlannedNode:
@@ -273,7 +276,7 @@ class Plan:
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
         is_float = {*step.input_types, step.output_type} == {F32}
-        why = self._graph.notes.get(node.name, "its values are floats")
+        why = self._graph.notes.get(node.name, FLOAT_VALUES)
         planned = self._describe(
             node,
             selection,

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import Device, DType, TensorSpec, cpu
-from mdtensor.errors import DataError
+from mdtensor.errors import DataError, shown
 from mdtensor.extend import LOGS, find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import BoundPlan, in_order, key_of
@@ -34,6 +34,7 @@ from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.model.names import hint
 from mdtensor.quant.model.passes import scaling
 from mdtensor.quant.model.passes.rounding import (
     apply_rule,
@@ -178,7 +179,18 @@ class Model:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
+        given = by_name(self.inputs, inputs, named)
+        try:
+            return checked_feeds(self.inputs, given)
+        except DataError:
+            left = [name for name in self.inputs if name not in given]
+            if not left or not set(left) <= self.states.keys():
+                raise
+            raise DataError(
+                f"the model keeps {len(left)} states from call to call, such as "
+                f"{left[0]!r}, and got none of them",
+                "Use quant.Stream(model), or pass model.states as well",
+            ) from None
 
     def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
         return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
@@ -554,6 +566,16 @@ class Model:
         if self.rounding != EXACT:
             kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"
+
+
+def _unknown(model: Model, name: str) -> Any:
+    """Raise the error of a missing attribute; the `__getattr__` of models."""
+    fix = hint(name, dir(Model))
+    raise AttributeError(f"Model has no attribute {shown(name)}.{fix}")
+
+
+# Not in the class, where a type checker would take every name for an attribute.
+setattr(Model, "__getattr__", _unknown)  # noqa: B010
 
 
 def is_unchanged(given: Any, tensor: Any) -> bool:

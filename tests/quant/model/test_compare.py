@@ -9,7 +9,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.errors import DataError, OptionError
+from mdtensor.cli.errors import option
+from mdtensor.errors import DataError, OptionError, writing
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
 from mdtensor.quant.model.compare.noise import Noise
@@ -234,9 +235,19 @@ def test_the_text_and_the_data() -> None:
     assert all(a <= b for a, b in pairwise(locals_))
 
 
+def test_the_text_is_in_the_notation_of_the_caller() -> None:
+    model = chain(1, outlier_channel)
+    small = model.quantize(model.calibrate(images(4, 1)))
+    with writing(option):
+        text = str(quant.compare(model, small, images(2, 2)))
+    assert "--keep-float conv2" in text and "keep_float" not in text
+
+
 def test_wrong_arguments() -> None:
     model = chain(1)
     small = model.quantize(model.calibrate(images(1, 1)))
+    with pytest.raises(OptionError, match="Give the float model first"):
+        quant.compare(small, model, images(1, 1))
     with pytest.raises(DataError, match="no samples"):
         quant.compare(model, small, [])
     with pytest.raises(OptionError, match="Give a quant"):
