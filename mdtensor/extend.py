@@ -32,6 +32,7 @@ from mdtensor.device import (
     device as find_device,
     register_later as register_later,
 )
+from mdtensor.dispatch.call_errors import explain_wrong_calls as explain_wrong_calls
 from mdtensor.dispatch.classes import keep as keep
 from mdtensor.dispatch.settings import (
     add_setting as add_setting,
@@ -149,6 +150,7 @@ __all__ += ["permutation", "roll_steps"]
 __all__ += ["Window", "check_image", "conv_shape", "conv_window", "padding4", "pair"]
 __all__ += ["pool1d_window", "pool_window"]
 #: Options, the text of a call for errors, and of names that a module does not have.
+__all__ += ["explain_wrong_calls"]
 __all__ += ["describe", "file_path", "flag", "hint_in", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]

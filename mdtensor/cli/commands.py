@@ -194,7 +194,8 @@ def quantize(
     """Calibrate MODEL on data, quantize it, write QDQ ONNX.
 
     An array is split along its first axis into samples of the model's input. For a
-    model with several inputs, a .npz file holds an array for each, by name.
+    model with one input, all arrays in a .npz file are samples, whatever their names;
+    for a model with several inputs, it holds an array for each, by name.
     """
     from mdtensor.cli import report
     from mdtensor.cli.models import quantize_file
@@ -317,7 +318,9 @@ def run(
     ],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[INPUT]...", help=".npy files, one for each input."),
+        typer.Argument(
+            metavar="[INPUT]...", help="Files of one array each, one for each input."
+        ),
     ] = None,
     shape: Shapes = None,
     out: Annotated[

@@ -30,7 +30,7 @@ from mdtensor.cli.samples import (
     sample_files,
 )
 from mdtensor.dispatch.operation import Operation
-from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
+from mdtensor.errors import DataError, MdtensorError, ModelError, OptionError, shown
 from mdtensor.graph import Graph
 from mdtensor.graph.inputs import shapes_example
 from mdtensor.graph.plan import describe_weights
@@ -194,6 +194,7 @@ def run_file(
     chosen = nullcontext() if threads is None else quant.threads(threads)
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
+    _require_inputs(network, inputs)
     # A state that the caller does not give has its first value.
     left = list(network.inputs)[len(inputs) :]
     states = {n: x for n, x in network.states.items() if n in left}
@@ -220,6 +221,23 @@ def run_file(
         "outputs": {n: report.summary(a, names) for n, a in found.items()},
         "plan": network.plan(given).as_dicts() if plan else None,
     }
+
+
+def _require_inputs(network: Model, inputs: Sequence[Path]) -> None:
+    """Raise if there are fewer files than inputs without a first value.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    needed = [name for name in network.inputs if name not in network.states]
+    if network.states and len(inputs) < len(needed):
+        files = ", ".join(map(str, inputs)) or "none"
+        problem = (
+            f"the model needs a file for {', '.join(map(repr, needed))}, not {files}"
+        )
+        raise DataError(
+            problem, "Give each in this order; its states begin by themselves"
+        )
 
 
 def _least(call: Callable[[], object], repeat: int = 3) -> float:

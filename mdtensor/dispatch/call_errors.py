@@ -551,6 +551,10 @@ def _check(
 ) -> None:
     """Raise `DispatchError` if the call does not fit the signature."""
     name = function.__name__
+    # You do not write the object of a method as an argument.
+    if next(iter(declared.parameters), "") == "self":
+        _, *others = declared.parameters.values()
+        declared, arguments = declared.replace(parameters=others), arguments[1:]
     try:
         declared.bind(*arguments, **options)
     except TypeError as error:

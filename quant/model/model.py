@@ -19,7 +19,7 @@ from typing import Any
 
 from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError, shown
-from mdtensor.extend import LOGS, find_device
+from mdtensor.extend import LOGS, explain_wrong_calls, find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import BoundPlan, in_order, key_of
 from mdtensor.graph.inputs import (
@@ -122,8 +122,9 @@ class Model:
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the model; return its result, or a tuple if it has several.
 
-        The first call on a machine compiles kernels, which takes up to half a minute,
-        and caches them on disk; `mdtensor warmup FILE` does this in advance.
+        The first call of a network on a machine compiles kernels, which takes half a
+        minute or more, and caches them on disk; `mdtensor warmup FILE` does this in
+        advance.
 
         Args:
             inputs: tensors or NumPy arrays in the order of `inputs`; or pass them by
@@ -186,9 +187,10 @@ class Model:
             left = [name for name in self.inputs if name not in given]
             if not left or not set(left) <= self.states.keys():
                 raise
+            count = f"{len(left)} state{'s' * (len(left) > 1)}"
             raise DataError(
-                f"the model keeps {len(left)} states from call to call, such as "
-                f"{left[0]!r}, and got none of them",
+                f"the model keeps {count} from call to call, such as {left[0]!r}, and "
+                "got none of them",
                 "Use quant.Stream(model), or pass model.states as well",
             ) from None
 
@@ -253,6 +255,7 @@ class Model:
         graph = replace(self.graph, inputs=specs)
         return profile_plan(self._plan_for(feeds), graph, feeds, repeat)
 
+    @explain_wrong_calls
     def calibrate(
         self,
         samples: Iterable[Any],
@@ -313,6 +316,7 @@ class Model:
         """
         return Model(scaling.smooth(self.graph, samples, strength, powers_of_two))
 
+    @explain_wrong_calls
     def quantize(
         self,
         calibration: Calibration,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.graph import Graph, Node
 from mdtensor.graph.inputs import each
 from mdtensor.graph.plan import Plan
@@ -117,6 +118,7 @@ class Comparison:
         return "\n".join(_lines(self, width))
 
 
+@explain_wrong_calls
 def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
     """Compare a quantized model with its float model, node by node.
 

@@ -10,10 +10,11 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.cli.errors import option
-from mdtensor.errors import DataError, OptionError, writing
+from mdtensor.errors import DataError, DispatchError, OptionError, writing
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
 from mdtensor.quant.model.compare.noise import Noise
+from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.sqnr import decibels
 from tests.support.planted import (
     CHANNELS,
@@ -246,6 +247,13 @@ def test_the_text_is_in_the_notation_of_the_caller() -> None:
 def test_wrong_arguments() -> None:
     model = chain(1)
     small = model.quantize(model.calibrate(images(1, 1)))
+    with pytest.raises(DispatchError, match="samples is missing"):
+        quant.compare(model, small)  # type: ignore[call-arg]
+    with pytest.raises(DispatchError, match="calibration is missing") as missing:
+        model.quantize()  # type: ignore[call-arg]
+    assert "Write quantize(calibration, *, keep_float" in str(missing.value)
+    with pytest.raises(DispatchError, match="expects 1 to 2 arguments, got 3"):
+        model.calibrate([], MinMaxObserver, 1)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match="Give the float model first"):
         quant.compare(small, model, images(1, 1))
     with pytest.raises(DataError, match="no samples"):
