@@ -130,8 +130,8 @@ class Suggestion:
         problem: `ambiguous`, `missing`, or `works`.
         header: the `def` line of the method to write, which was tried.
         source: the header with its decorator and the imports that it needs.
-        owners: the packages that own the function or one of its types. In any other
-            package the method is piracy, MDT005.
+        owners: the packages that own the function or one of the types; mdtensor only
+            if there is no other. In any other package the method is piracy, MDT005.
     """
 
     call: str
@@ -145,7 +145,7 @@ class Suggestion:
             return f"{self.call}: {self.problem}"
         lines = "\n  ".join(self.source.splitlines())
         place = " or ".join(self.owners)
-        other = "In another package it is method piracy: see `rule MDT005`."
+        other = "In another package it is method piracy (MDT005)."
         return f"{self.call}: {self.problem}. Define in {place}\n  {lines}\n{other}"
 
 
@@ -401,7 +401,7 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
         neg(BoolTensor): missing. Define in mdtensor
           @method(neg)
           def neg(x: BoolTensor, /): ...
-        In another package it is method piracy: see `rule MDT005`.
+        In another package it is method piracy (MDT005).
 
     Source: Julia, `showerror_ambiguous`.
     """
@@ -420,9 +420,9 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
     if new is None or not decides(new, this.found.methods, this.types):
         return Suggestion(this.text, problem, "")
     owners = _owners(this)
-    # The package of a type is smaller than that of the function, as a rule.
-    home = sys.modules.get([*owners.values()][-1])
-    scope = Scope(vars(home)) if home and len(owners) > 1 else None
+    place = next(iter(owners.values()))
+    home = None if place == this.found.module else sys.modules.get(place)
+    scope = Scope(vars(home)) if home else None
     texts = header(new, this.found, scope), definition(new, this.found, scope)
     return Suggestion(this.text, problem, *texts, tuple(owners))
 
@@ -433,7 +433,9 @@ def _owners(this: Call) -> dict[str, str]:
     for cls in this.types:
         if cls.__module__.partition(".")[0] not in sys.stdlib_module_names:
             found.setdefault(distribution(cls.__module__), cls.__module__)
-    return found
+    # mdtensor does not know the packages that build on it.
+    others = {owner: module for owner, module in found.items() if owner != "mdtensor"}
+    return others or found
 
 
 def _new(this: Call, universe: Universe) -> Registered | None:

@@ -4,6 +4,7 @@ import plum
 
 import mdtensor as md
 from mdtensor import diagnose
+from mdtensor.diagnose.source import distribution
 
 
 class Tower: ...
@@ -52,15 +53,24 @@ def test_a_suggestion_says_who_may_write_it() -> None:
     assert found.owners == ("mdtensor",)
     assert "Define in mdtensor\n  from mdtensor" in str(found)
     assert f"\n  @method(mul)\n  {found.header}\n" in str(found)
-    assert str(found).endswith(
-        "In another package it is method piracy: see `rule MDT005`."
-    )
+    assert str(found).endswith("In another package it is method piracy (MDT005).")
 
 
 # The package of a type defines the method, with the names of its module.
 def test_a_suggestion_for_an_own_type_is_written_for_its_module() -> None:
     kind = type("Text", (), {"__module__": __name__})
     found = diagnose.suggest(md.mul, md.Int8Tensor, kind)
-    assert found.owners[0] == "mdtensor" and len(found.owners) == 2
+    assert found.owners == (distribution(__name__),)
     assert "@md.method(md.mul)\n" in found.source
     assert "x1: md.Int8Tensor, x2: Text, /" in found.header
+
+
+def test_a_suggestion_for_an_own_function_is_written_for_its_module() -> None:
+    dispatch = plum.Dispatcher()
+
+    @dispatch
+    def build(a: Tower): ...
+
+    found = diagnose.suggest(build, md.Int8Tensor)
+    assert found.owners == (distribution(__name__),)
+    assert found.source == "@dispatch\ndef build(a: md.Int8Tensor): ..."
