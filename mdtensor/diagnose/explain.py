@@ -399,6 +399,7 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
         >>> import mdtensor as md
         >>> print(suggest(md.neg, md.BoolTensor))
         neg(BoolTensor): missing. Define in mdtensor
+          from mdtensor.types import BoolTensor
           @method(neg)
           def neg(x: BoolTensor, /): ...
         In another package it is method piracy (MDT005).

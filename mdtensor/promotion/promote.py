@@ -90,7 +90,7 @@ def wider_type(narrow: DType, least: Any, most: Any) -> DType | None:
 
     Example:
         >>> wider_type(dtypes.uint8, -1, 300), wider_type(dtypes.uint64, -1, -1)
-        (int16, float64)
+        (mdtensor.int16, mdtensor.float64)
     """
     is_float = narrow.is_floating or narrow.is_complex
     for wide in () if is_float or is_fraction(least) else _WIDER:
