@@ -78,8 +78,8 @@ def quantize_file(
     # After the reads, so that a missing model is reported before anything about the
     # output.
     read = [*sample_files(data), *sample_files(held_out)]
-    require_onnx_name(out)
     check_apart(out, {**model_inputs(model), "a file of samples": read})
+    require_onnx_name(out)
     # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
     with working() as progress:
@@ -313,8 +313,8 @@ def quantize_weights_file(
     """
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
-    require_onnx_name(out)
     check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
+    require_onnx_name(out)
     # Only gptq and awq look at inputs.
     samples = read_samples(data, network) if data else None
     with working() as bar:

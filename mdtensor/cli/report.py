@@ -272,16 +272,16 @@ def _show_sums(console: Console, nodes: list[Facts]) -> None:
     macs = sum(n["macs"] for n in nodes)
     work = f"; {macs:,} MACs" if macs else ""
     console.print(f"{len(nodes)} nodes: {listed}{work}")
-    from mdtensor.graph.plan import FLOAT_VALUES
+    from mdtensor.graph.plan import FLOAT_VALUES, NOT_QUANTIZED, is_not_quantized
 
     # Grouped by reason, since one cause often keeps dozens of nodes in float.
     reasons: dict[str, list[str]] = {}
     for n in nodes:
         if n["arithmetic"] == "float":
             reasons.setdefault(n["why"], []).append(n["node"])
-    if list(reasons) == [FLOAT_VALUES] and "integer" not in counts:
-        console.print("  all nodes are float: the model is not quantized")
-        return
+    if is_not_quantized((n["arithmetic"], n["why"]) for n in nodes):
+        console.print(f"  {NOT_QUANTIZED}")
+        reasons.pop(FLOAT_VALUES)
     for why, names in reasons.items():
         console.print(f"  float, since {why}: {_some(names)}")
 
