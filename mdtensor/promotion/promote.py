@@ -63,7 +63,7 @@ def fit_scalar(value: Any, target: DType) -> Any:
     if (is_exact and not _is_element(value, target)) or overflows(value, target):
         if target.is_integer and is_fraction(value):
             problem = f"{target} represents integers, and {shown(value)} is not one"
-            way = "Round it, or use" if isfinite(value) else "Use"
+            way = "Round it, or use" if _is_finite(value) else "Use"
             raise CastError(problem, f"{way} astype(x, float64) first")
         wide = wider_type(target, value, value)
         raise CastError(
@@ -72,6 +72,14 @@ def fit_scalar(value: Any, target: DType) -> Any:
             f"Use astype(x, {wide}) first" if wide else "Use a smaller number",
         )
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isfinite(value)
+    # A fraction of large integers.
+    except OverflowError:
+        return True
 
 
 def is_fraction(value: Any) -> bool:

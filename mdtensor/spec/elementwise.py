@@ -77,7 +77,7 @@ def arithmetic(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     return result
 
 
-def power(x1: object, x2: object, **_: Any) -> TensorSpec:
+def power(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     """Infer as `arithmetic`; see `check_exponent`."""
     try:
         return arithmetic(x1, x2)
