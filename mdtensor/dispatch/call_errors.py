@@ -97,7 +97,10 @@ def _is_foreign(hint: Any) -> bool:
     """Return whether a hint has only classes that are neither tensors nor Python's."""
     kinds = members(hint)
     return bool(kinds) and not any(
-        kind.__module__ == "builtins" or hasattr(kind, "with_dtype") for kind in kinds
+        not isinstance(kind, type)
+        or kind.__module__ == "builtins"
+        or hasattr(kind, "with_dtype")
+        for kind in kinds
     )
 
 
