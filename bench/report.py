@@ -19,7 +19,9 @@ HEAD = """# Benchmarks
 measure everything on your machine. You find the main figures under [Whole
 networks](#whole-networks). The contenders of a row take turns in one run, pinned to
 as many processors as they have threads, after a check that all give the same
-result. In each round every contender runs once. A ratio is the median, over all
+result. Rounding differs between runtimes, so whole networks may differ within the
+tolerance of their section, and the column `off by` shows by how much. In each round
+every contender runs once. A ratio is the median, over all
 rounds, of mdtensor's time divided by the baseline's time, so it differs a little from
 the quotient of the two medians. Below 1 mdtensor is faster. Intervals are 95 %
 bootstrap intervals of the median. If a ratio is above 1, the end of its section gives

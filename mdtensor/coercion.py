@@ -19,6 +19,7 @@ from mdtensor.promotion import (
     fit_scalar,
     promote_types,
     round_to_odd,
+    wider_type,
     with_scalar,
 )
 
@@ -203,14 +204,32 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
         raise CastError(problem, "Use asarray(a) != 0")
     low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))
     if kind not in "biu" or low < dtype.minimum or high > dtype.maximum:
-        of_objects = "integer" if kind == "i" else "float"
-        shown = of_objects if found.dtype.kind == "O" else found.dtype
-        raise CastError(
-            f"{dtype} represents {dtype.minimum} to {dtype.maximum}; cannot represent "
-            f"{shown} values from {low} to {high}",
-            "Use a wider type, or astype with a casting policy",
-        )
+        raise _misfit(found, dtype, low, high)
     return found.astype(dtype.storage)
+
+
+def _misfit(found: npt.NDArray[Any], dtype: DType, low: Any, high: Any) -> CastError:
+    """Return the error of numbers that an integer type cannot represent."""
+    is_float = _kind(found) == "f"
+    of_objects = "float" if is_float else "integer"
+    values = of_objects if found.dtype.kind == "O" else found.dtype
+    if is_float:
+        is_inside = dtype.minimum <= low and high <= dtype.maximum
+        policy = "round" if is_inside else "saturate"
+        return CastError(
+            f"{dtype} represents integers, and the values are {values}, from {low} to "
+            f"{high}",
+            f'Use astype(asarray(values), {dtype}, casting="{policy}")',
+        )
+    wide = wider_type(dtype, low, high)
+    way = f'astype(asarray(values), {dtype}, casting="saturate")'
+    # A list with longer integers does not have a type of its own to cast from.
+    fixes = [f"dtype={wide}"] * bool(wide) + [way] * (found.dtype.kind != "O")
+    return CastError(
+        f"{dtype} represents {dtype.minimum} to {dtype.maximum}; cannot represent "
+        f"{values} values from {low} to {high}",
+        f"Use {' or '.join(fixes)}" if fixes else "Use smaller numbers",
+    )
 
 
 def _kind(found: npt.NDArray[Any]) -> str:

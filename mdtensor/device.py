@@ -391,9 +391,17 @@ def device(name: str | Device) -> Device:
         found = _look_up(name) or (_load_plugin(name) and _look_up(name))
     if not found:
         known = ", ".join(_REGISTRY)
-        raise DeviceError(f"no device {shown(name)}", f"Registered devices: {known}")
+        fix = f"Registered devices: {known}"
+        if isinstance(name, str) and name.rstrip("0123456789") in _ELEMENTS:
+            fix += f"; for another element type use astype(x, {name})"
+        raise DeviceError(f"no device {shown(name)}", fix)
     found.prepare()
     return found
+
+
+#: The names of element types, without their bits: other libraries have one function
+#: for devices and for types.
+_ELEMENTS = frozenset({"bool", "int", "uint", "float", "bfloat", "complex"})
 
 
 def _look_up(name: str) -> Device | None:

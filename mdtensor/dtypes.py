@@ -5,6 +5,7 @@ A dtype describes one element; methods define how tensors of it behave.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Final, Self
 
@@ -181,6 +182,15 @@ def _similar_kinds(kind: str) -> list[str]:
     return [ours for ours in STORED if near and near[0] in (ours, *ours.split())]
 
 
+def _storage_error(given: object) -> tuple[str, str]:
+    """Return the problem and the fix for a storage without numbers of whole bytes."""
+    name = getattr(given, "__name__", "")
+    if isinstance(given, type) and re.fullmatch(r"u?int[1-7]", name):
+        problem = f"the storage {name} has fewer bits than the byte that holds it"
+        return problem, f"Use {name.rstrip('1234567')}8"
+    return f"the storage is {shown(given)}", "Use a numeric NumPy dtype"
+
+
 def _storage(given: object, kind: str) -> np.dtype[Any]:
     """Return `given` as a NumPy dtype, or raise if it does not store this kind."""
     found: np.dtype[Any] | None
@@ -190,8 +200,7 @@ def _storage(given: object, kind: str) -> np.dtype[Any]:
     except Exception:  # NumPy's errors, or whatever the repr of `given` raises
         found = None
     if found is None or given is None:  # NumPy reads None as float64
-        fix = "Use a numeric NumPy dtype"
-        raise RegistrationError(f"the storage is {shown(given)}", fix)
+        raise RegistrationError(*_storage_error(given))
     # Types of ml_dtypes have the kind V, for void.
     if found.kind not in (*STORED.get(kind, found.kind), "V"):
         named = f"an {kind}" if kind[0] == "u" else f"a {kind}"

@@ -32,6 +32,7 @@ from mdtensor.device import (
     device as find_device,
     register_later as register_later,
 )
+from mdtensor.dispatch.call_errors import explain_wrong_calls as explain_wrong_calls
 from mdtensor.dispatch.classes import keep as keep
 from mdtensor.dispatch.later import methods_later as methods_later
 from mdtensor.dispatch.settings import (
@@ -40,6 +41,7 @@ from mdtensor.dispatch.settings import (
     run_under as run_under,
     settings as settings,
 )
+from mdtensor.dispatch.suggestions import hint_in as hint_in
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.files import (
     replacing as replacing,
@@ -148,8 +150,9 @@ __all__ += ["permutation", "roll_steps"]
 #: Windows of convolutions and pools.
 __all__ += ["Window", "check_image", "conv_shape", "conv_window", "padding4", "pair"]
 __all__ += ["pool1d_window", "pool_window"]
-#: Options, and the text of a call for errors.
-__all__ += ["describe", "file_path", "flag", "integers", "number"]
+#: Options, the text of a call for errors, and of names that a module does not have.
+__all__ += ["explain_wrong_calls"]
+__all__ += ["describe", "file_path", "flag", "hint_in", "integers", "number"]
 #: Counts of lossy results in `checked` blocks.
 __all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
 #: Context variables that change results, writes into tensors, devices by name, and

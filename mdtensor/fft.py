@@ -11,6 +11,7 @@ complex64 has 32-bit parts, the result of float64 or complex128 has 64-bit parts
 
 import importlib
 
+from mdtensor.dispatch.suggestions import hint_in as _hint_in
 from mdtensor.generics.fft import (
     fft as fft,
     fftn as fftn,
@@ -32,10 +33,11 @@ _LATER = {"fftfreq", "rfftfreq"}
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        fix = _hint_in("fft", name, {**globals(), **dict.fromkeys(_LATER)})
+        raise AttributeError(f"module 'mdtensor.fft' has no attribute {name!r}.{fix}")
     home = importlib.import_module("mdtensor.ops.fft")
     return globals().setdefault(name, getattr(home, name))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER} - {"importlib"})
+    return sorted({*globals(), *_LATER} - {"importlib", "_hint_in"})

@@ -10,6 +10,7 @@ and factorizations take float32, float64 and complex types; products, norms and
 diagonals take more types.
 """
 
+from mdtensor.dispatch.suggestions import hint_in as _hint_in
 from mdtensor.errors import LinAlgError as LinAlgError
 from mdtensor.generics.decomposition import (
     EighResult as EighResult,
@@ -47,3 +48,8 @@ from mdtensor.generics.matmul import (
     tensordot as tensordot,
     vecdot as vecdot,
 )
+
+
+def __getattr__(name: str) -> object:
+    fix = _hint_in("linalg", name, globals())
+    raise AttributeError(f"module 'mdtensor.linalg' has no attribute {name!r}.{fix}")

@@ -10,6 +10,7 @@ promotion rules. `mdtensor stubs --check` tells what has changed since.
 
 from mdtensor import _calls
 
+from mdtensor.dispatch.suggestions import hint_in as _hint_in
 from mdtensor.errors import LinAlgError as LinAlgError
 cholesky: _calls.Cholesky
 """Return the lower triangular L with x = L · Lᴴ."""

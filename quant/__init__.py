@@ -16,7 +16,11 @@ import importlib
 import types
 
 from mdtensor import CudaInt8Tensor as _CudaTensor
-from mdtensor.extend import on_rendered_device, register_later as _register_later
+from mdtensor.extend import (
+    hint_in as _hint_in,
+    on_rendered_device,
+    register_later as _register_later,
+)
 from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
@@ -104,7 +108,8 @@ def __getattr__(name: str) -> object:
         return getattr(importlib.import_module(_LATER[name]), name)
     if name == _BACKEND:
         return importlib.import_module(f"mdtensor.quant.{name}")
-    raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
+    fix = _hint_in("quant", name, __dir__())
+    raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}.{fix}")
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from mdtensor import _calls
 from mdtensor.dtypes import DType
 
 from mdtensor.quant.tensor import QFloat8E4M3Tensor as QFloat8E4M3Tensor, QFloat8E5M2Tensor as QFloat8E5M2Tensor, QInt16Tensor as QInt16Tensor, QInt32Tensor as QInt32Tensor, QInt4Tensor as QInt4Tensor, QInt8Tensor as QInt8Tensor, QUInt4Tensor as QUInt4Tensor, QUInt8Tensor as QUInt8Tensor
+from mdtensor.extend import hint_in as _hint_in
 from mdtensor.quant.contexts import (
     runway as runway,
     threads as threads,

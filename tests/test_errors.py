@@ -87,9 +87,7 @@ LITERAL = {
     "add(Float32Tensor[2], Float32Tensor[3]): shapes (2,) and (3,) do not broadcast. "
     "Make the sizes equal.": lambda: md.ones((2,)) + md.ones((3,)),
     "add(Int8Tensor[1], int): int8 represents -128 to 127; cannot represent 128. "
-    "Use astype(x, ...) to a wider type first.": (
-        lambda: md.asarray([1], dtype=md.int8) + 128
-    ),
+    "Use astype(x, int16) first.": (lambda: md.asarray([1], dtype=md.int8) + 128),
     "mul(UInt64Tensor[1], Int8Tensor[1]): uint64 and int8 do not have a common type. "
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)

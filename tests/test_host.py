@@ -137,7 +137,13 @@ def test_errors_read_well() -> None:
         host_array([1, 300], md.uint8)
     assert str(caught.value) == (
         "uint8 represents 0 to 255; cannot represent int64 values from 1 to 300. "
-        "Use a wider type, or astype with a casting policy."
+        'Use dtype=int16 or astype(asarray(values), uint8, casting="saturate").'
+    )
+    with pytest.raises(CastError) as fraction:
+        host_array([1.5], md.int64)
+    assert str(fraction.value) == (
+        "int64 represents integers, and the values are float64, from 1.5 to 1.5. "
+        'Use astype(asarray(values), int64, casting="round").'
     )
     with pytest.raises(CastError) as array:
         host_array(np.zeros(1), md.float32)

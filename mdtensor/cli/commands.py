@@ -9,6 +9,7 @@ import typer
 import mdtensor
 from mdtensor.cli.cache.commands import app as cache
 from mdtensor.cli.dispatch.commands import app as dispatch
+from mdtensor.cli.outputs import file_name
 
 app = typer.Typer(
     help="Typed tensors with multiple dispatch, and quantized inference.",
@@ -20,7 +21,6 @@ app = typer.Typer(
 )
 app.add_typer(dispatch, name="dispatch")
 app.add_typer(cache, name="cache")
-# Options that several commands share are declared once, so that their help is equal.
 # Options of several commands are declared once, so that their help is the same.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
@@ -31,6 +31,12 @@ Shapes = Annotated[
         metavar="SIZES",
     ),
 ]
+
+
+def output(what: str, *more: str) -> Any:
+    """Return the option for the file that a command writes."""
+    names = "-o", "--output", *more
+    return typer.Option(*names, metavar="PATH", parser=file_name, help=what)
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
@@ -114,9 +120,7 @@ def quantize(
             "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PATH", help="QDQ ONNX to write.")
-    ],
+    out: Annotated[Path, output("QDQ ONNX to write.")],
     shape: Shapes = None,
     observer: Annotated[
         str,
@@ -197,7 +201,8 @@ def quantize(
     """Calibrate MODEL on data, quantize it, write QDQ ONNX.
 
     An array is split along its first axis into samples of the model's input. For a
-    model with several inputs, a .npz file holds an array for each, by name.
+    model with one input, all arrays in a .npz file are samples, whatever their names;
+    for a model with several inputs, it holds an array for each, by name.
     """
     from mdtensor.cli import report
     from mdtensor.cli.models import quantize_file
@@ -242,7 +247,9 @@ def compare(
     html: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Page with the graph, errors, times and all nodes."
+            metavar="PATH",
+            parser=file_name,
+            help="Page with the graph, errors, times and all nodes.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -263,9 +270,7 @@ def quantize_weights(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PATH", help="ONNX to write.")
-    ],
+    out: Annotated[Path, output("ONNX to write.")],
     method: Annotated[
         str,
         typer.Option(
@@ -321,7 +326,9 @@ def run(
     ],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[INPUT]...", help=".npy files, one for each input."),
+        typer.Argument(
+            metavar="[INPUT]...", help="Files of one array each, one for each input."
+        ),
     ] = None,
     shape: Shapes = None,
     out: Annotated[
@@ -330,7 +337,7 @@ def run(
             "-o",
             "--output",
             metavar="PATH",
-            help=".npz file for the results; with --data a folder.",
+            help=".npz or .npy file for the results; with --data a folder.",
         ),
     ] = None,
     data: Annotated[
@@ -400,9 +407,7 @@ def profile(
     shape: Shapes = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="PATH", help="Trace for chrome://tracing."
-        ),
+        output("Trace for chrome://tracing."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -500,9 +505,7 @@ def warmup(
 @app.command(name="compile")
 def compile_model(
     model: Annotated[Path, typer.Argument(help="Float or quantized model.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The plan, such as net.mdt.")
-    ],
+    out: Annotated[Path, output("The plan, such as net.mdt.", "--out")],
     shape: Shapes = None,
     isa: Annotated[
         list[str] | None,

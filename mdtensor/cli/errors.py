@@ -91,6 +91,7 @@ NAMES = {
     "input_shapes": "--shape",
     "samples": "--data",
     "strength": "--smooth",
+    "Model.equalize": "--equalize",
     "Model.smooth": "--smooth",
     "Model.quantize_weights": "`mdtensor quantize-weights`",
     "model.graph.nodes": "`mdtensor run --plan`",

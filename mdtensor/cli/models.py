@@ -30,7 +30,7 @@ from mdtensor.cli.samples import (
     sample_files,
 )
 from mdtensor.dispatch.operation import Operation
-from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
+from mdtensor.errors import DataError, MdtensorError, ModelError, OptionError, shown
 from mdtensor.graph import Graph
 from mdtensor.graph.inputs import shapes_example
 from mdtensor.graph.plan import describe_weights
@@ -38,7 +38,7 @@ from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.quant import QuantizedTensor, dequantize
 from mdtensor.quant.model.load import load
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.onnx.files import write_file
+from mdtensor.quant.model.onnx.files import require_onnx_name, write_file
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.quantize.quantize import reasons
@@ -79,6 +79,7 @@ def quantize_file(
     # output.
     read = [*sample_files(data), *sample_files(held_out)]
     check_apart(out, {**model_inputs(model), "a file of samples": read})
+    require_onnx_name(out)
     # All samples are read at once: two passes and the check need the same ones.
     samples = read_samples(data, network)
     with working() as progress:
@@ -197,6 +198,7 @@ def run_file(
     chosen = nullcontext() if threads is None else quant.threads(threads)
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
+    _require_inputs(network, inputs)
     # A state that the caller does not give has its first value.
     left = list(network.inputs)[len(inputs) :]
     states = {n: x for n, x in network.states.items() if n in left}
@@ -204,6 +206,7 @@ def run_file(
     # Before the run, which may take long.
     read = {"an input itself": inputs, "the file of labels": [labels] if labels else []}
     check_apart(out, {**model_inputs(model), **read})
+    require_array_name(out, network.outputs)
     with working() as progress, chosen:
         progress.add_task("running", total=None)
         # The results are converted inside the bar: the first run compiles and takes
@@ -217,10 +220,28 @@ def run_file(
     given = {name: tensor.shape for name, tensor in feeds.items()}
     return {
         "model": str(model),
+        "output": None if out is None else str(out),
         "seconds": seconds,
         "outputs": {n: report.summary(a, names) for n, a in found.items()},
         "plan": network.plan(given).as_dicts() if plan else None,
     }
+
+
+def _require_inputs(network: Model, inputs: Sequence[Path]) -> None:
+    """Raise if there are fewer files than inputs without a first value.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    needed = [name for name in network.inputs if name not in network.states]
+    if network.states and len(inputs) < len(needed):
+        files = ", ".join(map(str, inputs)) or "none"
+        problem = (
+            f"the model needs a file for {', '.join(map(repr, needed))}, not {files}"
+        )
+        raise DataError(
+            problem, "Give each in this order; its states begin by themselves"
+        )
 
 
 def _least(call: Callable[[], object], repeat: int = 3) -> float:
@@ -248,15 +269,37 @@ def _numbers(tensor: object) -> Any:
     return np.asarray(real)
 
 
+def require_array_name(path: Path | None, outputs: Sequence[str]) -> None:
+    """Raise for a name that does not fit the results: NumPy reads a file by its name.
+
+    Raises:
+        OptionError: the name ends neither in .npz nor in .npy, or in .npy although
+            there are several results.
+    """
+    if path is None or path.suffix == ".npz":
+        return
+    fix = f"Use {path.with_suffix('.npz').name}"
+    if path.suffix != ".npy":
+        raise OptionError(f"{path} is neither a .npz nor a .npy file", fix)
+    if len(outputs) != 1:
+        names = ", ".join(map(shown, outputs))
+        problem = f"{path} would hold one array, and the results are {names}"
+        raise OptionError(problem, fix)
+
+
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays to a .npz file, completely or not at all.
+    """Write arrays to a .npz file, or one array to a .npy file, completely or not.
 
     Raises:
         ModelError: the file cannot be written.
     """
     # Written in memory first, since a file that is half written must not stay.
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    if path.suffix == ".npy":
+        (array,) = arrays.values()
+        np.save(buffer, array, allow_pickle=False)
+    else:
+        np.savez(buffer, **arrays)
     write_file(path, buffer.getvalue())
 
 
@@ -275,6 +318,7 @@ def quantize_weights_file(
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
     check_apart(out, {**model_inputs(model), "a file of samples": sample_files(data)})
+    require_onnx_name(out)
     # Only gptq and awq look at inputs.
     samples = read_samples(data, network) if data else None
     with working() as bar:

@@ -5,10 +5,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from mdtensor import files
 from mdtensor.errors import OptionError
+from mdtensor.spec.options import file_path
 
 Inputs = Mapping[str, Iterable[Path]]
+
+
+def file_name(text: str) -> Path:
+    """Return an option as the path of a file.
+
+    Raises:
+        BadParameter: the text is the name of a folder.
+    """
+    # As a method of options: typer turns other errors into "invalid value".
+    try:
+        return file_path(text, "the output")
+    except OptionError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -172,10 +172,13 @@ def _search(found: Facts | None) -> list[tuple[str, str]]:
 
 def _check(found: Facts) -> str:
     """Return one line that compares an int8 output with float."""
+    largest = f"largest difference {found['largest_difference']:.3g}"
+    if found["integers"]:
+        return f"{found['equal']} of {found['integers']} as in float, {largest}"
     ratio = found["sqnr_db"]
     parts = [
         f"signal to noise {ratio:.1f} dB" if ratio is not None else "no noise",
-        f"largest difference {found['largest_difference']:.3g}",
+        largest,
     ]
     # Only outputs that are scores of classes decide anything.
     if found["rows"]:
@@ -188,6 +191,8 @@ def show_run(console: Console, facts: Facts) -> None:
     for name, output in facts["outputs"].items():
         _show_output(console, name, output)
     console.print(f"time {1e3 * facts['seconds']:.3f} ms")
+    if facts.get("output"):
+        console.print(f"written {facts['output']}")
     if facts["plan"]:
         show_plan(console, facts["plan"])
 
@@ -211,7 +216,7 @@ def _show_output(console: Console, name: str, output: Facts) -> None:
 def _range(output: Facts) -> str:
     text = ""
     if output["range"]:
-        text = "  from {:.6g} to {:.6g}".format(*output["range"])
+        text = "  from {} to {}".format(*map(_number, output["range"]))
     lost = output["not_finite"]
     return f"{text}  {lost} NaN or infinite" if lost else text
 
@@ -224,6 +229,8 @@ def _size(output: Facts) -> int:
 
 
 def _number(value: float | None) -> str:
+    if isinstance(value, int):
+        return str(value)
     return "nan" if value is None else f"{value:.6g}"
 
 
@@ -249,6 +256,9 @@ def show_plan(console: Console, nodes: list[Facts]) -> None:
         table.add_row(*(row[head] for head in COLUMNS[:count]))
     console.print(table)
     _show_sums(console, nodes)
+    if count < len(COLUMNS):
+        left = ", ".join(COLUMNS[count:])
+        console.print(f"columns that do not fit here: {left}; a pipe gets them")
 
 
 def _tail(name: str, room: int) -> str:
@@ -262,11 +272,16 @@ def _show_sums(console: Console, nodes: list[Facts]) -> None:
     macs = sum(n["macs"] for n in nodes)
     work = f"; {macs:,} MACs" if macs else ""
     console.print(f"{len(nodes)} nodes: {listed}{work}")
+    from mdtensor.graph.plan import FLOAT_VALUES, NOT_QUANTIZED, is_not_quantized
+
     # Grouped by reason, since one cause often keeps dozens of nodes in float.
     reasons: dict[str, list[str]] = {}
     for n in nodes:
         if n["arithmetic"] == "float":
             reasons.setdefault(n["why"], []).append(n["node"])
+    if is_not_quantized((n["arithmetic"], n["why"]) for n in nodes):
+        console.print(f"  {NOT_QUANTIZED}")
+        reasons.pop(FLOAT_VALUES)
     for why, names in reasons.items():
         console.print(f"  float, since {why}: {_some(names)}")
 
@@ -355,25 +370,41 @@ def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
         DataError: the number of labels is not the number of classes.
     """
     # JSON cannot hold NaN and infinity, so these are only counted.
-    numbers = array[np.isfinite(array)].astype(np.float64)
+    numbers = array[np.isfinite(array)]
+    if not is_integer(numbers):
+        numbers = numbers.astype(np.float64)
     return {
         "shape": list(array.shape),
         "dtype": str(array.dtype),
-        "range": [float(numbers.min()), float(numbers.max())] if numbers.size else None,
+        "range": [_plain(f(numbers)) for f in (np.min, np.max)]
+        if numbers.size
+        else None,
         "not_finite": array.size - numbers.size,
         "first": [_plain(v) for v in array.reshape(-1)[:FIRST]],
         **_winners(array, labels),
     }
 
 
-def is_scores(array: Array) -> bool:
-    """Return whether rows are scores of classes: at most two axes, the last > 1."""
-    return array.ndim in (1, 2) and array.shape[-1] > 1 and array.size > 0
+def is_scores(array: Array, labels: Sequence[str] = ()) -> bool:
+    """Return whether rows are scores of classes: floats with two axes, the last > 1.
+
+    An array with one axis may be one number for each sample, and integers are classes
+    or indices. Both are scores only if there is a label for each.
+    """
+    if array.ndim not in (1, 2) or array.shape[-1] == 1 or not array.size:
+        return False
+    is_table = array.ndim == 2 and not is_integer(array)
+    return is_table or array.shape[-1] == len(labels)
+
+
+def is_integer(array: Array) -> bool:
+    """Return whether the elements are integers or bools, such as class numbers."""
+    return array.dtype.kind in "biu"
 
 
 def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
     """Return the best class of every row, and the best few of the first rows."""
-    if not is_scores(array):
+    if not is_scores(array, labels):
         return {"argmax": None, "top": None}
     rows = array.reshape(-1, array.shape[-1])
     # A wrong list of labels would name every class falsely.
@@ -402,6 +433,8 @@ def _top(row: Array, labels: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> float | None:
+    if isinstance(value, (np.integer, np.bool_)):
+        return int(value)
     return float(value) if np.isfinite(value) else None
 
 
@@ -412,25 +445,32 @@ def compare_outputs(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
         pairs: (float, int8) for each sample.
 
     Returns:
-        The number of rows with the same argmax, if they are scores; the signal-to-noise
-        ratio, or None without noise; the largest difference.
+        The number of rows with the same argmax, if they are scores; the number of equal
+        elements, if they are integers; the signal-to-noise ratio, or None without noise
+        and for integers; the largest difference.
     """
     signal = noise = largest = 0.0
-    rows = agree = 0
+    rows = agree = integers = equal = 0
     for real, coded in pairs:
         # In float64, where squares of float32 numbers neither overflow nor lose digits.
         gaps = real.astype(np.float64) - coded
         signal += float((real.astype(np.float64) ** 2).sum())
         noise += float((gaps**2).sum())
         largest = max(largest, float(np.abs(gaps).max(initial=0.0)))
+        if is_integer(real):
+            integers, equal = integers + real.size, equal + int((gaps == 0).sum())
         if is_scores(real):
             same = real.argmax(axis=-1) == coded.argmax(axis=-1)
             rows, agree = rows + same.size, agree + int(same.sum())
     # Without signal or noise the logarithm is infinite.
-    ratio = _plain(10 * np.log10(signal / noise)) if signal and noise else None
+    # The ratio of class numbers says nothing.
+    has_ratio = signal and noise and not integers
+    ratio = _plain(10 * np.log10(signal / noise)) if has_ratio else None
     return {
         "rows": rows,
         "same_argmax": agree,
+        "integers": integers,
+        "equal": equal,
         "sqnr_db": ratio,
         "largest_difference": _plain(largest),
     }

@@ -42,13 +42,15 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def read_array(path: Path) -> Any:
-    """Read the array in a .npy file.
+    """Read the array in a .npy file, or the only one in a .npz file.
 
     Raises:
-        DataError: the file does not exist, or is not a plain array.
+        DataError: the file does not exist, or does not hold one plain array.
     """
     found = read_arrays(path)
     if isinstance(found, dict):
+        if len(found) == 1:
+            return next(iter(found.values()))
         raise DataError(
             f"expected one array in {path}, not {len(found)} named arrays",
             "Save each in its own .npy file, with numpy.save",

@@ -7,6 +7,7 @@ a function instead of for one.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from textwrap import wrap
@@ -15,16 +16,24 @@ from typing import Any
 from mdtensor.diagnose.finding import MethodInfo, kind_at, quantity
 from mdtensor.diagnose.fixes import (
     Meets,
+    Scope,
     deciders,
     decides,
     deciding,
+    definition,
     header,
     spellings,
     tied_groups,
 )
 from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, short, type_name
 from mdtensor.diagnose.report import study_of
-from mdtensor.diagnose.source import Registered, Source, source, sources
+from mdtensor.diagnose.source import (
+    Registered,
+    Source,
+    distribution,
+    source,
+    sources,
+)
 from mdtensor.diagnose.table import Answer, Table, tabulate
 from mdtensor.diagnose.universe import Universe, require_class, universe_of
 from mdtensor.dispatch.introspect import which as which_runs
@@ -120,16 +129,24 @@ class Suggestion:
         call: the call with the types of its arguments.
         problem: `ambiguous`, `missing`, or `works`.
         header: the `def` line of the method to write, which was tried.
+        source: the header with its decorator and the imports that it needs.
+        owners: the packages that own the function or one of the types; mdtensor only
+            if there is no other. In any other package the method is piracy, MDT005.
     """
 
     call: str
     problem: str
     header: str
+    source: str = ""
+    owners: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.header:
             return f"{self.call}: {self.problem}"
-        return f"{self.call}: {self.problem}. Define\n  {self.header}"
+        lines = "\n  ".join(self.source.splitlines())
+        place = " or ".join(self.owners)
+        other = "In another package it is method piracy (MDT005)."
+        return f"{self.call}: {self.problem}. Define in {place}\n  {lines}\n{other}"
 
 
 def call_text(function: str, types: Iterable[type]) -> str:
@@ -372,15 +389,20 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
         arguments: types, or values whose types count.
 
     Returns:
-        The header. It is empty if the call works, or if no method can mend it.
+        The header, alone and with what it needs. It is empty if the call works, or if
+        no method can mend it.
 
     Raises:
         OptionError: `function` is neither.
 
     Example:
         >>> import mdtensor as md
-        >>> print(suggest(md.neg, md.BoolTensor).header)
-        def neg(x: BoolTensor, /): ...
+        >>> print(suggest(md.neg, md.BoolTensor))
+        neg(BoolTensor): missing. Define in mdtensor
+          from mdtensor.types import BoolTensor
+          @method(neg)
+          def neg(x: BoolTensor, /): ...
+        In another package it is method piracy (MDT005).
 
     Source: Julia, `showerror_ambiguous`.
     """
@@ -398,7 +420,23 @@ def suggest(function: object, /, *arguments: Any) -> Suggestion:
     # 0017).
     if new is None or not decides(new, this.found.methods, this.types):
         return Suggestion(this.text, problem, "")
-    return Suggestion(this.text, problem, header(new, this.found))
+    owners = _owners(this)
+    place = next(iter(owners.values()))
+    home = None if place == this.found.module else sys.modules.get(place)
+    scope = Scope(vars(home)) if home else None
+    texts = header(new, this.found, scope), definition(new, this.found, scope)
+    return Suggestion(this.text, problem, *texts, tuple(owners))
+
+
+def _owners(this: Call) -> dict[str, str]:
+    """Return a module of each package that owns the function or a type of a call."""
+    found = {distribution(this.found.module): this.found.module}
+    for cls in this.types:
+        if cls.__module__.partition(".")[0] not in sys.stdlib_module_names:
+            found.setdefault(distribution(cls.__module__), cls.__module__)
+    # mdtensor does not know the packages that build on it.
+    others = {owner: module for owner, module in found.items() if owner != "mdtensor"}
+    return others or found
 
 
 def _new(this: Call, universe: Universe) -> Registered | None:

@@ -378,6 +378,25 @@ def header(method: Registered, found: Source, scope: Scope | None = None) -> str
     return f"def {found.short}({', '.join(parts)}): ..."
 
 
+def definition(method: Registered, found: Source, scope: Scope | None = None) -> str:
+    """Return the source of a method: imports that it needs, decorator, `def` line.
+
+    Args:
+        method, found, scope: as in `header`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> from mdtensor.diagnose.source import source
+        >>> found = source(md.relu)
+        >>> print(definition(found.methods[0], found))
+        @method(relu)
+        def relu(x: RealTensor, /): ...
+    """
+    scope = scope or Scope.of(method.implementation)
+    lines = scope.decorator(found), header(method, found, scope)
+    return "\n".join([*scope.imports(method.hints), *lines])
+
+
 def _keyword(parameter: inspect.Parameter) -> str:
     """Return a keyword-only parameter as source; a long default becomes `...`."""
     default = parameter.default

@@ -221,7 +221,7 @@ class Rule:
 
     Args:
         id: the id, such as `MDT001`; no other hazard ever gets it.
-        level: `error`, `warning` or `info`.
+        level: `error`, `warning` or `info`; a finding may have another one.
         title: the hazard in a few words.
         explanation: what happens, who notices it, and how to mend it.
         example: bad source; it makes a plum.Dispatcher called `dispatch`.
@@ -240,12 +240,16 @@ class Rule:
     def finding(
         self, found: Source, methods: Sequence[Registered], message: str, **more: Any
     ) -> Finding:
-        """Make a finding of this rule, for the distribution of the last method."""
+        """Make a finding of this rule, for the distribution of the last method.
+
+        `more` may have a level; the level of the rule is the usual one.
+        """
+        level = more.pop("level", self.level)
         if methods and "distribution" not in more:
             last = max(methods, key=lambda method: method.order)
             more["distribution"] = distribution(last.module)
         listed = tuple(map(MethodInfo.of, methods))
-        return Finding(self.id, self.level, found.name, message, listed, **more)
+        return Finding(self.id, level, found.name, message, listed, **more)
 
     def __str__(self) -> str:
         parts = [f"{self.id} ({self.level}): {self.title}", self.explanation.strip()]

@@ -65,7 +65,7 @@ def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError
     fits = [m for m in operation.methods if all(m.fitting(types))]
     header = _header(operation, types, fits)
     fix = f"Fitting: {_list_methods(fits)}" + (
-        f". Define {_cut(header)}" if header else ""
+        f". Write @method({operation.name}) above {_cut(header)}" if header else ""
     )
     known = call_text(operation, types), types, _places(fits), header
     return AmbiguousDispatchError("more than one method fits", fix, *known)
@@ -74,19 +74,42 @@ def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError
 def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     """Return the error of a call that no method accepts."""
     call = call_text(operation, types)
-    # The method that accepts most arguments is probably the one that was wanted.
-    nearest = sorted(operation.methods, key=lambda m: -sum(m.fitting(types)))[:SHOWN]
+    # The method that accepts most arguments is probably the one that was wanted; of
+    # equal ones that which names a class of the caller.
+    ranked = sorted(operation.methods, key=lambda m: _nearness(m, types), reverse=True)
+    nearest = ranked[:SHOWN]
     if not nearest:
         return NoMethodError("no method", "Nothing is registered yet", call, types)
     problem, name, culprit, hint = _culprit(operation, types, nearest[0])
     casts = tuple(_casts(operation, types, nearest[0], name))
     # If the expected type cannot be made by a cast, its class says how to make one.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
-    remedy = offer or _way_out(operation, types, culprit, name)
-    remedy = remedy or (f"Use {casts[0]}" if casts else "")
+    # A tensor does not help if the method wants a class of the caller.
+    if not offer and not _is_foreign(hint):
+        offer = _way_out(operation, types, culprit, name)
+    remedy = offer or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
     known = call, types, _places(nearest), name, casts
     return NoMethodError(problem, fix + _list_methods(nearest), *known)
+
+
+def _is_foreign(hint: Any) -> bool:
+    """Return whether a hint has only classes that are neither tensors nor Python's."""
+    kinds = members(hint)
+    return bool(kinds) and not any(
+        not isinstance(kind, type)
+        or kind.__module__ == "builtins"
+        or hasattr(kind, "with_dtype")
+        for kind in kinds
+    )
+
+
+def _nearness(method: Any, types: tuple[type, ...]) -> tuple[int, int]:
+    """Return how many arguments fit, and how many have just the class of the method."""
+    hints = method.signature.expand_varargs(len(types))
+    pairs = zip(types, hints, strict=False)
+    named = sum(t is hint and t.__module__ != "builtins" for t, hint in pairs)
+    return sum(method.fitting(types)), named
 
 
 def wrong_type_error(
@@ -531,6 +554,10 @@ def _check(
 ) -> None:
     """Raise `DispatchError` if the call does not fit the signature."""
     name = function.__name__
+    # You do not write the object of a method as an argument.
+    if next(iter(declared.parameters), "") == "self":
+        _, *others = declared.parameters.values()
+        declared, arguments = declared.replace(parameters=others), arguments[1:]
     try:
         declared.bind(*arguments, **options)
     except TypeError as error:

@@ -62,6 +62,9 @@ RENAMED = {
     "hstack": "concat",
 }
 
+#: Functions in modules of NumPy and PyTorch that are several here.
+SPLIT = {("linalg", "norm"): ("vector_norm", "matrix_norm")}
+
 #: Attributes of NumPy arrays and PyTorch tensors, and the code to write here.
 ATTRIBUTES = {
     "bfloat16": "astype(x, bfloat16)",
@@ -269,6 +272,33 @@ def hint(name: str, known: Iterable[str]) -> str:
     near.sort(key=lambda one: one[:1] != name[:1])
     found = RENAMED.get(name) or (near[0] if near else "")
     return f" Use mdtensor.{found}." if found else ""
+
+
+def hint_in(module: str, name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that a module of mdtensor does not have.
+
+    Args:
+        module: the last part of its name, such as `linalg`.
+        name: what the module does not have.
+        known: the public names of the module.
+
+    Example:
+        >>> hint_in("linalg", "norm", ["vector_norm"])
+        ' Use mdtensor.linalg.vector_norm or mdtensor.linalg.matrix_norm.'
+        >>> hint_in("linalg", "slove", ["solve"]), hint_in("linalg", "lstsq", ["qr"])
+        (' Use mdtensor.linalg.solve.', ' mdtensor does not have linalg.lstsq.')
+    """
+    if name.startswith("_"):
+        return ""
+    if (module, name) in SPLIT:
+        found = (f"mdtensor.{module}.{each}" for each in SPLIT[module, name])
+        return f" Use {' or '.join(found)}."
+    if name in RENAMED:
+        return f" Use mdtensor.{RENAMED[name]}."
+    if callable(getattr(getattr(np, module, None), name, None)):
+        return f" mdtensor does not have {module}.{name}."
+    near = similar(name.lower(), sorted(known), 1, 0.75)
+    return f" Use mdtensor.{module}.{near[0]}." if near else ""
 
 
 def _in_place(name: str) -> str:

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.spec.elementwise import arithmetic, clip_spec, component, quotient, same
+from mdtensor.spec.elementwise import (
+    arithmetic,
+    clip_spec,
+    component,
+    power,
+    quotient,
+    same,
+)
 
 
 @generic(deduce=arithmetic)
@@ -157,7 +164,7 @@ def remainder(x1: object, x2: object, /) -> Any:
     """
 
 
-@generic(deduce=arithmetic)
+@generic(deduce=power)
 def pow(x1: object, x2: object, /) -> Any:
     """Return x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1.
 

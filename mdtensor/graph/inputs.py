@@ -148,6 +148,9 @@ def checked_feeds(
         DataError: an input is missing, unknown, or of another type or shape.
     """
     if set(feeds) != set(inputs):
+        if len(inputs) == 1:
+            problem = f"the model takes 1 input, {_listed(inputs)}, and got "
+            raise DataError(f"{problem}{_listed(feeds)}", "Give one array: model(x)")
         raise DataError(
             f"the model has the inputs {_listed(inputs)}, but got {_listed(feeds)}",
             "Give each of them once, in this order",

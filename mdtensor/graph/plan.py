@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -32,6 +32,22 @@ from mdtensor.graph.lower import lower
 from mdtensor.graph.narrow import widen
 from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.spec.spec import TensorSpec
+
+#: Why a node of a model that is not quantized is float.
+FLOAT_VALUES = "its values are floats"
+#: The line that replaces this reason for each node.
+NOT_QUANTIZED = "all nodes are float: the model is not quantized"
+
+
+def is_not_quantized(nodes: Iterable[tuple[str, str]]) -> bool:
+    """Return whether all nodes compute in float because their values are floats.
+
+    Args:
+        nodes: `arithmetic` and `why` of each node.
+    """
+    found = set(nodes)
+    has_integers = any(kind == "integer" for kind, _ in found)
+    return ("float", FLOAT_VALUES) in found and not has_integers
 
 
 @dataclass(frozen=True)
@@ -273,7 +289,7 @@ class Plan:
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
         is_float = {*step.input_types, step.output_type} == {F32}
-        why = self._graph.notes.get(node.name, "its values are floats")
+        why = self._graph.notes.get(node.name, FLOAT_VALUES)
         planned = self._describe(
             node,
             selection,
@@ -386,11 +402,15 @@ def _short(head: str, text: str) -> str:
     return f"...{text[3 - most :]}" if is_tail else f"{text[: most - 3]}..."
 
 
-def _reasons(nodes: Iterable[PlannedNode], width: int) -> Iterator[str]:
+def _reasons(nodes: Sequence[PlannedNode], width: int) -> Iterator[str]:
     """Yield each reason of `why`, with the nodes that it applies to."""
+    known = ""
+    if is_not_quantized((node.arithmetic, node.why) for node in nodes):
+        yield f"  {NOT_QUANTIZED}"
+        known = FLOAT_VALUES
     found: dict[str, list[str]] = {}
     for node in nodes:
-        if node.why:
+        if node.why not in ("", known):
             found.setdefault(node.why, []).append(node.node)
     for why, names in found.items():
         more = f" and {len(names) - FEW} more" if len(names) > FEW else ""

@@ -12,7 +12,13 @@ from typing import Any
 from mdtensor.errors import ModelError
 from mdtensor.files import write_problem, write_text
 from mdtensor.graph.graph import Graph, Node
-from mdtensor.graph.plan import Plan, PlannedNode
+from mdtensor.graph.plan import (
+    FLOAT_VALUES,
+    NOT_QUANTIZED,
+    Plan,
+    PlannedNode,
+    is_not_quantized,
+)
 from mdtensor.spec.options import file_path
 from mdtensor.spec.spec import TensorSpec
 
@@ -143,10 +149,14 @@ class Profile:
                 for i, (text, most) in enumerate(pairs)
             ]
             lines.append("  ".join(padded).rstrip())
+        known = ""
+        if is_not_quantized((n.arithmetic, n.why) for n in self.nodes):
+            lines.append(f"  {NOT_QUANTIZED}")
+            known = FLOAT_VALUES
         lines += [
             f"  {n.node} is {_kind(n)}: {n.why}"
             for n in self.slowest()
-            if n.why and n.share
+            if n.why not in ("", known) and n.share
         ]
         return "\n".join(lines)
 

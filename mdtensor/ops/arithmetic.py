@@ -1,6 +1,7 @@
 """Arithmetic methods for dense tensors on the host, with rounding to integers."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
-from mdtensor.errors import DataError, describe
+from mdtensor.errors import CastError, DataError, checked, describe
 from mdtensor.generics.arithmetic import (
     abs,
     add,
@@ -52,6 +53,7 @@ from mdtensor.ops.operands import (
     unary,
 )
 from mdtensor.promotion import overflows
+from mdtensor.spec.elementwise import check_exponent
 from mdtensor.tensor import Tensor
 from mdtensor.types import (
     ComplexTensor,
@@ -138,7 +140,11 @@ def _refuse_zeros(
 
 @method(pow, prepare=steps.pow_step)
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
-    a, b, result = joint_numbers(pow, x1, x2)
+    try:
+        a, b, result = joint_numbers(pow, x1, x2)
+    except CastError:
+        checked("pow", (x1, x2), partial(check_exponent, x1, x2))
+        raise
     # NumPy also raises for negative exponents, but it does not count them.
     count = kernel.negatives(b) if result.dtype.is_integer else 0
     if count:

@@ -26,5 +26,6 @@ from mdtensor.promotion.promote import (
     promotion_rules as promotion_rules,
     result_type as result_type,
     round_to_odd as round_to_odd,
+    wider_type as wider_type,
     with_scalar as with_scalar,
 )

@@ -30,6 +30,18 @@ from mdtensor.reloading import Origin, caller_origin, is_reload
 
 # Python numbers as elements.
 
+#: The integer types, from narrow to wide.
+_WIDER = (
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int16,
+    dtypes.uint16,
+    dtypes.int32,
+    dtypes.uint32,
+    dtypes.int64,
+    dtypes.uint64,
+)
+
 
 def fit_scalar(value: Any, target: DType) -> Any:
     """Return `value` if an element of type `target` can represent it, else raise.
@@ -49,12 +61,53 @@ def fit_scalar(value: Any, target: DType) -> Any:
         raise CastError(f"{target} represents real numbers; cannot represent {value}")
     is_exact = target.is_integer or target.kind == "bool"
     if (is_exact and not _is_element(value, target)) or overflows(value, target):
+        if target.is_integer and is_fraction(value):
+            problem = f"{target} represents integers, and {shown(value)} is not one"
+            way = "Round it, or use" if _is_finite(value) else "Use"
+            raise CastError(problem, f"{way} astype(x, float64) first")
+        wide = wider_type(target, value, value)
         raise CastError(
             f"{target} represents {target.minimum} to {target.maximum}; "
             f"cannot represent {shown(value)}",
-            "Use astype(x, ...) to a wider type first",
+            f"Use astype(x, {wide}) first" if wide else "Use a smaller number",
         )
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isfinite(value)
+    # A fraction of large integers.
+    except OverflowError:
+        return True
+
+
+def is_fraction(value: Any) -> bool:
+    """Return whether a real number is not an integer: a fraction, NaN or infinity."""
+    try:
+        return bool(value != int(value))
+    # NaN and infinity do not have an integer.
+    except (OverflowError, ValueError):
+        return True
+
+
+def wider_type(narrow: DType, least: Any, most: Any) -> DType | None:
+    """Return the narrowest type that represents `narrow` and two numbers; else None.
+
+    Only if no integer type does, it is a floating one, which rounds large integers.
+
+    Example:
+        >>> wider_type(dtypes.uint8, -1, 300), wider_type(dtypes.uint64, -1, -1)
+        (mdtensor.int16, mdtensor.float64)
+    """
+    is_float = narrow.is_floating or narrow.is_complex
+    for wide in () if is_float or is_fraction(least) else _WIDER:
+        low, high = min(narrow.minimum, least), max(narrow.maximum, most)
+        if wide.minimum <= low and high <= wide.maximum:
+            return wide
+    is_wide = narrow.maximum >= dtypes.float64.maximum
+    fits = not (is_wide or overflows(least, dtypes.float64))
+    return dtypes.float64 if fits and not overflows(most, dtypes.float64) else None
 
 
 def _is_complex(value: Any) -> bool:

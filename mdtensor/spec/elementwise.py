@@ -7,7 +7,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError, PromotionError
+from mdtensor.errors import CastError, DataError, OptionError, PromotionError, shown
 from mdtensor.promotion import (
     can_cast,
     current,
@@ -75,6 +75,31 @@ def arithmetic(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
     result = broadcast(x1, x2)
     check_number(result.dtype)
     return result
+
+
+def power(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:
+    """Infer as `arithmetic`; see `check_exponent`."""
+    try:
+        return arithmetic(x1, x2)
+    except CastError:
+        check_exponent(x1, x2)
+        raise
+
+
+# Unsigned types do not hold a negative exponent, but a signed type would not help.
+def check_exponent(x1: object, x2: object) -> None:
+    """Raise for a Python exponent that makes fractions of integers.
+
+    Raises:
+        DataError: the exponent is a negative number, and the result an integer.
+    """
+    dtype = result_type(x1, x2)
+    if isinstance(x2, int) and x2 < 0 and dtype.is_integer:
+        raise DataError(
+            f"the exponent {shown(x2)} is negative, and {dtype} cannot represent "
+            "fractions",
+            "Use astype(x, float32) on one operand",
+        )
 
 
 def fractional(x1: TensorSpec, x2: object, **_: Any) -> TensorSpec:

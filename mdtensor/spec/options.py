@@ -14,6 +14,7 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
 from mdtensor.foreign import is_plain
 
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 #: The names of an element type, all of which `dtype` understands.
 DTypeName = DType | str | type | np.dtype[Any]
 
@@ -84,7 +85,8 @@ def file_path(value: Any, name: str) -> Path:
     """Return `value` as the path of a file, which need not exist.
 
     Raises:
-        OptionError: the value is neither a str nor a path, or not a valid file name.
+        OptionError: the value is neither a str nor a path, or not a valid file name,
+            such as one that ends in a slash.
     """
     try:
         found = Path(value)
@@ -95,4 +97,8 @@ def file_path(value: Any, name: str) -> Path:
         is_name = False
     if not is_name:
         raise OptionError(f"{name} is {shown(value)}", "Pass a str or a pathlib.Path")
+    # `Path` drops the slash, so a file would get the name that a folder should have.
+    if os.fsdecode(value).endswith(_SEPARATORS):
+        problem = f"{name} is {shown(value)}, the name of a folder"
+        raise OptionError(problem, "Add the name of a file")
     return found

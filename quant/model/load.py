@@ -13,7 +13,7 @@ from typing import Any, overload
 
 from mdtensor import Device, cpu
 from mdtensor.errors import ModelError
-from mdtensor.extend import default_settings, find_device, settings
+from mdtensor.extend import default_settings, file_path, find_device, settings
 from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
 from mdtensor.kernels.cpu import kernel_set
@@ -136,7 +136,7 @@ def _kept(
     is_plain = settings() == default_settings() and not IS_JIT_DISABLED
     if given or not (is_file and is_plain and cache.may_keep()):
         return None
-    file = pathlib.Path(path).absolute()
+    file = file_path(path, "path").absolute()
     place = cache.place_of(file, (input_shapes, outputs), isa)
     if place is None:
         return None

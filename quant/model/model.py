@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import Device, DType, TensorSpec, cpu
-from mdtensor.errors import DataError
-from mdtensor.extend import LOGS, find_device
+from mdtensor.errors import DataError, shown
+from mdtensor.extend import LOGS, explain_wrong_calls, find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import BoundPlan, in_order, key_of
 from mdtensor.graph.inputs import (
@@ -34,6 +34,7 @@ from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.model.names import hint
 from mdtensor.quant.model.passes import scaling
 from mdtensor.quant.model.passes.rounding import (
     apply_rule,
@@ -121,8 +122,9 @@ class Model:
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the model; return its result, or a tuple if it has several.
 
-        The first call on a machine compiles kernels, which takes up to half a minute,
-        and caches them on disk; `mdtensor warmup FILE` does this in advance.
+        The first call of a network on a machine compiles kernels, which takes half a
+        minute or more, and caches them on disk; `mdtensor warmup FILE` does this in
+        advance.
 
         Args:
             inputs: tensors or NumPy arrays in the order of `inputs`; or pass them by
@@ -178,7 +180,19 @@ class Model:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        return checked_feeds(self.inputs, by_name(self.inputs, inputs, named))
+        given = by_name(self.inputs, inputs, named)
+        try:
+            return checked_feeds(self.inputs, given)
+        except DataError:
+            left = [name for name in self.inputs if name not in given]
+            if not left or not set(left) <= self.states.keys():
+                raise
+            count = f"{len(left)} state{'s' * (len(left) > 1)}"
+            raise DataError(
+                f"the model keeps {count} from call to call, such as {left[0]!r}, and "
+                "got none of them",
+                "Use quant.Stream(model), or pass model.states as well",
+            ) from None
 
     def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
         return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
@@ -241,6 +255,7 @@ class Model:
         graph = replace(self.graph, inputs=specs)
         return profile_plan(self._plan_for(feeds), graph, feeds, repeat)
 
+    @explain_wrong_calls
     def calibrate(
         self,
         samples: Iterable[Any],
@@ -301,6 +316,7 @@ class Model:
         """
         return Model(scaling.smooth(self.graph, samples, strength, powers_of_two))
 
+    @explain_wrong_calls
     def quantize(
         self,
         calibration: Calibration,
@@ -491,8 +507,9 @@ class Model:
         """Write an ONNX file; a quantized model is written in QDQ form.
 
         Raises:
-            ModelError: a part cannot be written as ONNX, or the path is not writable;
-                an existing file is unchanged then.
+            ModelError: a part cannot be written as ONNX, the path is not writable, or
+                its name ends in .tflite; an existing file is unchanged then.
+            OptionError: the path is not one of a file.
         """
         # Imported late: only `save` needs the writer.
         from mdtensor.quant.model.onnx import write
@@ -557,6 +574,16 @@ class Model:
         if self.rounding != EXACT:
             kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"
+
+
+def _unknown(model: Model, name: str) -> Any:
+    """Raise the error of a missing attribute; the `__getattr__` of models."""
+    fix = hint(name, dir(Model))
+    raise AttributeError(f"Model has no attribute {shown(name)}.{fix}")
+
+
+# Not in the class, where a type checker would take every name for an attribute.
+setattr(Model, "__getattr__", _unknown)  # noqa: B010
 
 
 def is_unchanged(given: Any, tensor: Any) -> bool:

@@ -50,7 +50,7 @@ FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),
     (["samples.npz"], "expected one array in samples.npz, not 2 named arrays"),
     (["samples.npy"], "but is Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
-    ([], "the model has the inputs 'x', but got none"),
+    ([], "the model takes 1 input, 'x', and got none"),
     (["x.npy", "x.npy"], "2 inputs given, but the model has 1. It has 'x'."),
 ]
 SAMPLES = [
@@ -167,15 +167,15 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
     )
     ended = quantize(call, "net.onnx", "x.npy", "--method", "awq")
     words = (
-        "--method is 'awq'. Use one of rtn, mse, hqq, gptq; awq is for "
-        "`mdtensor quantize-weights`, and --smooth for activations too."
+        "--method awq quantizes weights only. Use it with `mdtensor quantize-weights`; "
+        "or use --smooth and one of rtn, mse, hqq, gptq."
     )
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
-    words = "--keep-float names 'convv', which no node has. The nearest is 'conv'."
+    words = "--keep-float: no node is called 'convv'. The nearest is 'conv'."
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "Z")
-    words = "Its 6 nodes are in `mdtensor run --plan`, as 'conv' and 'soft'."
+    words = "The names are in `mdtensor run --plan`, such as 'conv' and 'soft'."
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--rounding", "ort")
     refused(
@@ -233,7 +233,7 @@ def test_arguments_are_written_as_options(
 
 def test_names_of_users_stay(call: Call, untouched: Path) -> None:
     ended = quantize(call, "net.onnx", "weight_dtype", "--keep-float", "block_size")
-    refused(ended, "--keep-float names 'block_size', which no node has.")
+    refused(ended, "--keep-float: no node is called 'block_size'.")
     refused(quantize(call, "net.onnx", "weight_dtype.npy"), "weight_dtype.npy: No such")
 
 

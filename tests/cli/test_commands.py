@@ -12,6 +12,8 @@ import pytest
 
 import mdtensor
 from mdtensor import quant
+from mdtensor.cli.models import require_array_name
+from mdtensor.errors import OptionError
 from mdtensor.quant import load
 
 Call = Callable[..., Any]
@@ -244,6 +246,42 @@ def test_run_says_what_onnxruntime_says(
     assert [c["class"] for c in found["top"][0]] == np.argsort(-wanted[0]).tolist()
     np.testing.assert_allclose(found["first"], wanted[0], rtol=1e-4)
     assert facts["seconds"] > 0 and facts["plan"] is None
+
+
+def test_run_writes_one_array_or_all_by_the_name(
+    call: Call, files: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.npy"
+    ended = call("run", "net.onnx", "x.npy", "--output", out)
+    assert ended.code == 0 and f"written {out}\n" in ended.out
+    assert np.load(out).shape == (1, 5)
+    ended = call("run", "net.onnx", "x.npy", "-o", tmp_path / "out.txt")
+    assert "out.txt is neither a .npz nor a .npy file. Use out.npz." in ended.err
+
+
+@pytest.mark.parametrize("outputs", [(), ("a", "b")])
+def test_a_file_of_one_array_does_not_hold_several(outputs: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError, match=r"one array, .* Use out.npz"):
+        require_array_name(Path("out.npy"), outputs)
+    require_array_name(Path("out.npz"), outputs)
+
+
+def test_a_quantized_model_is_not_written_under_a_name_of_tflite(
+    call: Call, files: Path
+) -> None:
+    ended = call("quantize", "net.onnx", "--data", "samples.npy", "-o", "new.tflite")
+    assert ended.code == 2 and "this is an ONNX file. Write new.onnx." in ended.err
+    assert not Path("new.tflite").exists()
+
+
+@pytest.mark.parametrize("command", ["quantize", "compile", "profile"])
+def test_a_file_does_not_get_the_name_of_a_folder(
+    call: Call, files: Path, command: str
+) -> None:
+    data = ("--data", "samples.npy") if command == "quantize" else ()
+    ended = call(command, "net.onnx", *data, "--output", "new/")
+    assert ended.code == 2 and "the name of a folder. Add the name of a" in ended.err
+    assert not Path("new").exists()
 
 
 def test_a_batch_has_an_argmax_for_each_row(call: Call, files: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from support.planted import chain, images, outlier_channel
 
 from mdtensor import quant
+from mdtensor.cli.errors import option
+from mdtensor.errors import writing
 
 Call = Callable[..., Any]
 
@@ -39,7 +41,9 @@ def test_json_has_what_python_returns(call: Call, folder: Path) -> None:
     ended = call("compare", *files, "--data", folder / "fresh.npy", "--json")
     facts = json.loads(ended.out)
     model, small = map(quant.load, files)
-    found = quant.compare(model, small, images(3, 2))
+    # Advice names the options of a command, or the arguments of a function.
+    with writing(option):
+        found = quant.compare(model, small, images(3, 2))
     assert facts["nodes"] == json.loads(json.dumps(found.as_dict()["nodes"]))
     assert facts["worst"][0] == "conv2"
 

@@ -313,8 +313,11 @@ def test_questions_are_answered(call: Call, shop: Path) -> None:
     assert (ended.code, ended.err) == (0, "imported\n")
     assert ended.out.startswith("put(bool, bool)\n  => 2 methods fit equally well\n")
     ended = dispatch(call, "suggest", *asked)
-    header = diagnose.suggest(sys.modules["shop"].put, bool, bool).header
-    assert ended.out == f"put(bool, bool): ambiguous. Define\n  {header}\n"
+    suggested = diagnose.suggest(sys.modules["shop"].put, bool, bool)
+    assert suggested.source.splitlines() == ["@dispatch", suggested.header]
+    assert ended.out == f"{suggested}\n"
+    first = "put(bool, bool): ambiguous. Define in shop\n  @dispatch\n  def put(a: bool"
+    assert ended.out.startswith(first)
     ended = dispatch(call, "coverage", "put", "--import", "shop")
     assert ended.out.startswith("shop.put: 25 type tuples\n")
     ended = dispatch(call, "methods", "shop.put", "--import", "shop")

@@ -1,5 +1,7 @@
 """What is told of an output: winners of scores, the range of maps, agreement."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,29 @@ def test_only_some_rows_are_told_in_full() -> None:
 
 
 def test_equal_scores_keep_their_order() -> None:
-    assert [c["class"] for c in summary(np.zeros(3))["top"][0]] == [0, 1, 2]
+    assert [c["class"] for c in summary(np.zeros((1, 3)))["top"][0]] == [0, 1, 2]
+
+
+# A network that ends in ArgMax returns a class for each sample, not scores.
+@pytest.mark.parametrize("array", [np.array([7, 2, 9]), np.array([[7, 2]], np.uint8)])
+def test_integers_are_no_scores(array: Any) -> None:
+    found = summary(array)
+    assert found["argmax"] is None and found["top"] is None
+    assert found["first"] == array.reshape(-1).tolist()
+    assert all(type(n) is int for n in (*found["first"], *found["range"]))
+
+
+def test_one_axis_has_scores_if_it_has_labels() -> None:
+    row = np.array([0.1, 0.7, 0.2])
+    assert summary(row)["argmax"] is None
+    assert summary(row, ["a", "b", "c"])["argmax"] == [1]
+    assert summary(row, ["a", "b"])["argmax"] is None
+
+
+def test_compared_integers_have_no_noise() -> None:
+    found = compare_outputs([(np.array([7, 2, 9]), np.array([7, 3, 9]))])
+    assert (found["equal"], found["integers"], found["rows"]) == (2, 3, 0)
+    assert found["sqnr_db"] is None and found["largest_difference"] == 1
 
 
 def test_labels_must_be_as_many_as_classes() -> None:

@@ -181,7 +181,10 @@ def test_a_bad_file_does_not_stop_the_others(
     (data / "a" / "2.npy").write_bytes(good[:100])
     ended = run(call, network, data, "-o", tmp_path / "out")
     assert ended.code == 2 and ended.out == ""
-    assert "1 of 5 files have no results. a/2: DataError: " in ended.err
+    assert "1 of 5 files have no results. " in ended.err
+    assert "/a/2.npy does not hold a plain NumPy array" in ended.err
+    # One full stop ends the problem.
+    assert ".. " not in ended.err
     assert len(list((tmp_path / "out").rglob("*.npz"))) == 4
     (data / "a" / "2.npy").write_bytes(good)
     ended = run(call, network, data, "-o", tmp_path / "out")

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mdtensor.graph.plan import COLUMNS
+
 Call = Callable[..., Any]
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
@@ -52,6 +54,8 @@ def test_a_plan_fits_a_terminal(
     stop = next(i for i, line in enumerate(lines) if " nodes: " in line)
     assert lines[stop].startswith(f"{stop - start - 1} nodes: ")  # a line for each
     assert "float, since probabilities stay float: " in lines[stop + 1]
+    left = " ".join(lines[stop + 2 :]).split(": ")[-1]
+    assert left.split("; ")[0].split(", ") == [*COLUMNS[len(heads) :]]
 
 
 def test_no_color(

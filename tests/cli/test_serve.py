@@ -144,7 +144,7 @@ BAD = [
     (b"{", "the body is not a JSON object"),
     (b"[" * 100_000, "the body is not a JSON object"),
     (b'{"inputs": 3}', "inputs is not a list of objects"),
-    (b"{}", "the model has the inputs 'x', but got none"),
+    (b"{}", "the model takes 1 input, 'x', and got none"),
     (b'{"inputs": [{"shape": [1]}]}', "name is None. Give a text as name"),
 ]
 X = {"name": "x", "shape": [1, 3, 8, 8], "datatype": "FP32", "data": [0.5] * 192}
@@ -157,7 +157,7 @@ WRONG = [
     ({"datatype": "INT8"}, "data does not hold numbers of INT8"),
     ({"datatype": "FP64"}, "input 'x' must be Float32Tensor"),
     ({"shape": [1, 192]}, "input 'x' must be Float32Tensor"),
-    ({"name": "z"}, "the model has the inputs 'x', but got 'z'"),
+    ({"name": "z"}, "the model takes 1 input, 'x', and got 'z'"),
     ({"parameters": {"binary_data_size": 1 << 31}}, "binary_data_size is 2147483648"),
 ]
 

@@ -6,7 +6,7 @@ import pickle
 import re
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 import plum
 import pytest
@@ -100,11 +100,29 @@ def test_it_keeps_no_argument_alive(call: Callable[[Any], Any]) -> None:
     assert watched() is None
 
 
+def test_the_nearest_method_is_that_for_the_class_of_the_caller() -> None:
+    class Interval:
+        pass
+
+    @md.generic(deduce=lambda a, b: a)
+    def hull(a: object, b: object, /) -> Any: ...
+
+    @md.method(hull)
+    def hull(a: md.NumericTensor, b: Union[md.NumericTensor, int], /): ...
+
+    @md.method(hull)
+    def hull(a: Interval, b: Interval, /): ...
+
+    error = caught(lambda: hull(Interval(), 1))
+    assert error.argument == "b"
+    assert ": no method: b is int, not Interval. Nearest: hull" in str(error)
+
+
 def test_an_ambiguous_call_names_the_method_that_decides() -> None:
     error = caught(CALLS["ambiguous"])
     header = "def meet(x: IntegerTensor, y: IntegerTensor, /, *, mode): ..."
     assert error.header == header
-    assert str(error).endswith(f". Define {header}.")
+    assert str(error).endswith(f". Write @method(meet) above {header}.")
     assert [place.partition(" at ")[0] for place in error.methods] == [
         "meet(IntegerTensor, Tensor)",
         "meet(Tensor, IntegerTensor)",

@@ -40,6 +40,22 @@ def test_of_the_package(name: str) -> None:
     assert text(lambda: getattr(md, name)) == head + TEXTS[name]
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "hint"),
+    [
+        (md.linalg, "norm", "linalg.vector_norm or mdtensor.linalg.matrix_norm."),
+        (md.linalg, "lstsq", "'lstsq'. mdtensor does not have linalg.lstsq."),
+        (md.fft, "rftt", "'rftt'. Use mdtensor.fft.rfft."),
+        (md.quant, "quantise", "'quantise'. Use mdtensor.quant.quantize."),
+        (md.linalg, "_private", "'_private'."),
+    ],
+)
+def test_of_a_module(module: Any, name: str, hint: str) -> None:
+    found = text(lambda: getattr(module, name))
+    assert found.startswith(f"module {module.__name__!r} has no attribute {name!r}.")
+    assert found.endswith(hint)
+
+
 def test_the_module_that_pytorch_users_call() -> None:
     module: Any = md.tensor
     for call in (lambda: module([1, 2]), lambda: module([1], dtype=md.int8)):

@@ -447,6 +447,10 @@ def test_a_wrapper_without_a_rule() -> None:
             "the number of bits is 8. Use 4 for float4_e2m1fn",
         ),
         (
+            ("odd", "signed integer", 4, ml_dtypes.int4),
+            ("the storage int4 has fewer bits than the byte that holds it. Use int8"),
+        ),
+        (
             ("odd", "real floating", 64, None),
             "the storage is None. Use a numeric NumPy dtype",
         ),

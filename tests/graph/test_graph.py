@@ -92,8 +92,8 @@ def test_specs_name_the_node_that_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("feeds", "words"),
     [
-        ({}, "has the inputs 'x', but got none"),
-        ({"x": np.zeros((2, 3), np.float32), "z": 1.0}, "but got 'x', 'z'"),
+        ({}, "takes 1 input, 'x', and got none"),
+        ({"x": np.zeros((2, 3), np.float32), "z": 1.0}, "and got 'x', 'z'"),
         (
             {"x": np.zeros((2, 3))},
             r"'x' must be Float32Tensor\[2,3\], but is Float64Tensor\[2,3\]. Give an",

@@ -90,3 +90,12 @@ def test_sizes_of_the_call_count() -> None:
     x = np.concatenate(images(3, 1))
     found = model.profile(x, repeat=1)
     assert found.nodes[0].macs == 3 * CHANNELS**2 * SIZE**2
+
+
+# One line instead of one for each node, which would all be the same.
+def test_a_float_model_says_once_that_it_is_not_quantized(small: Model) -> None:
+    model = chain(1)
+    words = "all nodes are float: the model is not quantized"
+    for text in (str(model.profile(images(1, 3)[0], repeat=1)), str(model.plan())):
+        assert text.count(words) == 1 and "its values are floats" not in text
+    assert words not in str(small.plan())

@@ -209,10 +209,14 @@ REFUSED = {
     "astype(x, float32) on one operand.": lambda x: x % 0,
     "pow(Int8Tensor[3], Int8Tensor[3]): 1 of 3 exponents are negative, and int8 cannot "
     "represent fractions. Use astype(x, float32) on one operand.": lambda x: x**x,
+    "pow(UInt8Tensor[1], int): the exponent -1 is negative, and uint8 cannot "
+    "represent fractions. Use astype(x, float32) on one operand.": (
+        lambda _: md.asarray([3], dtype=md.uint8) ** -1
+    ),
     "pow(BoolTensor[1], bool): bool is not a number type. "
     "Use astype(x, int8) on one operand.": lambda _: md.asarray([True]) ** True,
     "floor_divide(Int8Tensor[3], int): int8 represents -128 to 127; cannot represent "
-    "300. Use astype(x, ...) to a wider type first.": lambda x: x // 300,
+    "300. Use astype(x, int16) first.": lambda x: x // 300,
     "pow(int, int): only Python scalars given. Make one a tensor.": (
         lambda _: md.pow(2, 3)
     ),
@@ -289,9 +293,9 @@ UNFIT = {
     },
     "clip(Int8Tensor[2]): min 2 is above max 1. Swap them.": {"min": 2, "max": 1},
     "clip(Int8Tensor[2]): int8 represents -128 to 127; cannot represent 200. "
-    "Use astype(x, ...) to a wider type first.": {"max": 200},
-    "clip(Int8Tensor[2]): int8 represents -128 to 127; cannot represent 0.5. "
-    "Use astype(x, ...) to a wider type first.": {"max": 0.5},
+    "Use astype(x, int16) first.": {"max": 200},
+    "clip(Int8Tensor[2]): int8 represents integers, and 0.5 is not one. "
+    "Round it, or use astype(x, float64) first.": {"max": 0.5},
     "clip(Int8Tensor[2]): shapes (2,) and (3,) do not broadcast. "
     "Make the sizes equal.": {"min": md.ones((3,), dtype=md.int8)},
 }

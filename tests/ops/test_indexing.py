@@ -196,15 +196,15 @@ def test_errors_of_keys_read_well() -> None:
             CastError,
             (
                 "setitem(Int8Tensor[3], int): int8 represents -128 to 127; "
-                "cannot represent 128. Use astype(x, ...) to a wider type first."
+                "cannot represent 128. Use astype(x, int16) first."
             ),
         ),
         (
             0.5,
             CastError,
             (
-                "setitem(Int8Tensor[3], float): int8 represents -128 to 127; "
-                "cannot represent 0.5. Use astype(x, ...) to a wider type first."
+                "setitem(Int8Tensor[3], float): int8 represents integers, and 0.5 is "
+                "not one. Round it, or use astype(x, float64) first."
             ),
         ),
         (

@@ -106,7 +106,7 @@ REFUSED = {
     "bitwise_right_shift(Int8Tensor[2], int): 1 of 1 shift counts are negative. "
     "Give counts of 0 or more.": lambda x: x >> -1,
     "bitwise_left_shift(Int8Tensor[2], int): int8 represents -128 to 127; cannot "
-    "represent 128. Use astype(x, ...) to a wider type first.": lambda x: x << 128,
+    "represent 128. Use astype(x, int16) first.": lambda x: x << 128,
     "bitwise_and(Int8Tensor[2], Int8Tensor[3]): shapes (2,) and (3,) do not "
     "broadcast. Make the sizes equal.": lambda x: x & md.ones((3,), dtype=md.int8),
     "bitwise_xor(UInt64Tensor[1], Int8Tensor[2]): uint64 and int8 do not have a common "

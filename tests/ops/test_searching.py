@@ -236,7 +236,7 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "where(BoolTensor[2], Float32Tensor[2,3], int): shapes (2,) and (2, 3) and () do "
     "not broadcast. Make the sizes equal.": lambda: md.where(V > 1, X, 0),
     "where(BoolTensor[2], Int8Tensor[2], int): int8 represents -128 to 127; cannot "
-    "represent 300. Use astype(x, ...) to a wider type first.": (
+    "represent 300. Use astype(x, int16) first.": (
         lambda: md.where(V > 1, md.asarray([1, 2], dtype=md.int8), 300)
     ),
     "where(BoolTensor[2], int, float): only Python scalars given. "

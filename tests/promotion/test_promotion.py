@@ -10,8 +10,9 @@ from support.each import each
 
 import mdtensor as md
 from mdtensor import dtypes
+from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, PromotionError
-from mdtensor.promotion import fit_scalar, with_scalar
+from mdtensor.promotion import fit_scalar, wider_type, with_scalar
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
 
 COLUMNS = "b i1 i2 i4 i8 u1 u2 u4 u8 f2 bf f4 f8 c8 cc"
@@ -209,9 +210,36 @@ def test_errors_read_well() -> None:
     with pytest.raises(CastError) as scalar:
         fit_scalar(300, dtypes.uint8)
     assert str(scalar.value) == (
-        "uint8 represents 0 to 255; cannot represent 300. "
-        "Use astype(x, ...) to a wider type first."
+        "uint8 represents 0 to 255; cannot represent 300. Use astype(x, int16) first."
     )
+
+
+@pytest.mark.parametrize("target", [dtypes.int8, dtypes.int64, dtypes.uint64])
+@pytest.mark.parametrize("value", [1.5, float("nan"), float("inf"), -0.5])
+def test_no_integer_type_is_wide_enough_for_a_fraction(
+    target: DType, value: float
+) -> None:
+    with pytest.raises(CastError, match=r"is not one\..*astype\(x, float64\) first"):
+        fit_scalar(value, target)
+    assert wider_type(target, value, value) is dtypes.float64
+
+
+def test_the_wider_type_holds_the_type_and_the_numbers() -> None:
+    integers = [d for d in PLAIN if d.is_integer]
+    for narrow in integers:
+        for value in (-(2**63), -129, -1, 0, 256, 2**31, 2**64 - 1, 2**64):
+            found = wider_type(narrow, value, value)
+            assert found is not None
+            fits = [
+                d
+                for d in integers
+                if d.minimum <= min(narrow.minimum, value)
+                and max(narrow.maximum, value) <= d.maximum
+            ]
+            least = min((d.bits for d in fits), default=64)
+            assert found.bits == least and found.is_integer == bool(fits)
+    assert wider_type(dtypes.float64, 10**400, 10**400) is None
+    assert wider_type(dtypes.bool_, 2, 2) is dtypes.int8
 
 
 def test_no_types_do_not_promote() -> None:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from mdtensor.cli.outputs import file_name
+
 app = typer.Typer(
     help="Show which method runs for which types, and check for ambiguities.",
     rich_markup_mode=None,
@@ -77,7 +79,13 @@ AnswerFormat = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="File; stdout by default."),
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        parser=file_name,
+        help="File; stdout by default.",
+    ),
 ]
 Patch = Annotated[
     Path | None,

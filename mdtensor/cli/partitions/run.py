@@ -102,10 +102,11 @@ def _run(tasks: Sequence[Task], engine: str, workers: int | None) -> Iterator[Do
 def _require_all(done: Sequence[Done], total: int) -> None:
     failed = [one for one in done if one.problem is not None]
     if failed:
-        listed = "; ".join(f"{one.name}: {one.problem}" for one in failed[:NAMED])
+        listed = "; ".join(f"{one.problem}" for one in failed[:NAMED])
         more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        text = f"{len(failed)} of {total} files have no results. {listed}{more}"
         raise DataError(
-            f"{len(failed)} of {total} files have no results. {listed}{more}",
+            text.rstrip("."),
             "Mend them and run the same command again: it keeps all other results",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, relations, type_names
-from mdtensor.diagnose.fixes import Scope, decides, deciding, header
+from mdtensor.diagnose.fixes import Scope, decides, deciding, definition
 from mdtensor.diagnose.hints import bits
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Group, Rule, Study, group_calls, reach
@@ -81,9 +81,7 @@ def _fix(study: Study, found: Source, group: Group, last: Registered) -> str:
     fitting = [table.methods[method] for method in bits(table.mask(witness))]
     if not decides(new, fitting, witness):
         return ""
-    scope = Scope.of(last.implementation)
-    lines = scope.decorator(found), header(new, found, scope)
-    return "\n".join([*scope.imports(new.hints), *lines])
+    return definition(new, found, Scope.of(last.implementation))
 
 
 RULE = Rule(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.finding import Finding, quantity, type_names
 from mdtensor.diagnose.hints import Hint, short
 from mdtensor.diagnose.source import Registered, Source, distribution
-from mdtensor.diagnose.study import Rule, Study
+from mdtensor.diagnose.study import Group, Rule, Study, group_calls, reach
 
 EXPLANATION = """
 A package adds a method to a function that it does not own, and owns none of the types.
 Its import changes calls in programs that do not use the package, and two such packages
-overwrite each other's methods.
+overwrite each other's methods. If calls worked without the method and now run it, the
+finding is an error and counts these calls.
 
 A Union belongs to a package if all of its classes do. Wrap one argument in a type of
 your own, or ask the owner of the function or of the types to add the method.
@@ -46,7 +48,7 @@ def check(study: Study) -> Iterator[Finding]:
         for method in found.methods:
             stranger = distribution(method.module)
             if stranger != owner and not _owns(stranger, method):
-                yield _finding(found, method, owner, stranger)
+                yield _finding(study, found, method, owner, stranger)
 
 
 def _owns(package: str, method: Registered) -> bool:
@@ -58,17 +60,42 @@ def _belongs(hint: Hint, package: str) -> bool:
     return all(distribution(cls.__module__) == package for cls in hint.members)
 
 
-def _finding(found: Source, method: Registered, owner: str, stranger: str) -> Finding:
+def _finding(
+    study: Study, found: Source, method: Registered, owner: str, stranger: str
+) -> Finding:
     owners = [
         f"{short(hint)} belongs to {', '.join(_owners(hint))}" for hint in method.hints
     ]
+    message = f"{stranger} extends {found.short} of {owner} with no own type"
+    taken = _taken_over(study, found, method)
+    more: dict[str, Any] = {}
+    if taken is not None:
+        message += f", and takes over {quantity(taken.count, 'call')} that worked"
+        witness, reached = type_names(taken.witness), reach(taken.witness)
+        more = {"level": "error", "witness": witness, "reach": reached}
+        more |= {"count": taken.count, "total": taken.total}
     return RULE.finding(
         found,
         (method,),
-        f"method piracy: {stranger} extends {found.short} of {owner} with no own type",
+        f"method piracy: {message}",
         notes=tuple(dict.fromkeys(owners)),
-        fix=f"wrap an argument in a type of {stranger}, or move the method to {owner}",
+        fix=f"wrap an argument in a type of {stranger}, or ask {owner} for the method",
+        **more,
     )
+
+
+def _taken_over(study: Study, found: Source, method: Registered) -> Group | None:
+    """Return the calls that run a method, and would work without it."""
+    calls = []
+    for table in study.tables[found].values():
+        at = table.methods.index(method) if method in table.methods else -1
+        for mask, cells, answer in table.outcomes:
+            if at >= 0 and answer.winner == at:
+                before = table.answer(mask & ~(1 << at))
+                if before.winner >= 0:
+                    calls.append((table, (at,), cells))
+    groups = group_calls(calls)
+    return groups[0] if groups else None
 
 
 def _owners(hint: Hint) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.errors import written
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model.compare.match import Match
 from mdtensor.quant.model.compare.measure import Measure, own_grid
@@ -117,14 +118,16 @@ class Adviser:
             return f"8 bits are too coarse for its values: {_keep(keep)}"
         text = f"channel {at} is {ratio:.3g} times the median channel, and all share a "
         if measure.match.value in self._scaled:
-            return f"{text}scale: call model.equalize() first, or {_keep(keep)}"
+            return (
+                f"{text}scale: use {written('Model.equalize')} first, or {_keep(keep)}"
+            )
         return f"{text}scale: {_keep(keep)}"
 
 
 def _keep(names: tuple[str, ...]) -> str:
     if not names:
         return "keep the nodes that read it in float"
-    return f"keep_float={list(names)}"
+    return written("keep_float", list(names))
 
 
 def _ratio(peaks: Any) -> tuple[float, int]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.graph import Graph, Node
 from mdtensor.graph.inputs import each
 from mdtensor.graph.plan import Plan
@@ -22,6 +23,7 @@ from mdtensor.quant.model.compare.measure import Measure, array_of, real_numbers
 from mdtensor.quant.model.compare.noise import Noise
 from mdtensor.quant.model.compare.visible import Views
 from mdtensor.quant.model.quantize.calibrate import sample_feeds
+from mdtensor.quant.model.quantize.float_nodes import is_quantized
 from mdtensor.quant.tensor import QuantizedTensor
 
 #: How many nodes a comparison prints.
@@ -116,6 +118,7 @@ class Comparison:
         return "\n".join(_lines(self, width))
 
 
+@explain_wrong_calls
 def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
     """Compare a quantized model with its float model, node by node.
 
@@ -168,6 +171,9 @@ def check_models(model: Any, small: Any) -> None:
         if not isinstance(getattr(one, "graph", None), Graph):
             raise OptionError(f"{what} is {shown(one)}", "Give a quant.Model")
     one, other = model.graph, small.graph
+    if is_quantized(one) and not is_quantized(other):
+        problem = "the first model is quantized, and the second is float"
+        raise OptionError(problem, "Give the float model first")
     for what in ("inputs", "outputs"):
         mine, theirs = list(getattr(one, what)), list(getattr(other, what))
         if mine != theirs:

@@ -21,6 +21,7 @@ from mdtensor.extend import (
 )
 from mdtensor.quant.model.onnx.build import element_type
 from mdtensor.quant.model.onnx.elements import ELEMENTS
+from mdtensor.quant.model.tflite.identifier import is_tflite_name
 from mdtensor.quant.rules import EXACT, check_rule
 
 Array = npt.NDArray[Any]
@@ -247,6 +248,19 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             file.write(data)
     except OSError as error:
         raise ModelError(*write_problem(target, error)) from None
+
+
+def require_onnx_name(path: str | os.PathLike[str]) -> None:
+    """Raise for a name under which `load` would not read an ONNX file.
+
+    Raises:
+        ModelError: the name ends in .tflite.
+        OptionError: the path is not one.
+    """
+    place = file_path(path, "path")
+    if is_tflite_name(place):
+        problem = f"{place} has the name of a TFLite file, and this is an ONNX file"
+        raise ModelError(problem, f"Write {place.with_suffix('.onnx').name}")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -37,6 +37,7 @@ from mdtensor.quant.model.onnx.files import (
     rule_in,
 )
 from mdtensor.quant.model.onnx.nodes import (
+    DOMAINS,
     defined,
     initial_arrays,
     names_in,
@@ -187,6 +188,9 @@ def read_operator(g: Builder, op: Operator) -> None:
         # Operators without a reader, such as Attention, are read by their definition.
         if op.kind not in GRAPH_READERS and is_defined(op):
             for inner in defined(g, op):
+                # The file does not have the inner operator, so the error names `op`.
+                if inner.kind not in GRAPH_READERS and not is_defined(inner):
+                    raise _unsupported(op, f", because it needs {inner.kind!r}")
                 read_operator(g, inner)
             return
         reader = reader_of(op, GRAPH_READERS)
@@ -209,9 +213,15 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
         near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)
         known = f"The nearest that is supported is {near[0]!r}" if near else ""
         why = next((w for start, w in REFUSED.items() if op.kind.startswith(start)), "")
-        raise ModelError(
-            f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
-            "not supported",
-            why or known or "docs/reference/onnx.md lists the supported operators",
-        )
+        raise _unsupported(op, fix=why or known)
     return readers[op.kind]
+
+
+def _unsupported(op: Operator, why: str = "", fix: str = "") -> ModelError:
+    # A custom operator does not belong to the operator set of the file.
+    is_custom = op.proto.domain not in DOMAINS
+    version = "" if is_custom else f", operator set {op.opset},"
+    return ModelError(
+        f"operator {op.kind!r} of node {op.name!r}{version} is not supported{why}",
+        fix or "docs/reference/onnx.md lists the supported operators",
+    )

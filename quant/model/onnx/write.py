@@ -27,7 +27,12 @@ from mdtensor.quant.model.onnx import (
     write_trees as write_trees,
 )
 from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
-from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
+from mdtensor.quant.model.onnx.files import (
+    onnx_package,
+    properties,
+    require_onnx_name,
+    write_file,
+)
 from mdtensor.quant.model.onnx.write_operators import (
     EMITTERS,
     SINCE,
@@ -54,8 +59,9 @@ def write_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
 
     Raises:
         ModelError: an operation does not have a counterpart in ONNX, or the path cannot
-            be written.
+            be written, or its name ends in .tflite.
     """
+    require_onnx_name(path)
     write_file(path, serialize(graph))
 
 

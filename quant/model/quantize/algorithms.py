@@ -189,7 +189,8 @@ def check_method(name: object, known: Sequence[str]) -> None:
     fix = f"Use one of {', '.join(known)}"
     if isinstance(name, str) and name == "awq":
         alone, also = written("Model.quantize_weights"), written("Model.smooth")
-        fix += f"; awq is for {alone}, and {also} for activations too"
+        problem = f"{written('method', 'awq')} quantizes weights only"
+        raise OptionError(problem, f"Use it with {alone}; or use {also} and {fix[4:]}")
     raise OptionError(f"{written('method')} is {shown(name)}", fix)
 
 

@@ -217,7 +217,7 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
             # Cut long names: the search for near ones takes quadratic time.
             near = difflib.get_close_matches(f"{name}"[:99], names, n=1)
             raise OptionError(
-                f"{written('keep_float')} names {shown(name)}, which no node has",
+                f"{written('keep_float')}: no node is called {shown(name)}",
                 f"The nearest is {near[0]!r}" if near else _names_hint(names),
             )
 
@@ -225,4 +225,4 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
 def _names_hint(names: list[str]) -> str:
     """Return a hint with the first and the last name, and where to find all."""
     few = " and ".join(map(repr, dict.fromkeys((*names[:1], *names[-1:]))))
-    return f"Its {len(names)} nodes are in {written('model.graph.nodes')}, as {few}"
+    return f"The names are in {written('model.graph.nodes')}, such as {few}"

@@ -12,6 +12,11 @@ from typing import Any
 IDENTIFIER = b"TFL3"
 
 
+def is_tflite_name(path: Path) -> bool:
+    """Return whether a file has the name of a TFLite file."""
+    return path.suffix.lower() == ".tflite"
+
+
 def is_tflite(path: Any) -> bool:
     """Return whether a path leads to a TFLite file, by its content or its name."""
     place = Path(path)
@@ -20,4 +25,4 @@ def is_tflite(path: Any) -> bool:
             start = file.read(8)
     except (OSError, ValueError):
         start = b""
-    return start[4:] == IDENTIFIER or place.suffix.lower() == ".tflite"
+    return start[4:] == IDENTIFIER or is_tflite_name(place)

@@ -247,8 +247,9 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
             {"method": "awq"},
             OptionError,
             (
-                "method is 'awq'. Use one of rtn, mse, hqq, gptq; awq is for "
-                "Model.quantize_weights, and Model.smooth for activations too."
+                "method='awq' quantizes weights only. Use it with "
+                "Model.quantize_weights; or use Model.smooth and one of rtn, mse, hqq, "
+                "gptq."
             ),
         ),
         ({"method": None}, OptionError, "method is None. Use one of rtn,"),

@@ -162,7 +162,7 @@ def spoiled(value: float) -> np.ndarray:
             "sample 2: input 'x' must be Float32Tensor[-1,3], but is",
         ),
         ([rows(2).astype(np.float64)], "Give an array of float32."),
-        ([{"z": rows(2)}], "sample 1: the model has the inputs 'x', but got 'z'"),
+        ([{"z": rows(2)}], "sample 1: the model takes 1 input, 'x', and got 'z'"),
         (["text"], "sample 1: input 'x'"),
         ([None], "sample 1: input 'x'"),
     ],

@@ -9,10 +9,12 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.errors import DataError, OptionError
+from mdtensor.cli.errors import option
+from mdtensor.errors import DataError, DispatchError, OptionError, writing
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
 from mdtensor.quant.model.compare.noise import Noise
+from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.sqnr import decibels
 from tests.support.planted import (
     CHANNELS,
@@ -234,9 +236,26 @@ def test_the_text_and_the_data() -> None:
     assert all(a <= b for a, b in pairwise(locals_))
 
 
+def test_the_text_is_in_the_notation_of_the_caller() -> None:
+    model = chain(1, outlier_channel)
+    small = model.quantize(model.calibrate(images(4, 1)))
+    with writing(option):
+        text = str(quant.compare(model, small, images(2, 2)))
+    assert "--keep-float conv2" in text and "keep_float" not in text
+
+
 def test_wrong_arguments() -> None:
     model = chain(1)
     small = model.quantize(model.calibrate(images(1, 1)))
+    with pytest.raises(DispatchError, match="samples is missing"):
+        quant.compare(model, small)  # type: ignore[call-arg]
+    with pytest.raises(DispatchError, match="calibration is missing") as missing:
+        model.quantize()  # type: ignore[call-arg]
+    assert "Write quantize(calibration, *, keep_float" in str(missing.value)
+    with pytest.raises(DispatchError, match="expects 1 to 2 arguments, got 3"):
+        model.calibrate([], MinMaxObserver, 1)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match="Give the float model first"):
+        quant.compare(small, model, images(1, 1))
     with pytest.raises(DataError, match="no samples"):
         quant.compare(model, small, [])
     with pytest.raises(OptionError, match="Give a quant"):

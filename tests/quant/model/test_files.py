@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from mdtensor.errors import ModelError
+from mdtensor import quant
+from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant.model.onnx.files import (
     check_writable,
     external_path,
@@ -26,6 +27,20 @@ NODE = helper.make_node("Add", ["x", "w"], ["y"], "add")
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"there is no file .*none\.onnx"):
         read_model(tmp_path / "none.onnx")
+
+
+def test_a_name_that_load_would_refuse_is_not_written(
+    make_model: Any, tmp_path: Path
+) -> None:
+    path = make_model([NODE], {"x": (2, 3)}, {"w": np.ones((2, 3), np.float32)})
+    model = quant.load(path)
+    with pytest.raises(ModelError, match=r"this is an ONNX file\. Write y\.onnx"):
+        model.save(tmp_path / "y.tflite")
+    with pytest.raises(OptionError, match=r"the name of a folder\. Add the name"):
+        model.save(f"{tmp_path}/new/")
+    with pytest.raises(OptionError, match="the name of a folder"):
+        quant.load(f"{path}/")
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_folder(tmp_path: Path) -> None:

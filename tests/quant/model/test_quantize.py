@@ -181,8 +181,8 @@ def test_keep_float() -> None:
     with pytest.raises(OptionError) as caught:
         quantized(made, keep_float=["c", "z"])
     assert str(caught.value) == (
-        "keep_float names 'z', which no node has. "
-        "Its 2 nodes are in model.graph.nodes, as 'c' and 'd'."
+        "keep_float: no node is called 'z'. "
+        "The names are in model.graph.nodes, such as 'c' and 'd'."
     )
 
 

@@ -64,8 +64,21 @@ def test_an_unknown_operator_names_the_nearest(make_model: Any) -> None:
 
 def test_an_operator_of_another_domain(make_model: Any) -> None:
     foreign = helper.make_node("Relu", ["x"], ["y"], "n", domain="com.example")
-    with pytest.raises(ModelError, match=r"operator 'com\.example\.Relu' of node 'n'"):
+    named = r"operator 'com\.example\.Relu' of node 'n' is not supported"
+    with pytest.raises(ModelError, match=named):
         read_graph(make_model([foreign], {"x": (2,)}))
+
+
+def test_an_operator_in_a_definition_is_not_in_the_file(
+    make_model: Any,
+) -> None:
+    path = make_model([node("Bernoulli", ["x"], ["y"])], {"x": (2,)})
+    with pytest.raises(ModelError) as caught:
+        read_graph(path)
+    assert str(caught.value).startswith(
+        "operator 'Bernoulli' of node 'Bernoulli.1', operator set 17, is not "
+        "supported, because it needs 'RandomUniformLike'. "
+    )
 
 
 @pytest.mark.parametrize("opset", [1, 6, 29])

@@ -233,7 +233,7 @@ def test_narrow_floats_are_saved(
         ({"block_size": 0}, "block_size is 0. Use an integer of 1 or more."),
         (
             {"keep_float": ["Q"]},
-            "keep_float names 'Q', which no node has.",
+            "keep_float: no node is called 'Q'.",
         ),
     ],
 )

@@ -189,6 +189,10 @@ def test_the_command(network, stored, tmp_path):
     command = "-m", "mdtensor_run", stored
     libraries.output(*command, tmp_path / "x.npy", "-o", tmp_path / "y.npy")
     assert np.array_equal(np.load(tmp_path / "y.npy"), np.asarray(model(x)))
+    libraries.output(*command, tmp_path / "x.npy", "--out", tmp_path / "y.npz")
+    assert list(np.load(tmp_path / "y.npz")) == list(model.outputs)
+    done = libraries.run(*command, tmp_path / "x.npy", "--output", tmp_path / "y.txt")
+    assert done.returncode == 1 and "y.txt is neither an .npz nor" in done.stderr
     assert libraries.output(*command, tmp_path / "x.npy").startswith("flatten")
     assert libraries.output(*command).startswith("Runner(x: float32")
     done = libraries.run("-m", "mdtensor_run", tmp_path / "x.npy", tmp_path / "x.npy")
