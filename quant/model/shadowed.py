@@ -172,8 +172,8 @@ class ShadowModel:
         node = match.node
         raise BudgetError(
             f"node {node.name!r} ({node.operation.__name__}) has a result with an SQNR "
-            f"of {noise.seen:.1f} dB, less than {self.min_sqnr:g} dB; its arguments have "
-            f"{', '.join(before)} dB",
+            f"of {noise.seen:.1f} dB, less than {self.min_sqnr:g} dB; its arguments "
+            f"have {', '.join(before)} dB",
             f"Keep it float: quantize(..., keep_float=[{node.name!r}]); quant.compare "
             "suggests other ways",
         )

@@ -197,7 +197,7 @@ def test_bad_arguments_are_named() -> None:
         quant.shadow(X, md.asarray([1]))
     with pytest.raises(ShapeError, match=r"\(3, 8\).*\(2,\)"):
         quant.shadow(X, md.zeros((2,)))
-    with pytest.raises(OptionError, match="min_sqnr must be a .* 'a'"):
+    with pytest.raises(OptionError, match=r"min_sqnr must be a .* 'a'"):
         quant.shadow(X, min_sqnr="a")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="min_sqnr is nan"):
         quant.shadow(X, min_sqnr=float("nan"))
