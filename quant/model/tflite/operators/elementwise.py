@@ -18,7 +18,7 @@ from mdtensor.quant.model.tflite.activations import (
     RELU_N1_TO_1,
 )
 from mdtensor.quant.model.tflite.build import Call, Reading
-from mdtensor.quant.model.tflite.elements import element_type
+from mdtensor.quant.model.tflite.elements import element_type, grid_of
 from mdtensor.quant.model.tflite.operators.table import (
     common_form,
     operands_in,
@@ -230,7 +230,9 @@ def cast(g: Reading, op: Call) -> None:
     """Read CAST: floats become the nearest integer of the range, integers wrap."""
     name = op.operand(0)
     is_image = g.has_image(name)
-    (x,) = reals_in(g, op, [name], is_image)
+    (x,) = operands_in(g, op, [name], is_image)
+    if g.grid(name) is not None:
+        x = _codes(g, op, x)
     dtype = element_type(op.results[0].kind, str(op))
     if g.builder.specs[x].dtype.storage.kind == "c" != dtype.storage.kind:
         # LiteRT, as C++, keeps the real part.
@@ -243,6 +245,24 @@ def cast(g: Reading, op: Call) -> None:
             is_nan = g.builder.step(op, "is_nan", md.isnan, x)
             x = g.builder.step(op, "numbers", md.where, is_nan, math.inf, x)
     g.write(op, md.astype, x, dtype, is_image=is_image, casting=casting)
+
+
+def _codes(g: Reading, op: Call, x: str) -> str:
+    """Return the codes of a value as integers: DEQUANTIZE gives numbers, CAST does not.
+
+    The numbers are (code - zero) · scale, rounded to float32; divided by the scale they
+    are within 2**-7 of code - zero, as codes have 16 bits at most.
+    """
+    grid = g.builder.specs[x].qparams
+    if grid.axis is not None or grid.dtype.bits > 16 or grid_of(op.results[0]):
+        raise op.error(
+            f"casts codes of {grid.describe()}, {grid.dtype}, to {op.results[0]}",
+            "Use DEQUANTIZE for their numbers, QUANTIZE for another grid",
+        )
+    steps = g.builder.step(op, "steps", md.div, g.real(x), float(grid.scale))
+    whole = g.builder.step(op, "whole", md.round, steps)
+    codes = g.builder.step(op, "codes", md.add, whole, float(grid.zero))
+    return g.builder.step(op, "integers", md.astype, codes, md.int32)
 
 
 @reads("QUANTIZE")

@@ -66,7 +66,9 @@ def _key(op: Call, axis: int, begin: int, end: int, step: int, size: int) -> Any
             return slice(None)
         raise op.size_error("cuts an axis of dynamic size")
     if is_set("ShrinkAxisMask"):
-        return normalize_index(op, begin, size)
+        if step < 0:
+            raise op.error(f"takes one index with step {step}", "Use step 1")
+        return normalize_index(op, 0 if is_set("BeginMask") else begin, size)
     first = None if is_set("BeginMask") else begin
     last = None if is_set("EndMask") else end
     low, high, step = slice(first, last, step).indices(size)

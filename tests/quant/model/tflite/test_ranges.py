@@ -65,6 +65,50 @@ def test_casts_of_integers_wrap(source: str, target: str, agree: Any) -> None:
     agree(file_of("CAST", [Value(x.shape, dtype=source)], None, [target]), x)
 
 
+@each(
+    "dtype, scale, zero",
+    [("int8", 0.03125, -5), ("uint8", 0.0437, 128), ("int16", 0.0123, 0)],
+)
+@each("target", ["float32", "int32", "uint8", "int8"])
+def test_casts_of_codes(
+    dtype: str, scale: float, zero: int, target: str, load_bytes: Any, litert: Any
+) -> None:
+    """CAST takes the codes themselves, DEQUANTIZE the numbers."""
+    limits = np.iinfo(dtype)
+    codes = np.arange(limits.min, limits.max + 1).astype(dtype)
+    given = [Value(codes.shape, scale, zero, dtype=dtype)]
+    content = file_of("CAST", given, None, [target])
+    network = load_bytes(content)
+    numbers = (codes.astype(np.float64) - zero) * np.float64(np.float32(scale))
+    (found,) = network.graph.run({"t0": numbers.astype(np.float32)}).values()
+    (wanted,) = litert(content, "BUILTIN_WITHOUT_DEFAULT_DELEGATES")(codes)
+    assert np.asarray(found).dtype == wanted.dtype
+    assert np.asarray(found).tolist() == wanted.tolist()
+    assert wanted.tolist() == codes.astype(target).tolist()
+
+
+def test_casts_between_grids_are_refused(load_bytes: Any) -> None:
+    values = [Value((4,), 0.5, 3), Value((4,), 0.25, 7)]
+    with pytest.raises(ModelError, match=r"casts codes of scale=0.5.*DEQUANTIZE"):
+        load_bytes(model(values, [Step("CAST", [0], 1, version=1)], [0], [1]))
+
+
+@each("mask", [0, 1])
+@each("step", [1, 2])
+def test_one_index_of_a_slice(mask: int, step: int, agree: Any) -> None:
+    given = [moving(5, 2), ints(3), ints(4), ints(step)]
+    options = options_of("StridedSlice", BeginMask=mask, ShrinkAxisMask=1)
+    content = file_of("STRIDED_SLICE", given, options, ["float32"])
+    agree(content, np.arange(10, dtype=np.float32).reshape(5, 2))
+
+
+def test_one_index_has_no_negative_step(load_bytes: Any) -> None:
+    given = [moving(5), ints(3), ints(2), ints(-1)]
+    options = options_of("StridedSlice", ShrinkAxisMask=1)
+    with pytest.raises(ModelError, match="one index with step -1"):
+        load_bytes(file_of("STRIDED_SLICE", given, options, ["float32"]))
+
+
 @each("dtype", ["int32", "int64"])
 @each("axes", [(0,), (1, 2), (-1,), (0, 1, 2, 3)])
 @each("keeps", [False, True])
