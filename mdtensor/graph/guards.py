@@ -95,7 +95,7 @@ def guard(value: Any, tensors: list[Any], key: list[Any]) -> None:
     elif (parts := parts_of(value)) is not None:
         key += kind, len(parts)
         if kind is dict:
-            _guard_names(value, key, set())
+            _guard_names(value, key)
         for part in parts:
             guard(part, tensors, key)
     else:
@@ -185,13 +185,15 @@ def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
         _guard_constant(value, key, seen)
 
 
-def _guard_names(names: Iterable[Any], key: list[Any], seen: set[int]) -> None:
+def _guard_names(
+    names: Iterable[Any], key: list[Any], seen: set[int] | None = None
+) -> None:
     """Append to `key` the keys of a dict, in order."""
     for name in names:
         if type(name) is str:
             key.append(name)
         else:
-            _guard_attribute(name, key, seen)
+            _guard_attribute(name, key, set() if seen is None else seen)
 
 
 def _elements(values: Iterable[Any], seen: set[int]) -> frozenset[tuple[Any, ...]]:
