@@ -95,7 +95,7 @@ def _fixes(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _db(value: float | None) -> str:
-    return "exact" if value in (None, inf) else f"{value:.1f}"
+    return "exact" if value is None or value == inf else f"{value:.1f}"
 
 
 def _count(value: float) -> str:

@@ -305,7 +305,7 @@ def cells(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _db(value: float | str | None) -> str:
-    return "exact" if value in (None, inf) else f"{float(value):.1f}"
+    return "exact" if value is None or value == inf else f"{float(value):.1f}"
 
 
 def lost_text(count: int) -> str:
