@@ -284,6 +284,11 @@ class QParams:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    @property
+    def trace_key(self) -> tuple[Any, ...]:
+        """Return what is equal for grids of one rule: compiled functions call it."""
+        return *self.key, self.rounding
+
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor: a pickle from elsewhere is validated like any argument.
         return _rebuild, (self._arguments(),)

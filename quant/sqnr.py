@@ -1,6 +1,10 @@
 """The ratio of a signal to its quantization noise, in decibels: 6 dB are one bit."""
 
-from math import inf, log10
+from math import inf, isnan, log10
+from typing import Any
+
+from mdtensor.errors import OptionError, shown
+from mdtensor.extend import number
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -13,3 +17,18 @@ def decibels(signal: float, noise: float) -> float:
     if not noise:
         return inf
     return 10 * log10(signal / noise) if signal else -inf
+
+
+def least_decibels(min_sqnr: Any) -> float | None:
+    """Return the option `min_sqnr` as a number of decibels; None for no limit.
+
+    Raises:
+        OptionError: it is not a real number, or it is NaN.
+    """
+    if min_sqnr is None:
+        return None
+    found = number(min_sqnr, "min_sqnr")
+    if isnan(found):
+        problem = f"min_sqnr is {shown(min_sqnr)}, not a number of decibels"
+        raise OptionError(problem, "Use a number such as 30")
+    return found

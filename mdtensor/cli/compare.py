@@ -9,7 +9,13 @@ from mdtensor.cli.networks.page import page
 from mdtensor.cli.outputs import check_apart, model_inputs, write_text
 from mdtensor.cli.report import Facts, columns, working
 from mdtensor.cli.samples import parse_shapes, read_samples, sample_files
-from mdtensor.quant.model.compare.compare import HEADS, SHOWN, cells, compare
+from mdtensor.quant.model.compare.compare import (
+    HEADS,
+    SHOWN,
+    cells,
+    compare,
+    lost_text,
+)
 from mdtensor.quant.model.load import load
 
 
@@ -45,8 +51,9 @@ def compare_files(
 def show_comparison(console: Console, facts: Facts) -> None:
     """Print the result of `mdtensor compare`."""
     for name, one in facts["outputs"].items():
-        sqnr = "equal" if one["sqnr"] is None else f"{one['sqnr']:.1f} dB"
-        console.print(f"{name}: {sqnr}, cosine {one['cosine']:.6f}")
+        sqnr = "equal" if one["sqnr"] is None else f"{float(one['sqnr']):.1f} dB"
+        lost = lost_text(one["lost"])
+        console.print(f"{name}: {sqnr}, cosine {one['cosine']:.6f}{lost}")
     by_name = {node["node"]: node for node in facts["nodes"]}
     worst = [by_name[name] for name in facts["worst"][:SHOWN]]
     table = columns(*HEADS)

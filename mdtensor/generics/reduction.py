@@ -162,11 +162,12 @@ def sum(
 
     Returns:
         Without `dtype`, floats and complex numbers keep their type; integers give
-        int64 or uint64. Integers wrap. The sum of no elements is 0.
+        int64 or uint64. Integers wrap, also in a cast. The sum of no elements is 0.
 
     Raises:
         ShapeError: an axis does not exist or repeats.
-        CastError: an element is outside of `dtype`, or complex and `dtype` is real.
+        CastError: `dtype` is an integer type, and an element is a float outside of its
+            range; or an element is complex and `dtype` is real.
 
     Example:
         >>> import mdtensor as md

@@ -26,6 +26,8 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 _NUMBERS = count()
+#: Modules whose lines no error names.
+_OWN = (__package__.partition(".")[0], copy_module.__name__)
 #: Whether the calls of host tensors in this context are recorded, too.
 IN_BLOCK: ContextVar[bool] = ContextVar("lazy", default=False)
 
@@ -259,12 +261,15 @@ def _result(output: Output) -> Any:
 
 
 def caller() -> str:
-    """Return `file.py:line` of the innermost frame outside of mdtensor."""
+    """Return `file.py:line` of the innermost frame outside of mdtensor.
+
+    Copies by the module copy count as lines of its caller.
+    """
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")
         # Calls generated for operations run in namespaces without a name.
-        if name and name.partition(".")[0] != __package__.partition(".")[0]:
+        if name and name.partition(".")[0] not in _OWN:
             break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -60,7 +60,11 @@ class Compiled:
         for value in arguments:
             guard(value, tensors, key)
         if options:
-            guard(options, tensors, key)
+            # Names, where an argument would begin with its type: a dict as the last
+            # argument makes another key.
+            key += options
+            for value in options.values():
+                guard(value, tensors, key)
         found = self._known(tuple(key))
         if found is None or not found.is_current:
             self._drop_dead()

@@ -4,13 +4,17 @@ Calls with equal keys run one trace. Tensors in arguments are inputs, so their t
 shapes and grids are in the key. Other values are constants of the trace. An object that
 is equal only to itself, as `self` of most methods, is in the key with its attributes,
 and a dataclass with its fields: a changed one makes another key. A key does not keep
-such an object alive.
+such an object alive. Values that are equal and yet differ, as 1 and 1.0, make different
+keys at any depth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import is_dataclass
+from datetime import datetime, time
+from decimal import Decimal
+from functools import partial
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 from weakref import ref
@@ -27,6 +31,9 @@ ARRAYS: Any = (Tensor, np.ndarray)
 _PLAIN = frozenset({int, bool, str, bytes, NoneType})
 #: Numbers whose repr tells -0.0 from 0.0, and finds a NaN again.
 _INEXACT = (float, complex, np.inexact)
+#: Values that may be equal with another exponent, end, time zone or unit; their repr
+#: tells them apart.
+_LOOSE = (Decimal, range, datetime, time, np.datetime64, np.timedelta64)
 #: Objects that are told by identity, without a look at their attributes.
 _NAMED = (type, FunctionType, ModuleType, Device, DType)
 
@@ -58,7 +65,11 @@ class Same:
 
 def is_dead(key: Iterable[Any]) -> bool:
     """Return whether an object of the key is gone, so no call has this key again."""
-    return any(type(part) is Same and part.ref() is None for part in key)
+    return any(
+        (type(part) is Same and part.ref() is None)
+        or (type(part) is frozenset and any(map(is_dead, part)))
+        for part in key
+    )
 
 
 def guard(value: Any, tensors: list[Any], key: list[Any]) -> None:
@@ -84,7 +95,7 @@ def guard(value: Any, tensors: list[Any], key: list[Any]) -> None:
     elif (parts := parts_of(value)) is not None:
         key += kind, len(parts)
         if kind is dict:
-            key += value
+            _guard_names(value, key)
         for part in parts:
             guard(part, tensors, key)
     else:
@@ -118,8 +129,12 @@ def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
         seen: the ids of the objects whose attributes are in the key.
     """
     kind = type(value)
-    if isinstance(value, _INEXACT):
+    if kind in _PLAIN:
+        key += kind, value
+    elif isinstance(value, _INEXACT):
         key += kind, repr(value)
+    elif isinstance(value, frozenset):
+        key += kind, _elements(value, seen)
     elif isinstance(value, MethodType):
         key += kind, value.__func__
         _guard_constant(value.__self__, key, seen)
@@ -128,9 +143,26 @@ def _guard_constant(value: Any, key: list[Any], seen: set[int]) -> None:
         key += kind, None if is_dataclass(value) else Same(value)
         if id(value) not in seen:
             seen.add(id(value))
-            _guard_attribute(object.__getstate__(value), key, seen)
+            _guard_attribute(_state(value), key, seen)
     else:
-        key += kind, Same(value) if isinstance(value, FunctionType) else value
+        key += kind, _distinct(value)
+
+
+def _state(value: Any) -> Any:
+    """Return the attributes of an object."""
+    if isinstance(value, partial):
+        return value.func, value.args, value.keywords, vars(value)
+    return object.__getstate__(value)
+
+
+def _distinct(value: Any) -> Any:
+    """Return what is equal only for values that no function can tell apart."""
+    if isinstance(value, FunctionType):
+        return Same(value)
+    if isinstance(value, _LOOSE):
+        return repr(value)
+    # A grid is equal to the same grid with another rounding rule.
+    return value.trace_key if hasattr(type(value), "trace_key") else value
 
 
 def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
@@ -140,14 +172,35 @@ def _guard_attribute(value: Any, key: list[Any], seen: set[int]) -> None:
         seen.add(id(value))
         key += type(value), len(parts)
         if type(value) is dict:
-            key += value
+            _guard_names(value, key, seen)
         for part in parts:
             _guard_attribute(part, key, seen)
         seen.discard(id(value))
-    elif isinstance(value, (set, frozenset)):
-        key.append(frozenset(value))
+    elif isinstance(value, set):
+        key += type(value), _elements(value, seen)
     elif parts is not None or (type(value).__hash__ is None and not is_object(value)):
         # A tensor, which the trace watches, or an object that tells nothing else.
         key.append(Same(value))
     else:
         _guard_constant(value, key, seen)
+
+
+def _guard_names(
+    names: Iterable[Any], key: list[Any], seen: set[int] | None = None
+) -> None:
+    """Append to `key` the keys of a dict, in order."""
+    for name in names:
+        if type(name) is str:
+            key.append(name)
+        else:
+            _guard_attribute(name, key, set() if seen is None else seen)
+
+
+def _elements(values: Iterable[Any], seen: set[int]) -> frozenset[tuple[Any, ...]]:
+    """Return the part of a key that two sets must share to have one trace."""
+    found = []
+    for value in values:
+        own: list[Any] = []
+        _guard_attribute(value, own, seen)
+        found.append(tuple(own))
+    return frozenset(found)

@@ -309,7 +309,12 @@ def _writer(function: Implementation) -> Implementation:
 
 def _refuse_setitem(x: Any, *, key: object, value: object) -> NoReturn:
     way = "Make a new tensor: where(mask, value, x), concat, or x = x + y for x += y"
-    raise _write_error(x, way, describe("setitem", x, value))
+    call = describe("setitem", x, value)
+    if isinstance(x, LazyTensor):
+        raise _write_error(x, way, call)
+    # Only in a traced function; elsewhere the method realizes the key and the value.
+    problem = f"{caller()} writes into a host tensor what has no value while tracing"
+    raise WriteError(problem, way, call)
 
 
 def _write_error(x: LazyTensor, way: str, call: str) -> WriteError:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdtensor.checking.checked import LOGS
+from mdtensor.device import cpu
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
 from mdtensor.errors import OptionError, shown
 from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
 from mdtensor.graph.guards import ARRAYS, is_object, parts_of
-from mdtensor.graph.lazy import LAZY, LazyTensor, host_spec, lazy_type, record_options
+from mdtensor.graph.lazy import LazyTensor, host_spec, lazy_type, record_options
 from mdtensor.graph.reads import Reads, note, note_all, reads
 from mdtensor.graph.replay import Replay, Source
 from mdtensor.graph.writes import watch
@@ -97,7 +98,8 @@ class Trace:
             return self._run_calls(tensors)
         # `any` would take ten times as long.
         for x in tensors:
-            if x.device is LAZY:
+            # Lazy and shadow tensors see each call.
+            if x.device is not cpu and hasattr(x.device, "implementation"):
                 return self._run_calls(tensors)
         if self._replayed is None:
             calls = [step.call for step in self.steps]

@@ -7,6 +7,7 @@ import numpy as np
 from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import method
+from mdtensor.dtypes import DType
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
 from mdtensor.foreign import is_array_like, read_array
 from mdtensor.generics.conversion import astype
@@ -227,7 +228,8 @@ def take(x: Dense, indices: IntegerTensor, /, *, axis: int | None) -> Tensor:
     except IndexError:
         # NumPy checks the indices as it reads them; a check of our own would be one
         # more pass.
-        raise outside_axis(x.shape[at]).within(describe("take", x, indices)) from None
+        error = outside_axis(x.shape[at], indices.dtype)
+        raise error.within(describe("take", x, indices)) from None
 
 
 @method(take_along_axis)
@@ -290,13 +292,19 @@ def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
 
 def _check_range(indices: Tensor, size: int) -> None:
     if kernel.outside(indices.buffer, size):
-        raise outside_axis(size)
+        raise outside_axis(size, indices.dtype)
 
 
-def outside_axis(size: int) -> BoundsError:
-    """Return the error of an index that an axis of this size does not have."""
+def outside_axis(size: int, dtype: DType) -> BoundsError:
+    """Return the error of an index that an axis of this size does not have.
+
+    Args:
+        size: the size of the axis.
+        dtype: the type of the indices; an unsigned one does not count from the end.
+    """
     problem = f"an index is outside an axis of size {size}"
-    return BoundsError(problem, f"Indices go from {-size} to {size - 1}")
+    least = -size if dtype.minimum else 0
+    return BoundsError(problem, f"Indices go from {least} to {size - 1}")
 
 
 def _buffer(index: object) -> Any:

@@ -52,7 +52,7 @@ def _take(x: Tensor, indices: Tensor, /, *, axis: int | None) -> Any:
 
     first = x.buffer.view(lambda array: array[(slice(None),) * at + (slice(1),)])
     place = indices.buffer.view(lambda array: array[(..., *[None] * rest)])
-    error = outside_axis(x.shape[at])
+    error = outside_axis(x.shape[at], indices.dtype)
     return _picked("take", spec, (x, indices), at, (first, apart), place, error, True)
 
 
@@ -60,7 +60,7 @@ def _take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int) -> Any:
     spec = infer(indexing.take_along_axis, x, indices, axis=axis)
     at, given = normalize_axis(axis, x.ndim), (x, indices)
     first = x.buffer.view(lambda array: array[(slice(None),) * at + (slice(1),)])
-    error = outside_axis(x.shape[at])
+    error = outside_axis(x.shape[at], indices.dtype)
     views = (first, lambda array: array)
     name, place = "take_along_axis", indices.buffer
     return _picked(name, spec, given, at, views, place, error, True)

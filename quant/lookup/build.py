@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, wraps
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -152,17 +152,42 @@ def affine(factor: Fraction, offset: Fraction) -> Function:
 
 def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
     """Return e**x to `digits` digits."""
+    # A grid with a large scale has thousands of codes out there.
+    return _exp_of_far(x > 0, digits) if abs(x) >= FAR else _exp(x, digits)
+
+
+def _exp(x: Fraction, digits: int) -> Fraction:
     with precision(digits):
-        bounded = min(max(x, Fraction(-FAR)), Fraction(FAR))
-        power = Decimal(bounded.numerator) / Decimal(bounded.denominator)
-        return Fraction(power.exp())
+        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)).exp())
 
 
+@lru_cache(maxsize=256)
+def _exp_of_far(is_above: bool, digits: int) -> Fraction:
+    """Return e**FAR or e**-FAR."""
+    return _exp(Fraction(FAR if is_above else -FAR), digits)
+
+
+def _same_when_far(function: Function) -> Function:
+    """Return a function of e**x that computes its value for |x| ≥ FAR once."""
+
+    @lru_cache(maxsize=2)
+    def end(is_above: bool) -> Fraction:
+        return function(Fraction(FAR if is_above else -FAR))
+
+    @wraps(function)
+    def found(x: Fraction) -> Fraction:
+        return end(x > 0) if abs(x) >= FAR else function(x)
+
+    return found
+
+
+@_same_when_far
 def sigmoid(x: Fraction) -> Fraction:
     """Return 1 / (1 + e**-x)."""
     return 1 / (1 + exp(-x))
 
 
+@_same_when_far
 def tanh(x: Fraction) -> Fraction:
     """Return (e**2x - 1) / (e**2x + 1)."""
     # Near 0 the result differs from x by x**3 / 3 only, so it needs three times the

@@ -23,6 +23,7 @@ from mdtensor.quant.model.compare.measure import array_of
 from mdtensor.quant.model.compare.noise import Noise
 from mdtensor.quant.model.compare.visible import View, Views
 from mdtensor.quant.shadows import ShadowTensor, run_both, shadow, with_reference
+from mdtensor.quant.sqnr import least_decibels
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -40,7 +41,8 @@ class ShadowModel:
         min_sqnr: the least SQNR in dB of the result of a node; None to never raise.
 
     Raises:
-        OptionError: an argument is not a model, or their inputs or outputs differ.
+        OptionError: an argument is not a model, their inputs or outputs differ, or
+            `min_sqnr` is not a number of decibels.
 
     Example:
         >>> from mdtensor import quant
@@ -59,7 +61,8 @@ class ShadowModel:
         self, model: Runs, small: Runs, *, min_sqnr: float | None = None
     ) -> None:
         check_models(model, small)
-        self._float, self.graph, self.min_sqnr = model.graph, small.graph, min_sqnr
+        self._float, self.graph = model.graph, small.graph
+        self.min_sqnr = least_decibels(min_sqnr)
         self._matches = match_nodes(model.graph, small.graph)
         self._twins = {node.name: node for node in model.graph.nodes}
         self._views = self._seen_by_readers()
@@ -169,8 +172,8 @@ class ShadowModel:
         node = match.node
         raise BudgetError(
             f"node {node.name!r} ({node.operation.__name__}) has a result with an SQNR "
-            f"of {noise.seen:.1f} dB, less than {self.min_sqnr} dB; its arguments have "
-            f"{', '.join(before)} dB",
+            f"of {noise.seen:.1f} dB, less than {self.min_sqnr:g} dB; its arguments "
+            f"have {', '.join(before)} dB",
             f"Keep it float: quantize(..., keep_float=[{node.name!r}]); quant.compare "
             "suggests other ways",
         )

@@ -35,6 +35,7 @@ from mdtensor.extend import find_device, keep
 from mdtensor.graph.calls import caller, replace, spec_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.shadows.pair import Pair, is_real, numbers_of, sqnr_of
+from mdtensor.quant.sqnr import least_decibels
 
 #: Operations that only choose how numbers are stored: the reference stays as it is.
 CONVERSIONS = (quantize, dequantize, requantize)
@@ -193,7 +194,7 @@ def shadow(value: Any, reference: Any = None, *, min_sqnr: float | None = None) 
 
     Raises:
         OptionError: `value` is not a host tensor of floats or codes, `reference` is not
-            a tensor of floats, or `min_sqnr` is not a number.
+            a tensor of floats, or `min_sqnr` is not a number of decibels.
         ShapeError: the shapes differ.
         BudgetError: the SQNR of `value` itself is below `min_sqnr`. Later calls raise
             it as well, with their operation and line.
@@ -217,10 +218,7 @@ def shadow(value: Any, reference: Any = None, *, min_sqnr: float | None = None) 
     if not (isinstance(value, Tensor) and value.device is cpu and is_real(value)):
         problem = f"value is {shown(value)}, not a host tensor of floats or codes"
         raise OptionError(problem, "Integers are exact and need no shadow")
-    if min_sqnr is not None and not isinstance(min_sqnr, (int, float)):
-        problem = f"min_sqnr is {shown(min_sqnr)}, not a number of decibels"
-        raise OptionError(problem, "Use a number such as 30")
-    pair = _pair_of(value, reference, min_sqnr)
+    pair = _pair_of(value, reference, least_decibels(min_sqnr))
     found = shadow_type(type(value)).of_spec(pair, spec_of(value))
     _check("shadow", [found], ())
     return found
@@ -328,7 +326,7 @@ def _check(name: str, found: list[Any], given: Any) -> None:
         known = f"; its arguments have {before} dB" if before else ""
         raise BudgetError(
             f"{name} at {caller()} returns a result with an SQNR of {x.sqnr:.1f} dB, "
-            f"less than {x.min_sqnr} dB{known}",
+            f"less than {x.min_sqnr:g} dB{known}",
             "Choose a finer grid or more bits for this result, or keep it float",
         )
 

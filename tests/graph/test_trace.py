@@ -1,5 +1,6 @@
 """Traces and compiled functions: the calls of a function, run again without Python."""
 
+import copy
 import gc
 import re
 import weakref
@@ -156,6 +157,56 @@ def test_a_write_into_a_captured_tensor_traces_again() -> None:
     assert scale(X).tolist() == [5.0, -4.0, 9.0]
     md.flat_out(weights)[1] = 0.0
     assert scale(X).tolist() == [5.0, 0.0, 9.0]
+
+
+def test_a_traced_value_is_not_written_into_a_host_tensor() -> None:
+    def by_value(x: Any) -> Any:
+        y = md.zeros((3,))
+        y[0] = x[1]
+        return y
+
+    def by_mask(x: Any) -> Any:
+        y = md.zeros((3,))
+        y[x > 1] = 0.0
+        return y
+
+    def by_index(x: Any) -> Any:
+        y = md.zeros((3,))
+        y[md.argmax(x)] = 1.0
+        return y
+
+    for function in (by_value, by_mask, by_index):
+        for run in (md.compile(function), md.compile(function).freeze):
+            with pytest.raises(md.WriteError) as caught:
+                run(X)
+            line = function.__code__.co_firstlineno + 2
+            where = f"{__file__}:{line} writes into a host tensor"
+            assert caught.value.problem.startswith(where)
+            assert "where(mask, value, x)" in caught.value.fix
+
+    def constant(x: Any) -> Any:
+        y = md.zeros((3,))
+        y[0] = 3.0
+        return x + y
+
+    assert md.compile(constant)(X).tolist() == (X + md.asarray([3.0, 0, 0])).tolist()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [copy.copy, copy.deepcopy, lambda x: md.asarray(x, copy=True)],
+)
+def test_a_copy_names_the_line_of_the_function(read: Any) -> None:
+    def copied(x: Any) -> Any:
+        return (
+            x,
+            read(x),
+        )
+
+    with pytest.raises(TraceError) as caught:
+        md.compile(copied)(X)
+    assert "copy.py" not in str(caught.value)
+    assert f" at {__file__}:" in str(caught.value)
 
 
 def test_methods_are_compiled_as_functions() -> None:

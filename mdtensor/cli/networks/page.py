@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def _fixes(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _db(value: float | None) -> str:
-    return "exact" if value is None else f"{value:.1f}"
+    return "exact" if value is None or value == inf else f"{value:.1f}"
 
 
 def _count(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from textwrap import wrap
 from typing import Any, Protocol
 
@@ -73,10 +73,18 @@ class ComparedNode:
 
 @dataclass(frozen=True)
 class ComparedOutput:
-    """The error of an output: SQNR in dB, and the cosine."""
+    """The error of an output.
+
+    Args:
+        sqnr: SQNR in dB; -inf if elements are `lost`.
+        cosine: the cosine of the finite elements of both models.
+        lost: how many elements are NaN or infinite in one model, and not the same in
+            the other.
+    """
 
     sqnr: float
     cosine: float
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,11 @@ class Comparison:
         return sorted(self.nodes, key=lambda node: node.local)[:count]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON; an infinite SQNR becomes None."""
+        """Return everything as plain data for JSON.
+
+        JSON does not have infinities: an SQNR of inf, which is exact, becomes None, and
+        -inf the text "-inf".
+        """
         found = {
             "samples": self.samples,
             "outputs": {name: asdict(one) for name, one in self.outputs.items()},
@@ -162,6 +174,9 @@ def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
         run.add(sample_feeds(model.graph, sample, f"sample {count}"))
     if not run.samples:
         raise DataError("there are no samples to compare on", "Give at least one")
+    if not any(noise.count for noise in run.outputs.values()):
+        problem = f"the outputs of {run.samples} samples have no elements to compare"
+        raise DataError(problem, "Give a sample with at least one row")
     return run.result()
 
 
@@ -228,7 +243,9 @@ class _Run:
     def result(self) -> Comparison:
         adviser = Adviser(self.model.graph, self.small.graph, self.matches)
         outputs = {
-            name: ComparedOutput(noise.sqnr, noise.cosine)
+            name: ComparedOutput(
+                -inf if noise.lost else noise.sqnr, noise.cosine, noise.lost
+            )
             for name, noise in self.outputs.items()
         }
         nodes = tuple(_compared(m, adviser.fix_of(m)) for m in self.measures)
@@ -269,7 +286,9 @@ def _finite(found: Any) -> Any:
         return {key: _finite(x) for key, x in found.items()}
     if isinstance(found, (list, tuple)):
         return [_finite(x) for x in found]
-    return None if isinstance(found, float) and not isfinite(found) else found
+    if isinstance(found, float) and not isfinite(found):
+        return "-inf" if found == -inf else None
+    return found
 
 
 HEADS = ("node", "operation", "local dB", "accumulated", "cosine", "saturated", "worst")
@@ -291,13 +310,21 @@ def cells(node: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _db(value: float | None) -> str:
-    return "exact" if value is None or not isfinite(value) else f"{value:.1f}"
+def _db(value: float | str | None) -> str:
+    return "exact" if value is None or value == inf else f"{float(value):.1f}"
+
+
+def lost_text(count: int) -> str:
+    """Return what to print behind the errors of an output."""
+    if not count:
+        return ""
+    return f"; {count} elements are NaN or infinite in one model only"
 
 
 def _lines(found: Comparison, width: int) -> Iterator[str]:
     for name, one in found.outputs.items():
-        yield f"{name}: {_db(one.sqnr)} dB, cosine {one.cosine:.6f}"
+        errors = f"{_db(one.sqnr)} dB, cosine {one.cosine:.6f}"
+        yield f"{name}: {errors}{lost_text(one.lost)}"
     rows = [HEADS, *(cells(asdict(node)) for node in found.worst())]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADS))]
     yield f"\nThe {len(rows) - 1} nodes of {len(found.nodes)} with the largest errors:"

@@ -28,10 +28,15 @@ class Noise:
     Args:
         axis: the axis of channels.
         gains: the weight of each channel in `seen`; None for equal ones.
+        count: how many elements were added.
+        lost: how many of them are NaN or infinite on one side, and not the same on the
+            other; no sum contains them.
     """
 
     axis: int
     gains: Array | None = None
+    count: int = 0
+    lost: int = 0
     signal: float = 0.0
     noise: float = 0.0
     other: float = 0.0
@@ -42,6 +47,10 @@ class Noise:
         """Add one sample: what the float model computes, and what is compared."""
         # Masks are -inf on both sides.
         finite = np.isfinite(wanted) & np.isfinite(found)
+        self.count += finite.size
+        if not finite.all():
+            is_same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
+            self.lost += int((~(finite | is_same)).sum())
         y, z = np.where(finite, wanted, 0.0), np.where(finite, found, 0.0)
         error = z - y
         self.signal += dot(y, y)

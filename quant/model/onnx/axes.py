@@ -57,15 +57,27 @@ def normalize_index(op: Operator, index: int, size: int, what: str = "index") ->
     return _count_from_front(op, index, size, f"{what} {index}", f"size {size}")
 
 
-def require_indices(op: Operator, indices: Any, size: int) -> None:
+def require_indices(
+    op: Operator, indices: Any, size: int, *, from_end: bool = True
+) -> None:
     """Require an array of indices to lie in an axis of `size`.
 
+    Args:
+        op: the operator, for the error.
+        indices: integers of any shape.
+        size: the size of the axis.
+        from_end: whether indices below 0 count from the end, as in ONNX; in TFLite they
+            are not allowed.
+
     Raises:
-        ModelError: an index is outside -size .. size - 1.
+        ModelError: an index is outside -size .. size - 1, or 0 .. size - 1.
     """
     if indices.size:
-        for extreme in (indices.min(), indices.max()):
-            normalize_index(op, int(extreme), size)
+        for extreme in (int(indices.min()), int(indices.max())):
+            if extreme < 0 and not from_end:
+                problem = f"has index {extreme}, and the format has none below 0"
+                raise op.error(problem, "Count from the front: 0 is the first")
+            normalize_index(op, extreme, size)
 
 
 def _count_from_front(

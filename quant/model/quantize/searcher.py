@@ -23,7 +23,7 @@ from mdtensor.errors import BudgetError, DataError
 from mdtensor.extend import number
 from mdtensor.quant.model.compare.compare import Runs, compare
 from mdtensor.quant.model.compare.measure import array_of
-from mdtensor.quant.model.quantize.calibrate import Calibration
+from mdtensor.quant.model.quantize.calibrate import Calibration, sample_feeds
 from mdtensor.quant.model.quantize.search import Metric, Search, Step, relative_error
 from mdtensor.quant.observers import MinMaxObserver
 
@@ -59,7 +59,14 @@ class Searcher:
         self.model, self.make, self.budget = model, make, number(budget, "budget")
         self.samples, self.metric = held_out, metric or relative_error
         self.progress, self.steps = progress, list[Step]()
+        for count, sample in enumerate(held_out, start=1):
+            sample_feeds(model.graph, sample, f"held-out sample {count}")
         self.wanted = [_outputs(model, sample) for sample in held_out]
+        if not any(map(_size, self.wanted)):
+            problem = (
+                f"the outputs of {len(held_out)} held-out samples have no elements"
+            )
+            raise DataError(problem, "Give a sample with at least one row")
 
     def run(self, seen: Calibration, keep_float: Sequence[str]) -> tuple[Any, Search]:
         """Return the best model, and what was tried.
@@ -137,7 +144,9 @@ class Searcher:
 
     def _candidates(self) -> list[tuple[str, ...]]:
         """Return groups of nodes to keep float, by their local errors."""
-        found = compare(self.model, self.best, self.samples[:COMPARED])
+        pairs = zip(self.samples, self.wanted, strict=True)
+        filled = [sample for sample, wanted in pairs if _size(wanted)]
+        found = compare(self.model, self.best, filled[:COMPARED])
         groups = [
             node.fix.keep_float if node.fix and node.fix.keep_float else node.covers
             for node in found.worst(len(found.nodes))
@@ -168,6 +177,12 @@ def _outputs(model: Any, sample: Any) -> Any:
     if isinstance(found, tuple):
         return tuple(map(array_of, found))
     return array_of(found)
+
+
+def _size(outputs: Any) -> int:
+    """Return the number of elements of what `_outputs` returns."""
+    parts = outputs if isinstance(outputs, tuple) else (outputs,)
+    return sum(part.size for part in parts)
 
 
 def _min_max(seen: Calibration) -> Calibration | None:

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +101,18 @@ def test_exp_is_e_to_fifty_digits():
     )
     assert abs(build.exp(Fraction(1)) - e) < Fraction(1, 10**48)
     assert build.exp(Fraction(-(10**6))) > 0
+
+
+@pytest.mark.parametrize("function", [build.exp, build.sigmoid, build.tanh])
+def test_far_arguments_are_computed_once(function: Any) -> None:
+    for sign in (1, -1):
+        ends = [function(Fraction(sign * 10**n, 3)) for n in (4, 5, 38)]
+        assert ends[0] is ends[1] is ends[2]
+        assert ends[0] == function(Fraction(sign * build.FAR))
+    # The result of the last argument that is not far is on its side.
+    near = Fraction(build.FAR) - Fraction(1, 1000)
+    assert function(near) <= function(Fraction(build.FAR))
+    assert function(-near) >= function(Fraction(-build.FAR))
 
 
 def naive(function, source, target):

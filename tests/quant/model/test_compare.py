@@ -1,5 +1,6 @@
 """A comparison ranks a planted bad layer first, and its advice helps."""
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -280,6 +281,70 @@ def test_no_sample_is_kept() -> None:
             yield buffer
 
     assert quant.compare(model, small, reused()) == quant.compare(model, small, samples)
+
+
+def rows() -> Model:
+    """A model of any number of rows, whose sums may be infinite."""
+    weights = md.asarray([[3.0, 1.0], [0.0, -3.0]])
+    graph = Graph(
+        {"x": md.TensorSpec(md.Float32Tensor, (-1, 2))},
+        (Node("y", md.matmul, ("x", "w"), "y"),),
+        {"w": weights},
+        ("y",),
+    )
+    return Model(graph)
+
+
+def test_results_that_are_infinite_in_one_model_only_are_counted() -> None:
+    model, good = rows(), np.float32([[1, -2], [0.5, 1]])
+    small = model.quantize(model.calibrate(good))
+    # 3 · 3e38 is beyond float32, and within no grid.
+    bad = np.float32([[3e38, -2]])
+    lost = int((~np.isfinite(np.asarray(model(bad)))).sum())
+    assert lost == 1
+    fine = quant.compare(model, small, [good])
+    assert fine.outputs["y"].lost == 0
+    for samples in ([bad], [good, bad]):
+        found = quant.compare(model, small, samples)
+        assert found.outputs["y"].lost == lost
+        assert found.sqnr == -np.inf
+        assert str(found).startswith("y: -inf dB")
+        assert "1 elements are NaN or infinite in one model only" in str(found)
+        plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+        assert plain["outputs"]["y"]["sqnr"] == "-inf"
+
+
+def test_equal_infinities_are_no_error() -> None:
+    noise = Noise(0)
+    x = np.array([-np.inf, np.nan, np.inf, 1.0])
+    noise.add(x, x)
+    assert (noise.count, noise.lost, noise.sqnr) == (4, 0, np.inf)
+    noise.add(x, -x)
+    assert (noise.count, noise.lost) == (8, 2)
+
+
+def test_samples_without_elements_are_refused() -> None:
+    model, good = rows(), np.float32([[1, -2], [0.5, 1]])
+    seen = model.calibrate(good)
+    small, none = model.quantize(seen), good[:0]
+    with pytest.raises(DataError, match="outputs of 1 samples have no elements"):
+        quant.compare(model, small, [none])
+    assert quant.compare(model, small, [none, good]).samples == 2
+    with pytest.raises(DataError, match="outputs of 2 held-out samples have no"):
+        model.quantize(seen, budget=1e-6, held_out=[none, none])
+    held = [*[none] * 5, good]
+    found = model.quantize(seen, budget=0.0, held_out=held)
+    assert found.search is not None
+    assert found.search.error == 0
+    assert len(found.search.steps) > 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_held_out_samples_are_finite(value: float) -> None:
+    model, good = rows(), np.float32([[1, -2], [0.5, 1]])
+    bad = np.float32([[value, 0]])
+    with pytest.raises(DataError, match="held-out sample 2: input 'x' holds a NaN or"):
+        model.quantize(model.calibrate(good), budget=0.1, held_out=[good, bad])
 
 
 def test_decibels_and_cosines() -> None:

@@ -197,10 +197,32 @@ def test_bad_arguments_are_named() -> None:
         quant.shadow(X, md.asarray([1]))
     with pytest.raises(ShapeError, match=r"\(3, 8\).*\(2,\)"):
         quant.shadow(X, md.zeros((2,)))
-    with pytest.raises(OptionError, match="min_sqnr is 'a'"):
+    with pytest.raises(OptionError, match=r"min_sqnr must be a .* 'a'"):
         quant.shadow(X, min_sqnr="a")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="min_sqnr is nan"):
+        quant.shadow(X, min_sqnr=float("nan"))
+    with pytest.raises(OptionError, match="min_sqnr is nan"):
+        model, small, _ = two_models()
+        quant.ShadowModel(model, small, min_sqnr=float("nan"))
+    assert quant.shadow(X, min_sqnr=np.float32(3)).min_sqnr == 3.0
     with pytest.raises(BudgetError, match="shadow at"):
         quant.shadow(X, X + 1, min_sqnr=20)
+
+
+def test_compiled_functions_run_call_by_call() -> None:
+    def function(x: Any) -> Any:
+        return md.relu(quant.quantize(x * 2, GRID)), md.sum(x)
+
+    compiled = md.compile(function)
+    wanted = function(quant.shadow(X))
+    for _ in range(3):
+        found = compiled(quant.shadow(X))
+        for one, other in zip(found, wanted, strict=True):
+            assert repr(one) == repr(other)
+            assert one.sqnr == other.sqnr
+            assert one.reference.tolist() == other.reference.tolist()
+    plain = compiled(X)[0]
+    assert plain.codes.tolist() == wanted[0].codes.tolist()
 
 
 def two_models(change: Any = None) -> tuple[Any, Any, list[Any]]:

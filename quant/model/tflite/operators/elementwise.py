@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
+from mdtensor.extend import are_like
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.tflite.activations import (
     RELU,
@@ -16,7 +18,7 @@ from mdtensor.quant.model.tflite.activations import (
     RELU_N1_TO_1,
 )
 from mdtensor.quant.model.tflite.build import Call, Reading
-from mdtensor.quant.model.tflite.elements import element_type
+from mdtensor.quant.model.tflite.elements import element_type, grid_of
 from mdtensor.quant.model.tflite.operators.table import (
     common_form,
     operands_in,
@@ -189,23 +191,78 @@ def prelu(g: Reading, op: Call) -> None:
     g.write(op, md.where, is_below, below, x, is_image=is_image)
 
 
-@reads("SELECT", "SELECT_V2")
+@reads("SELECT_V2")
 def select(g: Reading, op: Call) -> None:
     is_image = common_form(g, op.operands)
     chosen, x, y = operands_in(g, op, op.operands, is_image)
     g.write(op, md.where, chosen, g.real(x), g.real(y), is_image=is_image)
 
 
+@reads("SELECT")
+def select_rows(g: Reading, op: Call) -> None:
+    """Read SELECT: of tensors of one shape, by elements or by their first axis."""
+    name, x, y = op.operands
+    chosen, shape, other = map(g.shape, (name, x, y))
+    is_one = set(chosen + shape + other) <= {1}
+    if is_one or (are_like(chosen, shape) and are_like(shape, other)):
+        select(g, op)
+        return
+    # A condition of one axis picks whole rows, where SELECT_V2 broadcasts it.
+    is_first = len(chosen) == 1 and are_like(chosen, shape[:1])
+    if not are_like(shape, other) or not (chosen == () or is_first):
+        raise op.error(
+            f"chooses by a condition of shape {chosen} between shapes {shape} and "
+            f"{other}",
+            "Give both values one shape, and the condition that shape, the size of "
+            "its first axis, or none",
+        )
+    rows = g.rows(name)
+    if is_first:
+        wide = (chosen[0], *(1,) * (len(shape) - 1))
+        rows = g.builder.step(op, "rows", md.reshape, rows, shape=wide)
+    is_image = common_form(g, [x, y])
+    first, second = map(g.real, operands_in(g, op, [x, y], is_image))
+    g.write(op, md.where, rows, first, second, is_image=is_image)
+
+
 @reads("CAST")
 def cast(g: Reading, op: Call) -> None:
+    """Read CAST: floats become the nearest integer of the range, integers wrap."""
     name = op.operand(0)
     is_image = g.has_image(name)
-    (x,) = reals_in(g, op, [name], is_image)
+    (x,) = operands_in(g, op, [name], is_image)
+    if g.grid(name) is not None:
+        x = _codes(g, op, x)
     dtype = element_type(op.results[0].kind, str(op))
     if g.builder.specs[x].dtype.storage.kind == "c" != dtype.storage.kind:
         # LiteRT, as C++, keeps the real part.
         x = g.builder.step(op, "real", md.real, x)
-    g.write(op, md.astype, x, dtype, is_image=is_image, casting="wrap")
+    casting = "wrap"
+    if dtype.is_integer and not g.builder.specs[x].dtype.is_integer:
+        casting = "saturate"
+        if g.builder.specs[x].dtype.is_floating:
+            # LiteRT casts NaN to the largest integer; `saturate` would give 0.
+            is_nan = g.builder.step(op, "is_nan", md.isnan, x)
+            x = g.builder.step(op, "numbers", md.where, is_nan, math.inf, x)
+    g.write(op, md.astype, x, dtype, is_image=is_image, casting=casting)
+
+
+def _codes(g: Reading, op: Call, x: str) -> str:
+    """Return the codes of a value as integers: DEQUANTIZE gives numbers, CAST does not.
+
+    The numbers are (code - zero) · scale, rounded to float32; divided by the scale they
+    are within 2**-7 of code - zero, as codes have 16 bits at most.
+    """
+    grid = g.builder.specs[x].qparams
+    if grid.axis is not None or grid.dtype.bits > 16 or grid_of(op.results[0]):
+        raise op.error(
+            f"casts codes of {grid.describe()}, {grid.dtype}, to {op.results[0]}",
+            "Use DEQUANTIZE for their numbers, QUANTIZE for another grid",
+        )
+    steps = g.builder.step(op, "steps", md.div, g.real(x), float(grid.scale))
+    whole = g.builder.step(op, "whole", md.round, steps)
+    codes = g.builder.step(op, "codes", md.add, whole, float(grid.zero))
+    return g.builder.step(op, "integers", md.astype, codes, md.int32)
 
 
 @reads("QUANTIZE")

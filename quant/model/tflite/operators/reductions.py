@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,9 @@ def reduce(g: Reading, op: Call) -> None:
     name, keeps = op.operand(0), bool(op.get("KeepDims", False))
     rank = len(g.shape(name))
     axes = normalize_axes(op, sorted(set(integers(g, op, 1, "the axes"))), rank)
+    if op.kind == "MEAN" and g.grid(name) is None and g.dtype(name).is_integer:
+        _mean_of_integers(g, op, name, axes, keeps)
+        return
     if op.kind == "MEAN" and rank == 4 and set(axes) == {1, 2}:
         _mean_of_images(g, op, name, keeps)
         return
@@ -63,6 +67,33 @@ def _mean_of_images(g: Reading, op: Call, name: str, keeps: bool) -> None:
     n, c = g.builder.shape(x)[:2]
     flat = replace(op, name=f"{op.name}.flat")
     g.move(flat, md.reshape, g.image(wide), shape=(n, c))
+
+
+def _mean_of_integers(
+    g: Reading, op: Call, name: str, axes: tuple[int, ...], keeps: bool
+) -> None:
+    """Read the mean of integers: their sum of 64 bits, divided towards zero."""
+    dtype, x = g.dtype(name), g.rows(name)
+    if dtype not in (md.int32, md.int64):
+        raise op.error(
+            f"takes the mean of {dtype} numbers without a grid",
+            "Use int32 or floats, or give the tensor a scale",
+        )
+    count = math.prod(g.shape(name)[axis] for axis in axes)
+    if any(g.shape(name)[axis] < 0 for axis in axes):
+        raise op.size_error("takes the mean of integers over a dynamic size")
+    total = g.builder.step(
+        op, "total", md.sum, x, axis=axes, keepdims=keeps, dtype=md.int64
+    )
+    # An empty sum is the result, 0, as LiteRT gives.
+    if count > 1:
+        # floor_divide rounds down; a negative sum gets count - 1 to round up.
+        is_below = g.builder.step(op, "is_below", md.less, total, 0)
+        below = g.builder.step(op, "below", md.astype, is_below, md.int64)
+        extra = g.builder.step(op, "extra", md.mul, below, count - 1)
+        raised = g.builder.step(op, "raised", md.add, total, extra)
+        total = g.builder.step(op, "mean", md.floor_divide, raised, count)
+    g.write(op, md.astype, total, dtype)
 
 
 @reads(*ARGUMENTS)

@@ -9,12 +9,14 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.axes import (
+    LARGEST,
     normalize_axis,
     normalize_index,
     require_between,
     require_count,
     require_indices,
 )
+from mdtensor.quant.model.onnx.build import is_dynamic
 from mdtensor.quant.model.tflite.build import Call, Reading
 from mdtensor.quant.model.tflite.elements import element_type
 from mdtensor.quant.model.tflite.operators.table import (
@@ -64,10 +66,16 @@ def _key(op: Call, axis: int, begin: int, end: int, step: int, size: int) -> Any
             return slice(None)
         raise op.size_error("cuts an axis of dynamic size")
     if is_set("ShrinkAxisMask"):
-        return normalize_index(op, begin, size)
+        if step < 0:
+            raise op.error(f"takes one index with step {step}", "Use step 1")
+        return normalize_index(op, 0 if is_set("BeginMask") else begin, size)
     first = None if is_set("BeginMask") else begin
     last = None if is_set("EndMask") else end
     low, high, step = slice(first, last, step).indices(size)
+    if low < 0:
+        # A negative step from before the first element: nothing. As the start of a
+        # slice, -1 would be the last element.
+        return slice(0, 0)
     return slice(low, None if high < 0 else high, step)
 
 
@@ -156,9 +164,32 @@ def unpack(g: Reading, op: Call) -> None:
 @reads("GATHER")
 def gather(g: Reading, op: Call) -> None:
     op.require("BatchDims", 0)
-    x, indices = g.rows(op.operand(0)), g.rows(op.operand(1))
+    x = g.rows(op.operand(0))
     axis = normalize_axis(op, op.get("Axis", 0), len(g.builder.shape(x)))
+    indices = _from_front(g, op, 1, g.builder.shape(x)[axis])
     g.move(op, md.take, x, indices, axis=axis)
+
+
+def _from_front(g: Reading, op: Call, index: int, size: int) -> str:
+    """Return an input with indices, of which none may be below 0.
+
+    Args:
+        index: the number of the input.
+        size: the size of the axis; -1 if it is not known.
+
+    Raises:
+        ModelError: a known index is below 0, or outside of the axis. A computed one
+            raises `BoundsError` when the model runs.
+    """
+    name = op.operand(index)
+    known = g.builder.array(name)
+    if known is None or is_dynamic(known):
+        # `take` counts a negative index from the end, but 2**64 - 1 is outside.
+        return g.builder.step(
+            op, "indices", md.astype, g.rows(name), md.uint64, casting="wrap"
+        )
+    require_indices(op, known, LARGEST if size < 0 else size, from_end=False)
+    return g.rows(name)
 
 
 @reads("GATHER_ND")
@@ -170,8 +201,7 @@ def gather_nd(g: Reading, op: Call) -> None:
     require_between(op, depth, 1, len(shape), "the number of indices of an element")
     columns = [np.ascontiguousarray(one) for one in np.moveaxis(index, -1, 0)]
     for size, column in zip(shape, columns, strict=False):
-        if size >= 0:
-            require_indices(op, column, size)
+        require_indices(op, column, LARGEST if size < 0 else size, from_end=False)
     key = tuple(md.asarray(column) for column in columns)
     g.move(op, md.getitem, g.rows(name), key=key)
 
@@ -179,7 +209,13 @@ def gather_nd(g: Reading, op: Call) -> None:
 @reads("EMBEDDING_LOOKUP")
 def embedding_lookup(g: Reading, op: Call) -> None:
     """Read EMBEDDING_LOOKUP: rows of the second input, by their numbers."""
-    g.move(op, md.take, g.rows(op.operand(1)), g.rows(op.operand(0)), axis=0)
+    table = g.rows(op.operand(1))
+    shape = g.builder.shape(table)
+    if not shape:
+        raise op.error(
+            "takes rows of a single number", "Use a table of one axis or more"
+        )
+    g.move(op, md.take, table, _from_front(g, op, 0, shape[0]), axis=0)
 
 
 @reads("TOPK_V2")

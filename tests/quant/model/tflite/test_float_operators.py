@@ -4,39 +4,12 @@ from typing import Any
 
 import numpy as np
 from support.each import each
-from support.tflite_networks import const, ints, moving
+from support.tflite_networks import const, file_of, ints, moving
 
 from bench.rivals.tflite_file import Step, Value, model, options_of
 
 Array = np.ndarray[Any, Any]
 SHAPE = (1, 4, 6, 4)
-
-
-def file_of(
-    kind: str,
-    given: list[Value],
-    options: Any,
-    results: list[str],
-    version: int,
-    behind: bool,
-) -> bytes:
-    """A model of one operator, whose first operand may be behind a convolution."""
-    values, steps = list(given), []
-    first = next(at for at, value in enumerate(given) if value.data is None)
-    inputs = [at for at, value in enumerate(given) if value.data is None]
-    operands = list(range(len(given)))
-    if behind:
-        channels = given[first].shape[-1]
-        turned = np.eye(channels)[::-1].reshape(channels, 1, 1, channels) + 0.25
-        values += [const(turned), const(np.zeros(channels)), given[first]]
-        at = len(values) - 3
-        stride = options_of("Conv2D", StrideH=1, StrideW=1)
-        steps.append(Step("CONV_2D", [first, at, at + 1], at + 2, stride, version=1))
-        operands[first] = at + 2
-    ends = range(len(values), len(values) + len(results))
-    values += [Value((), dtype=dtype) for dtype in results]
-    steps.append(Step(kind, operands, [*ends], options, version))
-    return model(values, steps, inputs, [*ends])
 
 
 def arrays_for(given: list[Value], positive: bool) -> list[Array]:
