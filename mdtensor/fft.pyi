@@ -10,7 +10,6 @@ promotion rules. `mdtensor stubs --check` tells what has changed since.
 
 from mdtensor import _calls
 
-from mdtensor.dispatch.suggestions import hint_in as _hint_in
 fft: _calls.LikeFft
 """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j."""
 fftn: _calls.LikeFftn
