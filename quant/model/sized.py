@@ -12,7 +12,7 @@ from mdtensor.errors import ModelError, OptionError
 from mdtensor.extend import find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import in_order
-from mdtensor.graph.inputs import Shapes, chosen, each, fed
+from mdtensor.graph.inputs import Shapes, chosen, each, fed, shapes_example
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile
 from mdtensor.quant.model.model import Model, Path
@@ -33,8 +33,8 @@ class SizedModel(Model):
 
     `load` returns it for a file whose graph depends on input shapes that are not fixed.
     It keeps the models for the 8 combinations of shapes that it used last, each with
-    weights of its own. What needs one graph, such as `save`, is a method of the model
-    that `at(shapes)` returns.
+    weights of its own. What needs one graph, such as `save`, takes shapes, or is a
+    method of the model that `at(shapes)` returns.
 
     Args:
         read: returns the model for a shape of each input.
@@ -57,8 +57,13 @@ class SizedModel(Model):
         """
         raise self._needs_shapes()
 
-    def _needs_shapes(self) -> ModelError:
-        return ModelError(self._error.problem, self._error.fix)
+    def _needs_shapes(self, call: str = "") -> ModelError:
+        """Return the error of a call that needs shapes, with one that would work."""
+        shapes = shapes_example(self.inputs)
+        fix = f"Use model.at({shapes})"
+        if call:
+            fix = f"Call {call}(path, {shapes}), or with the shapes that you have"
+        return ModelError(self._error.problem, fix)
 
     @property
     def inputs(self) -> Mapping[str, TensorSpec]:
@@ -133,6 +138,12 @@ class SizedModel(Model):
         feeds = self.fed(*inputs, **named)
         return self._for(feeds).profile(feeds, repeat=repeat)
 
+    def save(self, path: Path, input_shapes: Shapes | None = None) -> None:
+        """Write an ONNX file for these shapes; see `Model.save`."""
+        if input_shapes is None:
+            raise self._needs_shapes("save")
+        self.at(input_shapes).save(path)
+
     def compile(
         self,
         path: Path,
@@ -142,7 +153,7 @@ class SizedModel(Model):
     ) -> None:
         """Write a stored plan for these shapes; see `Model.compile`."""
         if input_shapes is None:
-            raise self._needs_shapes()
+            raise self._needs_shapes("compile")
         self.at(input_shapes).compile(path, isas=isas)
 
     def calibrate(

@@ -353,7 +353,7 @@ def test_the_page_of_weights_names_what_the_commands_have(call: Call) -> None:
         0
     ]
     commands = [row.rsplit("|", 2)[1] for row in rows.splitlines()[2:]]
-    assert len(commands) == 8
+    assert len(commands) == 9
     helps = {n: call(n, "--help").out for n in ("quantize", "quantize-weights")}
     for command in commands:
         words = " ".join(re.findall("`(.*?)`", command)).split()
