@@ -8,6 +8,11 @@ from collections.abc import Mapping
 
 from mdtensor.dispatch.later import methods_later
 from mdtensor.dispatch.operation import Generic
+from mdtensor.errors import OptionError
+from mdtensor.kernels import refusal
+
+# Kernels cannot import our errors, so they raise this class for a wrong MDTENSOR_ISA.
+refusal.error = OptionError
 
 
 def name_methods(operations: Mapping[str, Generic]) -> None:

@@ -28,7 +28,6 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.kernels import refusal
 from mdtensor.kernels.numpy import threads
 from mdtensor.kernels.numpy.layout import FunctionError
 from mdtensor.kernels.numpy.threads import MOST_THREADS, POOL
@@ -38,9 +37,6 @@ from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import Tensor, announce_write
 
 # Compile errors, in the words of this library.
-
-# Kernels cannot import our errors, so they raise this class for a wrong MDTENSOR_ISA.
-refusal.error = OptionError
 
 #: Patterns of numba's reasons, each with our problem and fix.
 WORDS = (

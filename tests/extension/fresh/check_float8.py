@@ -18,7 +18,7 @@ OPERATIONS = [f for name, f in md.operations().items() if name.startswith("mdten
 REFUSING = {
     *("rfft", "ihfft", "rfftn", "det", "slogdet", "inv", "solve", "pinv"),
     *("matrix_rank", "cholesky", "qr", "svd", "svdvals"),
-    *("eig", "eigvals", "eigh", "eigvalsh"),
+    *("eig", "eigvals", "eigh", "eigvalsh", "view_as_complex"),
 }
 
 
