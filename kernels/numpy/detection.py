@@ -42,9 +42,10 @@ def overlaps(boxes: Array, one: Array, threshold: Array) -> Array:
     is_apart = ~np.all(high > low, axis=1)
     both = np.prod(high - low, axis=1)
     areas, area = np.prod(boxes[:, 2:] - boxes[:, :2], 1), np.prod(one[2:] - one[:2])
+    # The share of an empty or infinite box is NaN, which is above nothing.
     with np.errstate(all="ignore"):
-        share = both / (areas + area - both)
-    found: Array = ~is_apart & (share > threshold)
+        is_large = both / (areas + area - both) > threshold
+    found: Array = ~is_apart & is_large
     return found
 
 

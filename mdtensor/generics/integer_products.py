@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.dtypes import int32
-from mdtensor.errors import ShapeError
-from mdtensor.spec.shapes import are_like, matmul_shape
+from mdtensor.dtypes import int8, int32, uint8
+from mdtensor.errors import PromotionError, ShapeError
+from mdtensor.spec.shapes import Dim, are_like, matmul_shape
 from mdtensor.spec.spec import TensorSpec
 
 #: The most products of which the sum fits int32, whatever the integers are.
@@ -24,8 +24,13 @@ def infer_matmul_integer(
     """Infer int32 and [..., m, n].
 
     Raises:
+        PromotionError: an argument is neither int8 nor uint8.
         ShapeError: the shapes do not fit each other, or a sum could leave int32.
     """
+    for x in filter(None, (x1, x2, zero1, zero2)):
+        if x.dtype not in (int8, uint8):
+            problem = f"products of bytes take int8 and uint8, not {x.dtype}"
+            raise PromotionError(problem, "Use astype(x, int8) if the numbers fit")
     if x1.ndim < 2 or x2.ndim != 2:
         raise ShapeError(
             f"x1 has {x1.ndim} axes, x2 has {x2.ndim}",
@@ -33,13 +38,14 @@ def infer_matmul_integer(
         )
     shape = matmul_shape(x1.shape, x2.shape)
     for name, zero, count in (("zero1", zero1, 1), ("zero2", zero2, x2.shape[1])):
-        if zero is None or zero.shape in ((), (1,)):
+        if zero is None or not zero.shape or are_like(zero.shape, (1,)):
             continue
         if name == "zero1" or not are_like(zero.shape, (count,)):
             allowed = "() or (1,)" if name == "zero1" else f"(), (1,) or ({count},)"
             problem = f"{name} has shape {zero.shape}"
             raise ShapeError(problem, f"Give it shape {allowed}")
-    if x2.shape[0] > MOST_TERMS:
+    # A named size is not known to be too large.
+    if not isinstance(x2.shape[0], Dim) and x2.shape[0] > MOST_TERMS:
         raise ShapeError(
             f"a sum of {x2.shape[0]:,} products could leave int32",
             f"Use at most {MOST_TERMS:,}",
@@ -66,6 +72,7 @@ def matmul_integer(
         Int32Tensor [..., m, n].
 
     Raises:
+        PromotionError: an argument is neither int8 nor uint8.
         ShapeError: the shapes do not fit each other, or k is above 33,025, so that a
             sum could leave int32.
 

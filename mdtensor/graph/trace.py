@@ -99,7 +99,7 @@ class Trace:
         # `any` would take ten times as long.
         for x in tensors:
             # Lazy and shadow tensors see each call.
-            if x.device is not cpu and hasattr(x.device, "implementation"):
+            if x.device is not cpu and getattr(x.device, "implementation", None):
                 return self._run_calls(tensors)
         if self._replayed is None:
             calls = [step.call for step in self.steps]

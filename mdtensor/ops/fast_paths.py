@@ -12,6 +12,7 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
+from mdtensor.errors import PromotionError
 from mdtensor.kernels.numpy import float16, float32, runner
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.ops.operands import NUMBERS, PLAIN, fast_number, new
@@ -142,8 +143,11 @@ def _with_number(
     kind, given = (first, second) if first in PLAIN else (second, first)
     if kind not in PLAIN or given not in NUMBERS or kind.dtype.is_complex:
         return None
-    if with_scalar(kind.dtype, given) is not kind.dtype:
-        return None
+    try:
+        if with_scalar(kind.dtype, given) is not kind.dtype:
+            return None
+    except PromotionError:
+        return None  # The method says in which call they have no common type.
     if result is not None and given is int and kind.dtype.is_floating:
         return None  # A comparison must not round an integer.
     made, rules = result or kind, current()

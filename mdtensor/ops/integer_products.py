@@ -21,10 +21,9 @@ from mdtensor.generics.integer_products import matmul_integer
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
-from mdtensor.types import Int8Tensor, UInt8Tensor
+from mdtensor.types import IntegerTensor
 
 Array = npt.NDArray[Any]
-Bytes = Union[Int8Tensor, UInt8Tensor]
 #: What shifts uint8 to int8 and back.
 SHIFT = 128
 
@@ -94,10 +93,10 @@ def direct_matmul_integer(
 
 @method(matmul_integer, direct=direct_matmul_integer)
 def matmul_integer(
-    x1: Bytes,
-    x2: Bytes,
-    zero1: Union[Int8Tensor, UInt8Tensor, None],
-    zero2: Union[Int8Tensor, UInt8Tensor, None],
+    x1: IntegerTensor,
+    x2: IntegerTensor,
+    zero1: Union[IntegerTensor, None],
+    zero2: Union[IntegerTensor, None],
     /,
 ) -> Tensor:
     result = deduced(matmul_integer, x1, x2, zero1, zero2)

@@ -42,7 +42,9 @@ def number(value: Any, name: str, least: float | None = None) -> float:
         if not is_plain(value):
             raise refuse("Give a number that is not masked, without a unit")
         # Tensors of one number, but not of one bool, are numbers as well.
-        if getattr(value, "shape", None) == () and not isinstance(value, np.generic):
+        # NumPy's types have the shape of a number, too.
+        is_array = getattr(value, "shape", None) == () and hasattr(value, "item")
+        if is_array and not isinstance(value, np.generic):
             value = value.item()
         # A bool is an int to Python, but `eps=True` is a mistake.
         if not isinstance(value, Real) or isinstance(value, bool):

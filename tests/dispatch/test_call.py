@@ -82,9 +82,8 @@ def test_any_default_annotation_and_name_will_do(operations: None) -> None:
 def test_a_hit_reads_the_table_only(monkeypatch: pytest.MonkeyPatch) -> None:
     x = md.asarray([1.0])
     md.div(x, x)
-    assert md.div.operation.table[md.Float32Tensor][md.Float32Tensor] is (
-        md.which(md.div, x, x).method.implementation
-    )
+    found = md.div.operation.table[md.Float32Tensor][md.Float32Tensor]
+    assert found.__code__ is md.which(md.div, x, x).function.__code__
 
     def never(*_: Any) -> Any:
         raise AssertionError("the table was not read")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mdtensor as md
+from mdtensor import registry
 from mdtensor.dispatch.later import methods_later
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import OptionError, RegistrationError
@@ -96,11 +97,13 @@ print(len(found))
 
 @pytest.fixture
 def twice() -> Any:
-    @md.generic
-    def twice(x: Any, /) -> Any:
-        """Twice `x`."""
+    with registry.restored():
 
-    return twice
+        @md.generic
+        def twice(x: Any, /) -> Any:
+            """Twice `x`."""
+
+        yield twice
 
 
 def write(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:

@@ -56,7 +56,8 @@ def test_one_readable_line() -> None:
     )
     assert re.fullmatch(pattern, line)
     joined = str(md.which(md.concat, md.Int8Tensor, md.BoolTensor))
-    assert "-> concat(*NumericTensor | LogicalTensor)  mdtensor/ops/mani" in joined
+    assert "-> concat(*NumericTensor | LogicalTensor)  mdtensor/ops/" in joined
+    assert "\n  fast path: of mdtensor/ops/manipulation.py:" in joined
 
 
 def test_names_the_line_where_the_method_is() -> None:

@@ -185,7 +185,9 @@ class _Search:
         """
         for value, factor in (node.inputs, node.inputs[::-1]):
             constant = self.graph.constants.get(factor)
-            if constant is None or value not in self.calibration.observers:
+            # One number has no digits to lose, and scales the grid of the value.
+            is_one = constant is None or constant.size == 1
+            if is_one or value not in self.calibration.observers:
                 continue
             numbers = np.abs(np.asarray(constant, np.float64))
             largest = numbers.max(initial=0.0)

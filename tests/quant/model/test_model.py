@@ -76,7 +76,7 @@ def test_inputs_as_a_dict_are_inputs_by_name(classifier, crops):
     assert found.tolist() == classifier(x).tolist()
     with pytest.raises(md.DataError, match="2 inputs given, but the model has 1"):
         classifier({}, x)
-    with pytest.raises(md.DataError, match="but got 'no_such_input'"):
+    with pytest.raises(md.DataError, match="and got 'no_such_input'"):
         classifier({"no_such_input": x})
 
 
