@@ -1,4 +1,4 @@
-"""Eager calls beside NumPy's: where a survey of all functions found the largest ratios.
+"""Eager calls compared with NumPy, where a survey of all functions was slowest.
 
 Both are called through their public functions and make a new result. Before a row is
 timed, both results are compared: sums of another order differ in their last digits.
@@ -126,7 +126,7 @@ def worst(calls: tuple[Call, ...], count: int) -> Any:
 
 
 BENCH = Bench(
-    "Eager calls beside NumPy",
+    "Eager calls compared with NumPy",
     rows,
     rounds=40,
     promises=[
@@ -140,8 +140,8 @@ BENCH = Bench(
     reasons=[
         Reason("NumPy's call is one C function; ours selects, in Python", "*, 16"),
         Reason(
-            "the order of a sum is that of the axes, so elements that lie otherwise "
-            "are copied or added in lanes",
+            "a sum adds in the order of the axes, so an array with another order in "
+            "memory is copied, or added in 8 lanes",
             "sum of a transposed*",
         ),
         Reason("ours first looks for elements out of range, and NaN", "astype*"),

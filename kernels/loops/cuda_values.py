@@ -23,7 +23,7 @@ def storage_type(type: str) -> str:
 
 
 class CudaStatements(Statements):
-    """Statements of CUDA C++; its arguments are those of `Statements`."""
+    """Statements in CUDA C++; it takes the same arguments as `Statements`."""
 
     def _statement(self, type: str, name: str, code: str) -> str:
         return f"const {value_type(type)} {name} = {code};"

@@ -16,7 +16,7 @@ from mdtensor.kernels.loops.wgsl_scalars import (
 
 
 class WgslStatements(Statements):
-    """Statements of WGSL; its arguments are those of `Statements`."""
+    """Statements in WGSL; it takes the same arguments as `Statements`."""
 
     def _statement(self, type: str, name: str, code: str) -> str:
         return f"let {name} = {code};"

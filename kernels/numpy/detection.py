@@ -81,7 +81,7 @@ def _kept(
     if least is not None:
         is_open &= scores > scores.dtype.type(least)
     (places,) = np.nonzero(is_open)
-    # A stable sort, so that of equal scores the first box comes first.
+    # The sort is stable: of boxes with equal scores, the first one comes first.
     waiting = places[np.argsort(-scores[places], kind="stable")]
     kept: list[int] = []
     while waiting.size and len(kept) < most:

@@ -1,7 +1,7 @@
 """Reductions in the order of the axes, for arrays whose memory has another order.
 
-NumPy adds elements in the order in which they lie, and is slow where few neighbours
-share a result. Here the order is that of a copy in row-major order, always:
+NumPy adds elements in the order of memory, and is slow where only a few neighbouring
+elements belong to one result. Here the order is always that of a row-major copy:
 
     last axis      halves down to 128 elements, in 8 lanes: NumPy's order for rows
     other axes     one element after the other

@@ -89,7 +89,7 @@ def write(name: str, content: bytes) -> None:
     """Write a checked plan of an export to the folder of plans.
 
     Raises:
-        OptionError: there is no such folder, or nobody may write there.
+        OptionError: the folder does not exist, or you may not write to it.
     """
     folder = cache.folder()
     if folder is None:

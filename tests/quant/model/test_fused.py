@@ -123,6 +123,10 @@ def test_against_onnxruntime(
         ("FusedConv", (IMAGE, normal(3, 2, 3, 3)), {"activation": "Erf"}, "=Erf"),
         ("Attention", (*QKV, MASK[:, :4]), HEADS, r"mask of shape \(2, 4\)"),
         ("Attention", QKV, {"num_heads": 0}, "num_heads=0"),
+        ("Attention", QKV, HEADS | {"qkv_hidden_sizes": [12, 12, 99]}, "12, 12, 99"),
+        ("Attention", QKV, HEADS | {"qkv_hidden_sizes": [12, 24]}, "expected 3"),
+        ("QuickGelu", (IMAGE, IMAGE), {}, "2 inputs, expected 1"),
+        ("BiasGelu", (IMAGE,), {}, "1 inputs, expected 2"),
         ("MultiHeadAttention", (normal(2, 5, 3, 3, 4),), HEADS, "packs q, k and v"),
     ],
 )

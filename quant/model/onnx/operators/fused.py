@@ -108,9 +108,18 @@ def fused_matmul(g: Builder, op: Operator) -> None:
         g.call(op, md.mul, run(g, op, "MatMul", given), float(alpha))
 
 
+def _require_inputs(op: Operator, count: int) -> None:
+    """Require a number of inputs, which no schema of the package onnx states."""
+    if len(op.inputs) != count:
+        problem = f"has {len(op.inputs)} inputs, expected {count}"
+        raise op.error(problem, "Export it again")
+
+
 @reads(f"{MS}Gelu", f"{MS}BiasGelu", f"{MS}FastGelu")
 def gelu(g: Builder, op: Operator) -> None:
     """Read Gelu of the sum of the inputs; FastGelu is the one of tanh."""
+    if op.kind != f"{MS}FastGelu":
+        _require_inputs(op, 2 if op.kind == f"{MS}BiasGelu" else 1)
     x: Any = op.inputs[0]
     if op.input(1):
         x = g.step(op, "sum", md.add, x, op.inputs[1])
@@ -121,6 +130,7 @@ def gelu(g: Builder, op: Operator) -> None:
 @reads(f"{MS}QuickGelu")
 def quick_gelu(g: Builder, op: Operator) -> None:
     """Read QuickGelu: x · sigmoid(alpha · x)."""
+    _require_inputs(op, 1)
     x = op.inputs[0]
     scaled = g.step(op, "scaled", md.mul, x, op.get("alpha", 1.702))
     g.call(op, md.mul, x, g.step(op, "gate", md.sigmoid, scaled))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.onnx.axes import require_between
+from mdtensor.quant.model.onnx.axes import require_between, require_count
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.fused import MS
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
@@ -30,7 +30,12 @@ def attention(g: Builder, op: Operator) -> None:
     all_three = g.step(op, "product", md.matmul, x, weights)
     if bias:
         all_three = g.step(op, "biased", md.add, all_three, bias)
-    sizes = tuple(op.get("qkv_hidden_sizes", (g.shape(weights)[1] // 3,) * 3))
+    columns = g.shape(weights)[-1]
+    sizes = tuple(op.get("qkv_hidden_sizes", (columns // 3,) * 3))
+    require_count(op, sizes, 3, "qkv_hidden_sizes")
+    if sum(sizes) != columns:
+        problem = f"has qkv_hidden_sizes={[*sizes]} for {columns} columns of weights"
+        raise op.error(problem, f"Use three sizes that add up to {columns}")
     ends = np.cumsum((0, *sizes)).tolist()
     parts = [
         g.step(

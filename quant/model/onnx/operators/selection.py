@@ -26,6 +26,9 @@ from mdtensor.quant.model.onnx.operators.table import (
     require_fixed_shape,
 )
 
+#: Columns by which Unique sorts, each with nodes of its own.
+MOST_COLUMNS = 256
+
 
 @reads("NonZero")
 def non_zero(g: Builder, op: Operator) -> None:
@@ -170,8 +173,7 @@ def _groups(g: Builder, op: Operator, rows: str) -> tuple[str, str, str]:
         where each group starts in it.
     """
     width = g.shape(rows)[1]
-    if width <= 0:
-        raise op.error("compares slices without elements", "Use a larger value")
+    require_between(op, width, 1, MOST_COLUMNS, "the elements of a compared slice")
     order = ""
     # Stable sorts, from the last column to the first, sort rows as a whole.
     for at in reversed(range(width)):
