@@ -59,9 +59,9 @@ class SizedModel(Model):
 
     def _needs_shapes(self, call: str = "") -> ModelError:
         """Return the error of a call that needs shapes, with one that would work."""
-        shapes = shapes_example(self.inputs)
-        fix = f"Use model.at({shapes})"
+        fix = self._error.fix
         if call:
+            shapes = shapes_example(self.inputs)
             fix = f"Call {call}(path, {shapes}), or with the shapes that you have"
         return ModelError(self._error.problem, fix)
 

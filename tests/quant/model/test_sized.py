@@ -3,7 +3,6 @@
 import copy
 import os
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +115,8 @@ def test_profile_and_equal_channels(path: Path) -> None:
 
 def test_what_needs_one_graph_says_which_shapes(path: Path, tmp_path: Path) -> None:
     model = load(path)
-    text = r"'double' calculates with a dynamic size\. (Use model\.at|Call \w+)\("
-    example = r"\((path, )?input_shapes=\{'x': \(1, 3, 64, 64\)\}\)"
+    text = r"'double' calculates with a dynamic size\. (Give |Call \w+\(path, )"
+    example = text + r"input_shapes=\{'x': \(1, 3, 64, 64\)\}"
     stored = tmp_path / "again.onnx"
     for act in (
         lambda: model.save(stored),
@@ -132,9 +131,8 @@ def test_what_needs_one_graph_says_which_shapes(path: Path, tmp_path: Path) -> N
         lambda: pickle.dumps(model),
         lambda: copy.deepcopy(model),
     ):
-        with pytest.raises(ModelError, match=text) as raised:
+        with pytest.raises(ModelError, match=example):
             act()
-        assert re.search(example, str(raised.value))
     assert not stored.exists()
     model.save(stored, (1, 3, 4, 4))
     assert np.asarray(load(stored)(pixels(4, 4))).shape == (1, 4, 8, 8)
