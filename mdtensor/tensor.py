@@ -284,8 +284,9 @@ class Tensor(Interchange, Operators):
             axes: the same, by name.
 
         Raises:
-            ShapeError: `axes` does not name all axes. PyTorch swaps two axes of more;
-                here, as in NumPy, that raises.
+            ShapeError: `axes` does not name all axes, or they are two integers that
+                leave a matrix as it is. PyTorch swaps two axes: both would give
+                another result than here, where as in NumPy all axes are ordered.
         """
         if order and axes is not None:
             call = describe("transpose", self)
@@ -297,10 +298,27 @@ class Tensor(Interchange, Operators):
         if isinstance(order, (tuple, list)) and len(order) != self.ndim:
             raise ShapeError(
                 f"{len(order)} axes do not order {self.ndim} dimensions",
-                f"Give all {self.ndim}, or swap two with moveaxis(x, a, b)",
+                f"Give all {self.ndim}{self._swapped(order)}",
+                describe("transpose", self),
+            )
+        plain = len(given) == 2 == self.ndim and all(type(a) is int for a in given)
+        if plain and given in ((0, 1), (-2, -1)):
+            raise ShapeError(
+                "two axes in order give x itself in NumPy, and are swapped in PyTorch",
+                f"Use x.T to swap them, or x.transpose({given})",
                 describe("transpose", self),
             )
         return manipulation.permute_dims(self, order)  # type: ignore[no-any-return]
+
+    def _swapped(self, axes: Any) -> str:
+        """Return how to swap two axes: PyTorch's `transpose` takes only those."""
+        order = list(range(self.ndim))
+        try:
+            a, b = axes
+            order[a], order[b] = order[b], order[a]
+        except (TypeError, ValueError, IndexError):
+            return ""
+        return f"; x.transpose{tuple(order)} swaps these two"
 
     def item(self, *index: Any) -> Any:
         """Return the only element, or the one at `index`, as a Python number.

@@ -300,3 +300,16 @@ def test_transpose_takes_axes_by_name() -> None:
         x.transpose(2, 0, 1, axes=(2, 0, 1))
     with pytest.raises(ShapeError):
         x.transpose(axes=(1, 0))
+
+
+def test_transpose_of_two_axes_says_how_to_swap_them() -> None:
+    x, stack = md.zeros((2, 3)), md.zeros((2, 3, 4))
+    for axes in ((0, 1), (-2, -1)):
+        with pytest.raises(ShapeError, match=r"swapped in PyTorch\. Use x\.T"):
+            x.transpose(*axes)
+        assert x.transpose(axes).shape == x.transpose(axes=axes).shape == (2, 3)
+    assert x.transpose(1, 0).shape == x.transpose(-1, -2).shape == (3, 2)
+    with pytest.raises(ShapeError, match=r"all 3; x\.transpose\(2, 1, 0\) swaps"):
+        stack.transpose(0, -1)
+    with pytest.raises(ShapeError, match=r"Give all 3\.$"):
+        stack.transpose(0, 3)

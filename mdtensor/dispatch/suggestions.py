@@ -49,7 +49,6 @@ RENAMED = {
     "ravel": "reshape",
     "rint": "round",
     "sgn": "sign",
-    "swapaxes": "permute_dims",
     "tensor": "asarray",
     "transpose": "permute_dims",
     "true_divide": "divide",
@@ -60,10 +59,34 @@ RENAMED = {
     "view": "reshape",
     "vstack": "concat",
     "hstack": "concat",
+    **{
+        name: f"quant.{name}"
+        for name in (
+            *("QFloat8E4M3Tensor", "QFloat8E5M2Tensor", "QInt16Tensor", "QInt32Tensor"),
+            *("QInt4Tensor", "QInt8Tensor", "QParams", "QUInt4Tensor", "QUInt8Tensor"),
+            *("dequantize", "load_plan", "qfloat8_e4m3", "qfloat8_e5m2", "qint16"),
+            *("qint32", "qint4", "qint8", "quantize", "quint4", "quint8", "requantize"),
+        )
+    },
 }
 
 #: Functions in modules of NumPy and PyTorch that are several here.
 SPLIT = {("linalg", "norm"): ("vector_norm", "matrix_norm")}
+
+#: Functions of PyTorch's and ONNX Runtime's quantization, and the code to write here.
+#: `model` is what `quant.load(path)` returns.
+QUANTIZING = {
+    "calibrate": "model.calibrate(samples)",
+    "convert": "model.quantize(calibration)",
+    "fake_quantize": "quant.dequantize(quant.quantize(x, qparams))",
+    "fake_quantize_per_channel_affine": "quant.dequantize(quant.quantize(x, qparams))",
+    "fake_quantize_per_tensor_affine": "quant.dequantize(quant.quantize(x, qparams))",
+    "prepare": "model.calibrate(samples)",
+    "quantize_dynamic": "model.quantize_weights()",
+    "quantize_per_channel": "quant.quantize(x, QParams(scales, axis=...))",
+    "quantize_per_tensor": "quant.quantize(x, QParams(scale, zero_point))",
+    "quantize_static": "model.quantize(model.calibrate(samples))",
+}
 
 #: Attributes of NumPy arrays and PyTorch tensors, and the code to write here.
 ATTRIBUTES = {
@@ -157,6 +180,7 @@ WRITTEN = {
     "msort": "mdtensor.sort(x, axis=0)",
     "rsqrt": "1 / mdtensor.sqrt(x)",
     "rsub": "y - x",
+    "swapaxes": "mdtensor.permute_dims(x, order), with all axes in order",
 }
 
 #: Operations with an in-place operator in Python, and its sign.
@@ -293,6 +317,8 @@ def hint_in(module: str, name: str, known: Iterable[str]) -> str:
     if (module, name) in SPLIT:
         found = (f"mdtensor.{module}.{each}" for each in SPLIT[module, name])
         return f" Use {' or '.join(found)}."
+    if module == "quant" and name in QUANTIZING:
+        return f" Use {QUANTIZING[name]}."
     if name in RENAMED:
         return f" Use mdtensor.{RENAMED[name]}."
     if callable(getattr(getattr(np, module, None), name, None)):

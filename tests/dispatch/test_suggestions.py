@@ -40,6 +40,16 @@ def test_of_the_package(name: str) -> None:
     assert text(lambda: getattr(md, name)) == head + TEXTS[name]
 
 
+def test_what_is_in_quant() -> None:
+    """Every type, grid and call for one tensor that a user may look for in `md`."""
+    kinds = [n for n in dir(md.quant) if n.startswith(("Q", "qint", "qfloat", "quint"))]
+    kinds = [n for n in kinds if not n.startswith("Quantized")]
+    for name in (*kinds, "quantize", "dequantize", "requantize", "load_plan"):
+        assert text(lambda name=name: getattr(md, name)).endswith(
+            f"Use mdtensor.quant.{name}."
+        )
+
+
 @pytest.mark.parametrize(
     ("module", "name", "hint"),
     [
@@ -48,6 +58,8 @@ def test_of_the_package(name: str) -> None:
         (md.fft, "rftt", "'rftt'. Use mdtensor.fft.rfft."),
         (md.quant, "quantise", "'quantise'. Use mdtensor.quant.quantize."),
         (md.linalg, "_private", "'_private'."),
+        (md.quant, "quantize_static", " model.quantize(model.calibrate(samples))."),
+        (md.quant, "fake_quantize", " quant.dequantize(quant.quantize(x, qparams))."),
     ],
 )
 def test_of_a_module(module: Any, name: str, hint: str) -> None:
