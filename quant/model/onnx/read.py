@@ -53,6 +53,7 @@ from mdtensor.quant.model.onnx.schemas import (
 from mdtensor.quant.model.size_error import SizeError
 
 
+# A file may hold codes anywhere, so it is read in quant (decision 0096).
 def read_graph(
     path: str | os.PathLike[str] | Any,
     input_shapes: Shapes | None = None,

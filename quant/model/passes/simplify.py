@@ -19,6 +19,10 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import GridError, MdtensorError
 from mdtensor.graph import Graph, Node, infer_spec, spec_of
+from mdtensor.graph.passes.padded_sums import split_padded_sums
+from mdtensor.graph.passes.patterns import name_gelus, name_layer_norms
+from mdtensor.graph.passes.share import share_constants
+from mdtensor.graph.passes.softmaxes import name_softmaxes
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.budget import Spending
 from mdtensor.quant.model.onnx.build import as_model_error
@@ -41,12 +45,8 @@ from mdtensor.quant.model.passes.fold import (
     fold_factors,
     fold_stored_biases,
 )
-from mdtensor.quant.model.passes.padded_sums import split_padded_sums
-from mdtensor.quant.model.passes.patterns import name_gelus, name_layer_norms
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
-from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.passes.slopes import name_slopes
-from mdtensor.quant.model.passes.softmaxes import name_softmaxes
 from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 
 Rewrite = Callable[[Graph], Graph]

@@ -25,10 +25,10 @@ import mdtensor as md
 from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError, OptionError
 from mdtensor.graph import Graph, Node, fresh_name
+from mdtensor.graph.passes.share import share_constants
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.onnx.qdq import CUTS, NORMS, WEIGHTED, fold_grids
-from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer

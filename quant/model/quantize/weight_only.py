@@ -16,8 +16,8 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.graph.passes.share import share_constants
 from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
-from mdtensor.quant.model.passes.share import share_constants
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, choose_algorithm
 from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.float_nodes import check_float

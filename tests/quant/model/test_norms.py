@@ -7,8 +7,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.graph.passes.patterns import name_layer_norms
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.passes.patterns import name_layer_norms
 
 RNG = np.random.default_rng(7)
 SPEC = md.TensorSpec(md.Float32Tensor, (2, 3, 8))

@@ -7,8 +7,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.graph.passes.padded_sums import split_padded_sums
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.passes.padded_sums import split_padded_sums
 
 RNG = np.random.default_rng(12)
 SHORT = md.TensorSpec(md.Float32Tensor, (2, 3, 4, 5))

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.graph.passes.share import share_constants
 from mdtensor.quant import MinMaxObserver
 from mdtensor.quant.model.load import load
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.passes.share import share_constants
 
 RNG = np.random.default_rng(7)
 STEPS, SIZE = 6, 64

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import mdtensor as md
-from mdtensor.extend import normalize_axes
-from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.passes.patterns import Matcher
+from mdtensor.generics import activation, arithmetic, math, reduction
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.graph.passes.patterns import Matcher
+from mdtensor.spec.shapes import normalize_axes
 
 
 # A softmax does not overflow, its input may be masked, and it runs as one step; its
@@ -31,16 +31,16 @@ class _SoftmaxMatcher(Matcher):
 
     def replacement(self, node: Node) -> Node | None:
         """Return the node that computes what `node` is the end of, or None."""
-        if node.operation is md.exp:
-            return self._behind(node, md.log_softmax, md.softmax)
-        if node.operation is md.log:
-            return self._behind(node, md.softmax, md.log_softmax)
+        if node.operation is math.exp:
+            return self._behind(node, activation.log_softmax, activation.softmax)
+        if node.operation is math.log:
+            return self._behind(node, activation.softmax, activation.log_softmax)
         for powers, total in self._quotients(node.output):
-            (x,) = self._arguments_of(powers, md.exp, 1)
-            axis = None if x == "" else self._axis_of(total, md.sum, powers)
+            (x,) = self._arguments_of(powers, math.exp, 1)
+            axis = None if x == "" else self._axis_of(total, reduction.sum, powers)
             if axis is not None and self.specs[x] == self.specs[node.output]:
                 source = self._without_maximum(x, axis)
-                named = replace(node, operation=md.softmax, inputs=(source,))
+                named = replace(node, operation=activation.softmax, inputs=(source,))
                 return replace(named, options={"axis": axis})
         return None
 
@@ -55,9 +55,9 @@ class _SoftmaxMatcher(Matcher):
 
     def _quotients(self, ratio: str) -> Iterator[tuple[Any, Any]]:
         """Yield x and y of x / y, or of x · (1 / y) in any order."""
-        yield self._arguments_of(ratio, md.div, 2)
-        for x, inverse in self._pairs(ratio, md.mul):
-            yield x, self._arguments_of(inverse, md.reciprocal, 1)[0]
+        yield self._arguments_of(ratio, arithmetic.div, 2)
+        for x, inverse in self._pairs(ratio, arithmetic.mul):
+            yield x, self._arguments_of(inverse, arithmetic.reciprocal, 1)[0]
 
     def _axis_of(self, value: Any, operation: object, source: Any) -> int | None:
         """Return the only axis along which `value` reduces `source` and keeps it."""
@@ -71,5 +71,5 @@ class _SoftmaxMatcher(Matcher):
 
     def _without_maximum(self, value: Any, axis: int) -> Any:
         """Return x if `value` is x - max(x) along an axis, otherwise `value`."""
-        x, top = self._arguments_of(value, md.sub, 2)
-        return x if x != "" and self._axis_of(top, md.max, x) == axis else value
+        x, top = self._arguments_of(value, arithmetic.sub, 2)
+        return x if x != "" and self._axis_of(top, reduction.max, x) == axis else value

@@ -7,7 +7,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.passes.patterns import name_gelus
+from mdtensor.graph.passes.patterns import name_gelus
 
 SPEC = md.TensorSpec(md.Float32Tensor, (3, 7))
 

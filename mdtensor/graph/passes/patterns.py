@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-import mdtensor as md
-from mdtensor import TensorSpec
-from mdtensor.extend import normalize_axes
-from mdtensor.graph import Graph, Node, spec_of
+from mdtensor.generics import activation, arithmetic, math, normalization, reduction
+from mdtensor.graph.calls import spec_of
+from mdtensor.graph.graph import Graph, Node
+from mdtensor.spec.shapes import normalize_axes
+from mdtensor.spec.spec import TensorSpec
 
 
 # A layer norm runs in floats as one operation, because its squares would need a grid of
@@ -31,6 +32,7 @@ def name_layer_norms(graph: Graph) -> Graph:
     return graph.rewritten(nodes) if nodes else graph
 
 
+# Passes that need no grid are here; readers of files stay in quant (decision 0096).
 @dataclass(frozen=True)
 class Matcher:
     """A search for a pattern, backwards from its last node."""
@@ -72,14 +74,16 @@ class _NormMatcher(Matcher):
     def layer_norm(self, node: Node) -> Node | None:
         """Return the layer norm that `node` is the end of, or None."""
         # Sums and products commute and exporters write both orders, so try both.
-        for scaled, bias in self._pairs(node.output, md.add):
-            for ratio, weight in self._pairs(scaled, md.mul):
+        for scaled, bias in self._pairs(node.output, arithmetic.add):
+            for ratio, weight in self._pairs(scaled, arithmetic.mul):
                 x, eps = self._normalization_input(ratio)
                 if x and self._are_of_last(x, weight, bias, node.output):
                     shape = self.specs[x].shape[-1:]
                     options = {"normalized_shape": shape, "eps": eps}
                     inputs = (x, weight, bias)
-                    named = replace(node, operation=md.layer_norm, inputs=inputs)
+                    named = replace(
+                        node, operation=normalization.layer_norm, inputs=inputs
+                    )
                     return replace(named, options=options)
         return None
 
@@ -95,9 +99,9 @@ class _NormMatcher(Matcher):
     def _normalization_input(self, ratio: str) -> tuple[str, float]:
         """Return x and eps of (x - mean) / sqrt(mean of squares + eps), or ("", 0)."""
         for centred, root in self._quotients(ratio):
-            x, mean = self._arguments_of(centred, md.sub, 2)
-            (shifted,) = self._arguments_of(root, md.sqrt, 1)
-            for variance, added in self._pairs(shifted, md.add):
+            x, mean = self._arguments_of(centred, arithmetic.sub, 2)
+            (shifted,) = self._arguments_of(root, math.sqrt, 1)
+            for variance, added in self._pairs(shifted, arithmetic.add):
                 eps, squares = self._number(added), self._mean_of(variance)
                 is_centred = x != "" and self._mean_of(mean) == x
                 # `layer_norm` rejects a negative eps and a NaN.
@@ -109,14 +113,14 @@ class _NormMatcher(Matcher):
 
     def _quotients(self, ratio: str) -> Iterator[tuple[Any, Any]]:
         """Yield x and y of x / y, or of x · (1 / y) in any order."""
-        x, y = self._arguments_of(ratio, md.div, 2)
+        x, y = self._arguments_of(ratio, arithmetic.div, 2)
         yield x, y
-        for x, inverse in self._pairs(ratio, md.mul):
-            yield x, self._arguments_of(inverse, md.reciprocal, 1)[0]
+        for x, inverse in self._pairs(ratio, arithmetic.mul):
+            yield x, self._arguments_of(inverse, arithmetic.reciprocal, 1)[0]
 
     def _mean_of(self, value: str) -> str:
         """Return x if `value` is its mean over the last axis with keepdims, or ""."""
-        (x,) = self._arguments_of(value, md.mean, 1)
+        (x,) = self._arguments_of(value, reduction.mean, 1)
         if x == "":
             return ""
         options, ndim = self.graph.producers[value].options, self.specs[x].ndim
@@ -125,11 +129,13 @@ class _NormMatcher(Matcher):
 
     def _is_square(self, value: str, of: str) -> bool:
         """Return whether `value` is the square of `of`, however it is written."""
-        base, power = self._arguments_of(value, md.pow, 2)
+        base, power = self._arguments_of(value, arithmetic.pow, 2)
         is_power = base == of and self._number(power) == 2
-        is_product = self._arguments_of(value, md.mul, 2) == (of, of)
+        is_product = self._arguments_of(value, arithmetic.mul, 2) == (of, of)
         return (
-            is_power or is_product or self._arguments_of(value, md.square, 1) == (of,)
+            is_power
+            or is_product
+            or self._arguments_of(value, arithmetic.square, 1) == (of,)
         )
 
 
@@ -157,29 +163,29 @@ class _GeluMatcher(Matcher):
             # A constant of more axes makes the result larger.
             is_same = spec == self.specs[node.output]
             if is_float and is_same and self._is_share(share, x):
-                named = replace(node, operation=md.gelu, inputs=(x,))
+                named = replace(node, operation=activation.gelu, inputs=(x,))
                 return replace(named, options={})
         return None
 
     def _halves(self, value: str) -> Iterator[tuple[Any, Any]]:
         """Yield (x, y), in both orders, if the value is a half of x · y."""
-        for a, b in self._pairs(value, md.mul):
+        for a, b in self._pairs(value, arithmetic.mul):
             if self._is_near(b, 0.5):
-                yield from self._pairs(a, md.mul)
-            for x, half in self._pairs(a, md.mul):
+                yield from self._pairs(a, arithmetic.mul)
+            for x, half in self._pairs(a, arithmetic.mul):
                 if self._is_near(half, 0.5):
                     yield from ((x, b), (b, x))
 
     def _is_share(self, value: Any, x: str) -> bool:
         """Return whether the value is 1 + erf(x / √2)."""
-        for curve, one in self._pairs(value, md.add):
-            (scaled,) = self._arguments_of(curve, md.erf, 1)
+        for curve, one in self._pairs(value, arithmetic.add):
+            (scaled,) = self._arguments_of(curve, math.erf, 1)
             if not self._is_near(one, 1.0) or scaled == "":
                 continue
-            numerator, root = self._arguments_of(scaled, md.div, 2)
+            numerator, root = self._arguments_of(scaled, arithmetic.div, 2)
             if numerator == x and self._is_near(root, 2**0.5):
                 return True
-            for factor, rest in self._pairs(scaled, md.mul):
+            for factor, rest in self._pairs(scaled, arithmetic.mul):
                 if factor == x and self._is_near(rest, 0.5**0.5):
                     return True
         return False

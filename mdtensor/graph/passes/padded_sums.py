@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import mdtensor as md
-from mdtensor.graph import Graph, Node, fresh_name
+from mdtensor.dtypes import float32
+from mdtensor.generics import arithmetic, indexing, manipulation
+from mdtensor.graph.graph import Graph, Node, fresh_name
 
 #: The axis of channels.
 CHANNELS = 1
@@ -35,17 +36,17 @@ def split_padded_sums(graph: Graph) -> Graph:
 
 def _padded(graph: Graph, specs: Any, node: Node) -> tuple[str, str, int] | None:
     """Return (x, y, c) of pad(x) + y where x has c channels, or None."""
-    if node.operation is not md.add or len(node.values) != 2:
+    if node.operation is not arithmetic.add or len(node.values) != 2:
         return None
     for value, other in (node.values, node.values[::-1]):
         before = graph.producers.get(value)
-        if value == other or before is None or before.operation is not md.pad:
+        if value == other or before is None or before.operation is not manipulation.pad:
             continue
         source, options = before.values[0], before.options
         widths: list[tuple[int, int]] = [*options["pad_width"], (0, 0), (0, 0)]
         images, channels, edges = widths[0], widths[1], widths[2:]
         only_after = not any(images) and not channels[0] and not any(map(any, edges))
-        is_float = specs[source].dtype is specs[other].dtype is md.float32
+        is_float = specs[source].dtype is specs[other].dtype is float32
         if not only_after or options.get("value", 0) != 0 or not is_float:
             continue
         is_alone = graph.only_consumer(value) is node
@@ -63,8 +64,8 @@ def _parts(
     for stem, part in slices.items():
         name = fresh_name(f"{node.name}.{stem}", names)
         options = {"key": (slice(None),) * CHANNELS + (part,)}
-        yield Node(name, md.getitem, (y,), made[stem], options)
+        yield Node(name, indexing.getitem, (y,), made[stem], options)
     name = fresh_name(f"{node.name}.sum", names)
-    yield Node(name, md.add, (x, made["first"]), made["sum"])
+    yield Node(name, arithmetic.add, (x, made["first"]), made["sum"])
     joined = (made["sum"], made["rest"])
-    yield Node(node.name, md.concat, joined, node.output, {"axis": CHANNELS})
+    yield Node(node.name, manipulation.concat, joined, node.output, {"axis": CHANNELS})

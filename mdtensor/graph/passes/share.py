@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import Tensor
-from mdtensor.graph import Graph, spec_of
+from mdtensor.graph.calls import spec_of
+from mdtensor.graph.graph import Graph
+from mdtensor.tensor import Tensor
 
 #: Smaller constants are not worth the comparison, in bytes.
 SMALL = 64

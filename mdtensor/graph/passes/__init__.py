@@ -1,0 +1,1 @@
+"""Passes that need no grids: each finds one pattern and replaces its last node."""
