@@ -91,7 +91,8 @@ del _CudaTensor, _losses, _register_later, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(
-        ("Budget", "Calibration", "Model", "SizedModel", "load"), "mdtensor.quant.model"
+        ("Budget", "Calibration", "DecidedModel", "Model", "SizedModel", "load"),
+        "mdtensor.quant.model",
     ),
     **dict.fromkeys(("Comparison", "compare"), "mdtensor.quant.model.compare.compare"),
     "ShadowModel": "mdtensor.quant.model.shadowed",

@@ -81,6 +81,7 @@ from mdtensor.quant.weights import (
 from mdtensor.quant.model.budget import Budget as Budget
 from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
 from mdtensor.quant.model.compare.compare import Comparison as Comparison
+from mdtensor.quant.model.decided import DecidedModel as DecidedModel
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.shadowed import ShadowModel as ShadowModel
 from mdtensor.quant.shadows.tensor import ShadowTensor as ShadowTensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from mdtensor import Device, cpu
@@ -19,13 +19,15 @@ from mdtensor.graph.inputs import Shapes
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.quant.model.budget import Budget, Spending
+from mdtensor.quant.model.decided import DecidedModel
+from mdtensor.quant.model.decision_error import DecisionError
 from mdtensor.quant.model.kept import KeptModel
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.passes import simplify
 from mdtensor.quant.model.passes.rounding import reapply_rule
 from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.read import read_file
-from mdtensor.quant.model.size_error import SizeError
+from mdtensor.quant.model.size_error import SizeError, has_open_size
 from mdtensor.quant.model.sized import SizedModel
 from mdtensor.quant.plans import cache
 
@@ -71,8 +73,8 @@ def load(
         input_shapes: the shape of each input by name, or of the only input. A size that
             you omit is 1 in a TFLite file, and dynamic in an ONNX file.
         constants: a number or an array for each input that you want to fix, by name,
-            such as `{"sr": 16000}`; the model does not have these inputs. If an input
-            chooses the branch of an If, fix it: a model does not have branches.
+            such as `{"sr": 16000}`; the model does not have these inputs. Fix an input
+            that chooses the branch of an If, and the model has one graph.
         outputs: the names of the results, any values of the file; by default its
             outputs. Parts of the file that they do not need are not read, nor are
             inputs.
@@ -84,7 +86,9 @@ def load(
 
     Returns:
         A model. If a node needs a size that is dynamic, a `SizedModel`, which reads the
-        file again for the input shapes of each call.
+        file again for the input shapes of each call. If values decide what runs, such
+        as the condition of an If or a Loop, a `DecidedModel`, which computes them at
+        each call.
 
     Raises:
         ModelError: the file does not exist or is not a model, a part of the model
@@ -104,18 +108,54 @@ def load(
         found = _kept(path, input_shapes, *arguments) if place is cpu else None
         if found is not None:
             return found
-        return Model(_read(path, input_shapes, *arguments)).to(place)
+        return _read_model(path, input_shapes, *arguments).to(place)
     except SizeError as error:
-        if not any(-1 in spec.shape for spec in error.inputs.values()):
-            raise
-        before = _stamp(path)
+        if not has_open_size(error.inputs):
+            return _decided(error, path, input_shapes, *arguments).to(place)
+        check = _unchanged(path)
 
         def read(shapes: Shapes) -> Model:
-            if _stamp(path) != before:
-                raise ModelError(f"{path} changed after it was loaded", "Load it again")
-            return Model(_read(path, shapes, *arguments))
+            check()
+            return _read_model(path, shapes, *arguments)
 
         return SizedModel(read, error).to(place)
+
+
+def _read_model(path: Path | Any, *arguments: Any) -> Model:
+    """Return the model of a file for input shapes.
+
+    Raises:
+        SizeError: a node needs a size that is dynamic.
+        ModelError: as `load`.
+    """
+    try:
+        return Model(_read(path, *arguments))
+    except SizeError as error:
+        return _decided(error, path, *arguments)
+
+
+def _decided(
+    error: SizeError,
+    path: Path | Any,
+    input_shapes: Shapes | None,
+    constants: Mapping[str, Any] | None,
+    outputs: Sequence[str] | None,
+    budget: Budget | None,
+) -> DecidedModel:
+    """Return the model of a file that needs values which depend on the data.
+
+    Raises:
+        SizeError: it is `error`, which does not ask for such a value.
+    """
+    if not isinstance(error, DecisionError) or error.question is None:
+        raise error
+    check = _unchanged(path)
+
+    def read(known: Mapping[str, Any]) -> Model:
+        check()
+        return Model(_read(path, input_shapes, constants, outputs, budget, known))
+
+    return DecidedModel(read, error, budget)
 
 
 def _kept(
@@ -152,6 +192,17 @@ def _kept(
     return KeptModel(read, place, file.name, kept)
 
 
+def _unchanged(path: Path | Any) -> Callable[[], None]:
+    """Return a function that raises if the file changes after this call."""
+    before = _stamp(path)
+
+    def check() -> None:
+        if _stamp(path) != before:
+            raise ModelError(f"{path} changed after it was loaded", "Load it again")
+
+    return check
+
+
 def _stamp(path: Path | Any) -> tuple[int, int] | None:
     """Return the time and the size of a file; None for a ModelProto or no file."""
     try:
@@ -167,6 +218,7 @@ def _read(
     constants: Mapping[str, Any] | None,
     outputs: Sequence[str] | None,
     budget: Budget | None,
+    decided: Mapping[str, Any] | None = None,
 ) -> Graph:
     """Return the graph of a file for input shapes, of which some may be dynamic.
 
@@ -175,6 +227,7 @@ def _read(
         ModelError: as `load`.
     """
     spending = Spending(budget)
-    graph = read_file(path, input_shapes, spending, constants, outputs)
+    options = (constants, outputs, decided) if decided else (constants, outputs)
+    graph = read_file(path, input_shapes, spending, *options)
     # Rewrites make new nodes, whose grids do not carry the rule of the file yet.
     return reapply_rule(simplify.simplify(graph, spending))

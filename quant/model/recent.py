@@ -14,7 +14,7 @@ MOST = 8
 
 
 class Recent(Generic[Key, Value]):
-    """The `MOST` values that were used last. Threads may share it.
+    """The `most` values that were used last. Threads may share it.
 
     Example:
         >>> from mdtensor.quant.model.recent import Recent
@@ -23,7 +23,8 @@ class Recent(Generic[Key, Value]):
         (9, 3)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._values: dict[Key, Value] = {}
         self._lock = threading.Lock()
 
@@ -32,7 +33,7 @@ class Recent(Generic[Key, Value]):
         with self._lock:
             # A dict keeps the order of insertion: the first was used longest ago.
             value = self._values.pop(key) if key in self._values else make()
-            while len(self._values) >= MOST:
+            while len(self._values) >= self._most:
                 del self._values[next(iter(self._values))]
             self._values[key] = value
             return value

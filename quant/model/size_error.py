@@ -8,6 +8,11 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 
 
+def has_open_size(inputs: Mapping[str, TensorSpec]) -> bool:
+    """Return whether a size of an input is not known."""
+    return any(-1 in spec.shape for spec in inputs.values())
+
+
 class SizeError(ModelError):
     """A graph that can only be read for known input shapes.
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor import Device, Tensor, TensorSpec, cpu
-from mdtensor.errors import ModelError, OptionError
+from mdtensor import Device, Tensor, cpu
+from mdtensor.errors import ModelError
 from mdtensor.extend import find_device
-from mdtensor.graph import Graph
 from mdtensor.graph.bound import in_order
-from mdtensor.graph.inputs import Shapes, chosen, each, fed, shapes_example
+from mdtensor.graph.inputs import Shapes, chosen, shapes_example
 from mdtensor.graph.plan import Plan
-from mdtensor.graph.profile import Profile
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.placed_sized import PlacedSizedModel
-from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate_each
 from mdtensor.quant.model.recent import Recent
+from mdtensor.quant.model.reread import RereadModel
 from mdtensor.quant.model.size_error import SizeError
-from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 
 Key = tuple[tuple[int, ...], ...]
 
 
 # A graph with known shapes has fewer nodes, and all of its sizes are numbers (decision
 # 0088).
-class SizedModel(Model):
+class SizedModel(RereadModel):
     """A model that is read for the input shapes of each call.
 
     `load` returns it for a file whose graph depends on input shapes that are not fixed.
@@ -41,21 +38,17 @@ class SizedModel(Model):
         error: the error of reading the file without shapes.
     """
 
+    known = "shapes"
+
     def __init__(
         self, read: Callable[[Mapping[str, tuple[int, ...]]], Model], error: SizeError
     ) -> None:
-        self._read, self._error = read, error
-        self.search = None
+        super().__init__(error)
+        self._read = read
         self._models: Recent[Key, Model] = Recent()
 
-    @property
-    def graph(self) -> Graph:  # type: ignore[override]
-        """Raise, since each combination of shapes has a graph of its own.
-
-        Raises:
-            ModelError: always; it names the node that needs a size.
-        """
-        raise self._needs_shapes()
+    def _needs_more(self) -> ModelError:
+        return self._needs_shapes()
 
     def _needs_shapes(self, call: str = "") -> ModelError:
         """Return the error of a call that needs shapes, with one that would work."""
@@ -64,21 +57,6 @@ class SizedModel(Model):
             shapes = shapes_example(self.inputs)
             fix = f"Call {call}(path, {shapes}), or with the shapes that you have"
         return ModelError(self._error.problem, fix)
-
-    @property
-    def inputs(self) -> Mapping[str, TensorSpec]:
-        """Return type and shape of each input by name; -1 stands for any size."""
-        return self._error.inputs
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Return the names of the results."""
-        return self._error.outputs
-
-    @property
-    def states(self) -> Mapping[str, Any]:
-        """Return no states: files with variables have one graph."""
-        return {}
 
     def at(self, input_shapes: Shapes) -> Model:
         """Return the model for these input shapes.
@@ -133,11 +111,6 @@ class SizedModel(Model):
             raise self._needs_shapes()
         return self.at(input_shapes).plan()
 
-    def profile(self, /, *inputs: Any, repeat: int = 20, **named: Any) -> Profile:
-        """Measure each node for the shapes of these inputs; see `Model.profile`."""
-        feeds = self.fed(*inputs, **named)
-        return self._for(feeds).profile(feeds, repeat=repeat)
-
     def save(self, path: Path, input_shapes: Shapes | None = None) -> None:
         """Write an ONNX file for these shapes; see `Model.save`."""
         if input_shapes is None:
@@ -156,49 +129,6 @@ class SizedModel(Model):
             raise self._needs_shapes("compile")
         self.at(input_shapes).compile(path, isas=isas)
 
-    def calibrate(
-        self,
-        samples: Iterable[Any],
-        observer: Callable[[], MinMaxObserver] = MSEObserver,
-    ) -> Calibration:
-        """Run on `samples` of any shapes and observe all values; see `Model.calibrate`.
-
-        One calibration serves all shapes: values have the same names in each.
-        """
-        pairs = ((self._graph_of(one), one) for one in each(samples, self.inputs))
-        return calibrate_each(pairs, observer)
-
-    def _graph_of(self, sample: Any) -> Graph:
-        return self._for(fed(self.inputs, sample)).graph
-
-    def equalize(self, **options: Any) -> SizedModel:
-        """Equalize the channels of weights, as `Model.equalize`."""
-        return self._changed(lambda model: model.equalize(**options))
-
-    def quantize(self, calibration: Calibration, **options: Any) -> SizedModel:
-        """Return the quantized model for all shapes, see `Model.quantize`.
-
-        Raises:
-            OptionError: an option takes samples, which have shapes; use it on
-                `at(shapes)`. Else as `Model.quantize`, maybe at a later call.
-        """
-        _refuse_samples(options, "quantize")
-        return self._changed(lambda model: model.quantize(calibration, **options))
-
-    def quantize_weights(self, **options: Any) -> SizedModel:
-        """Return the model with quantized weights, see `Model.quantize_weights`.
-
-        Raises:
-            OptionError: an option takes samples, which have shapes; use it on
-                `at(shapes)`. Else as `Model.quantize_weights`, maybe at a later call.
-        """
-        _refuse_samples(options, "quantize_weights")
-        return self._changed(lambda model: model.quantize_weights(**options))
-
-    def rounded(self, rule: str) -> SizedModel:
-        """Return the model under a rounding rule, see `Model.rounded`."""
-        return self._changed(lambda model: model.rounded(rule))
-
     def _changed(self, change: Callable[[Model], Model]) -> SizedModel:
         """Return the model that is changed for each combination of shapes."""
         made = SizedModel(lambda shapes: change(self.at(shapes)), self._error)
@@ -207,14 +137,6 @@ class SizedModel(Model):
         if key is not None:
             made.at(dict(zip(self.inputs, key, strict=True)))
         return made
-
-    def __reduce__(self) -> Any:
-        """Raise, since a file cannot be pickled.
-
-        Raises:
-            ModelError: always.
-        """
-        raise self._needs_shapes()
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
@@ -225,19 +147,3 @@ def _shapes(inputs: tuple[Any, ...]) -> Key:
     """Return the shapes of tensors and arrays; () stands for those of other inputs."""
     own = (Tensor, np.ndarray)
     return tuple(tuple(x.shape) if isinstance(x, own) else () for x in inputs)
-
-
-def _refuse_samples(options: Mapping[str, Any], call: str) -> None:
-    """Require options without samples.
-
-    Raises:
-        OptionError: an option needs samples.
-    """
-    for name in ("samples", "held_out", "budget", "correct_bias"):
-        value = options.get(name)
-        if value is not None and value is not False:
-            raise OptionError(
-                f"{name} needs the graph of one combination of shapes",
-                f"Use model.at(shapes).{call}({name}=...)",
-                call,
-            )

@@ -19,6 +19,7 @@ from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.graph.inputs import shapes_example
 from mdtensor.quant.model.budget import Spending
+from mdtensor.quant.model.decision_error import DecisionError, is_decidable
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
 from mdtensor.quant.model.size_error import SizeError
 
@@ -173,6 +174,7 @@ class Builder:
         elements: element types of the values that are stored in a wider type.
         narrow: names of values whose codes have a narrow range, without the smallest
             code.
+        decided: values that a call has computed before, by name.
         spending: what loading has used of its budget.
         reserved: names that the file uses, so that new values do not get them.
         read: reads one operator; for the nodes of graphs inside of nodes.
@@ -188,6 +190,7 @@ class Builder:
     lists: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    decided: Mapping[str, Array] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
     reserved: frozenset[str] = frozenset()
     read: Callable[[Any, Operator], None] = _read_nothing
@@ -383,6 +386,8 @@ class Builder:
         """
         if name in self.sizes:
             return self.sizes[name]
+        if name is not None and name in self.decided:
+            return self.decided[name]
         if name not in self.constants and name not in self._fixed:
             return None
         if name not in self._arrays:
@@ -414,12 +419,25 @@ class Builder:
         Raises:
             ModelError: the input is omitted, or depends on the data.
         """
-        found = self.array(op.input(index))
+        name = op.input(index)
+        found = self.array(name)
         if found is None or is_dynamic(found):
-            raise op.size_error(
+            error = op.size_error(
                 f"needs {what} as a constant", " if it is computed from sizes"
             )
+            raise error if name is None else self.undecided(name, error)
         return found
+
+    def undecided(self, name: str, error: ModelError) -> ModelError:
+        """Return the error of a value that must be known, and depends on the data.
+
+        It asks for the value if a call can compute it, and is `error` otherwise.
+        """
+        if name not in self.specs or name in self.sizes:
+            return error
+        if not is_decidable(self.specs[name]):
+            return error
+        return DecisionError(error.problem, error.fix, name)
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
         """Return an input that must be known while reading, as Python integers.

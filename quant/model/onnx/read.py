@@ -20,6 +20,7 @@ from mdtensor.graph.inputs import (
     shapes_example,
 )
 from mdtensor.quant.model.budget import Spending
+from mdtensor.quant.model.decision_error import DecisionError
 from mdtensor.quant.model.onnx import dynamic, packed, qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
     Builder,
@@ -50,7 +51,7 @@ from mdtensor.quant.model.onnx.schemas import (
     check_types,
     is_defined,
 )
-from mdtensor.quant.model.size_error import SizeError
+from mdtensor.quant.model.size_error import SizeError, has_open_size
 
 
 # A file may hold codes anywhere, so it is read in quant (decision 0096).
@@ -60,6 +61,7 @@ def read_graph(
     spending: Spending | None = None,
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
+    decided: Mapping[str, Any] | None = None,
 ) -> Graph:
     """Read the graph in an ONNX file, operator by operator, without simplifying it.
 
@@ -71,6 +73,7 @@ def read_graph(
         spending: the budget to read within; by default a new one.
         constants: inputs that become constants, by name.
         outputs: the values to compute; by default the outputs of the file.
+        decided: arrays that a call has computed before, by the name of the value.
 
     Returns:
         A graph whose values and nodes have the names of the file.
@@ -84,6 +87,7 @@ def read_graph(
         model = choose_outputs(model, outputs)
     g = Builder(
         narrow=narrow_in(model),
+        decided=decided or {},
         spending=spending or Spending(),
         reserved=names_in(model.graph),
         read=read_operator,
@@ -103,6 +107,9 @@ def read_graph(
         for op in operators:
             if not is_defined(op):
                 reader_of(op, GRAPH_READERS)
+        if isinstance(error, DecisionError) and not has_open_size(g.inputs):
+            question = g.graph((error.value,))
+            error.question = replace(question, rounding=rule_in(model))
         raise error.of(g.inputs, names) from None
     made = g.graph(names)
     return replace(made, rounding=rule_in(model), notes=notes_in(model))

@@ -3,7 +3,8 @@
 A graph of mdtensor does not have branches. If the condition is known while the file is
 read, the nodes of one branch take the place of the If; otherwise both branches run and
 the condition chooses between their results. A loop whose number of turns is known
-becomes that many copies of its nodes.
+becomes that many copies of its nodes. What else must be known, a call computes first
+(`DecidedModel`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import ModelError, written
+from mdtensor.quant.model.decision_error import is_decidable
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_count
 from mdtensor.quant.model.onnx.build import Builder, Operator, is_dynamic
 from mdtensor.quant.model.onnx.nodes import initial_arrays, operator
 from mdtensor.quant.model.onnx.operators.table import number, reads
 from mdtensor.quant.model.onnx.order import sort_nodes
+from mdtensor.quant.model.size_error import has_open_size
+
+#: Nodes of two branches that both run; with more, the one that is needed is read.
+MOST_NODES_OF_BOTH = 16
 
 
 @reads("If")
@@ -43,23 +49,19 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
     if g.shape(condition):
         options: dict[str, Any] = {"shape": ()}
         condition = g.step(op, "condition", md.reshape, condition, **options)
+    before = len(g.nodes)
     sides = [_side(g, op, side) for side in ("then_branch", "else_branch")]
+    if len(g.nodes) - before > MOST_NODES_OF_BOTH and _is_setting(g, condition):
+        raise _undecided(g, op, condition, "has long branches")
     require_count(op, sides[0], len(sides[1]), "outputs of its first branch")
     found: list[str] = []
     for one, other in zip(*sides, strict=True):
         if one in g.lists or other in g.lists:
-            raise op.error(
-                f"chooses between sequences, and its condition {op.inputs[0]!r} "
-                "depends on the data",
-                _how_to_fix(g, str(op.inputs[0])),
-            )
+            raise _undecided(g, op, condition, "chooses between sequences")
         # A spec says nothing else that differs; a dynamic size may differ.
         if g.specs[one] != g.specs[other] or min(g.shape(one), default=0) < 0:
-            raise op.error(
-                f"has branches with results {g.specs[one]} and {g.specs[other]}, and "
-                f"its condition {op.inputs[0]!r} depends on the data",
-                _how_to_fix(g, str(op.inputs[0])),
-            )
+            problem = f"has branches with results {g.specs[one]} and {g.specs[other]}"
+            raise _undecided(g, op, condition, problem)
         found.append(g.step(op, "choice", md.where, condition, one, other))
     return found
 
@@ -74,20 +76,30 @@ def _side(g: Builder, op: Operator, side: str) -> list[str]:
     try:
         return inline(g, op, op.get(side), ())
     except ModelError as error:
-        is_open = any(min(spec.shape, default=0) < 0 for spec in g.inputs.values())
-        fix = _how_to_fix(g, str(op.inputs[0]))
-        # An inner If has said it already; with known sizes the branch may be read.
-        if is_open or error.fix == fix:
+        # With known sizes the branch may be read.
+        if has_open_size(g.inputs):
             raise
-        raise op.error(
-            f"cannot use its {side} ({error.problem}), and its condition "
-            f"{op.inputs[0]!r} depends on the data",
-            fix,
-        ) from None
+        problem = f"cannot use its {side} ({error.problem})"
+        raise _undecided(g, op, str(op.inputs[0]), problem) from None
 
 
-def _how_to_fix(g: Builder, value: str) -> str:
-    """Return how to make a value known, with the inputs that it depends on."""
+def _undecided(g: Builder, op: Operator, condition: str, problem: str) -> ModelError:
+    """Return the error of an If that needs a condition which depends on the data."""
+    problem += f", and its condition {op.inputs[0]!r} depends on the data"
+    fix = _how_to_fix(g, str(op.inputs[0]))
+    return g.undecided(condition, op.error(problem, fix))
+
+
+def _is_setting(g: Builder, value: str) -> bool:
+    """Return whether only inputs of a few integers decide a value.
+
+    Such inputs change rarely, so that few graphs are made for their values.
+    """
+    return all(is_decidable(g.inputs[name]) for name in _inputs_behind(g, value))
+
+
+def _inputs_behind(g: Builder, value: str) -> list[str]:
+    """Return the inputs of the model that a value depends on."""
     writers = {node.output: node for node in g.nodes}
     names, seen = [value], {value}
     for name in names:
@@ -95,8 +107,14 @@ def _how_to_fix(g: Builder, value: str) -> str:
         new = [one for one in node.values if one not in seen] if node else []
         names += new
         seen.update(new)
+    return [name for name in g.inputs if name in seen]
+
+
+def _how_to_fix(g: Builder, value: str) -> str:
+    """Return how to make a value known, with the inputs that it depends on."""
     # A setting is a single number; nobody fixes an image.
-    settings = [n for n, x in g.inputs.items() if n in seen and set(x.shape) <= {1}]
+    names = _inputs_behind(g, value)
+    settings = [name for name in names if set(g.inputs[name].shape) <= {1}]
     which = f" ({', '.join(map(repr, settings))})" if settings else ""
     return f"If inputs{which} decide it, fix them: {written('constants')} of load"
 
@@ -209,10 +227,8 @@ def _require_known(g: Builder, op: Operator, name: Any, what: str) -> Any:
     """Return the elements of a value that must be known while the file is read."""
     found = g.array(name)
     if found is None:
-        raise op.error(
-            f"runs graphs, and {what} {name!r} depends on the data",
-            _how_to_fix(g, name),
-        )
+        problem = f"runs graphs, and {what} {name!r} depends on the data"
+        raise g.undecided(name, op.error(problem, _how_to_fix(g, name)))
     if is_dynamic(found):
         raise op.size_error(f"runs graphs, and {what} {name!r} depends on a size")
     return found
