@@ -53,7 +53,7 @@ class Question:
 
 
 # A graph does not have branches, so the value that chooses one is computed first, and
-# the file is read for it (decision 0097).
+# the file is read for it (decision 0099).
 class DecidedModel(RereadModel):
     """A model that is read for what the inputs of each call decide.
 

@@ -32,7 +32,7 @@ def name_layer_norms(graph: Graph) -> Graph:
     return graph.rewritten(nodes) if nodes else graph
 
 
-# Passes that need no grid are here; readers of files stay in quant (decision 0096).
+# Passes that need no grid are here; readers of files stay in quant (decision 0098).
 @dataclass(frozen=True)
 class Matcher:
     """A search for a pattern, backwards from its last node."""

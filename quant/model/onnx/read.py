@@ -54,7 +54,7 @@ from mdtensor.quant.model.onnx.schemas import (
 from mdtensor.quant.model.size_error import SizeError, has_open_size
 
 
-# A file may hold codes anywhere, so it is read in quant (decision 0096).
+# A file may hold codes anywhere, so it is read in quant (decision 0098).
 def read_graph(
     path: str | os.PathLike[str] | Any,
     input_shapes: Shapes | None = None,
