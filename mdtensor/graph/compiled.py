@@ -18,7 +18,8 @@ from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
 from mdtensor.graph.calls import Call, replace
 from mdtensor.graph.freeze import Frozen
-from mdtensor.graph.guards import ARRAYS, guard, is_dead
+from mdtensor.graph.guards import ARRAYS, guard
+from mdtensor.graph.keys import is_dead
 from mdtensor.graph.lazy import LAZY, LazyTensor
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
 from mdtensor.spec.options import flag

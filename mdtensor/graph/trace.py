@@ -15,11 +15,13 @@ from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
 from mdtensor.errors import OptionError, shown
-from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
-from mdtensor.graph.guards import ARRAYS, is_object, parts_of
+from mdtensor.graph.calls import Call, Output, replace, spec_of, visit
+from mdtensor.graph.guards import ARRAYS
+from mdtensor.graph.keys import is_object, parts_of
+from mdtensor.graph.known import run
 from mdtensor.graph.lazy import LazyTensor, host_spec, lazy_type, record_options
 from mdtensor.graph.reads import Reads, note, note_all, reads
-from mdtensor.graph.replay import Replay, Source
+from mdtensor.graph.replay import Replay, Source, with_dead
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
@@ -133,17 +135,7 @@ class Trace:
         outputs: list[Output] = []
         visit(self.result, Output, outputs.append)
         needed = {output.call.number for output in outputs}
-        written = {n for item in items for n in _writes(item)}
-        pairs = []
-        # A call may run later than its step, so the last reader of a result is found
-        # among the items.
-        for item in reversed(items):
-            sources = item.sources if isinstance(item, Call) else item.reads
-            given = (x for x in sources if isinstance(x, Output))
-            read = {x.call.number for x in given} & written
-            pairs.append((item, sorted(read - needed)))
-            needed |= read
-        return Replay(self._inputs, pairs[::-1], self.result, held, guard)
+        return Replay(self._inputs, with_dead(items, needed), self.result, held, guard)
 
     def explain(self) -> str:
         """Return what a repeated call runs: a line for each call of a function.
@@ -210,14 +202,6 @@ class Trace:
             lines.append(f"{names[call.number]} = {_text(call, names)}  {specs}")
         shown = replace(self.result, Output, lambda output: _Name(_name(output, names)))
         return "\n".join([*lines, f"return {shown}"])
-
-
-def _writes(item: Any) -> tuple[int, ...]:
-    """Return the numbers of the calls whose results an item gives to later ones."""
-    found: tuple[int, ...] = (
-        item.writes if not isinstance(item, Call) else (item.number,)
-    )
-    return found
 
 
 class _Name(str):
