@@ -138,18 +138,19 @@ class Call:
         """Return whether a lazy tensor of a result is in use."""
         return any(handle() is not None for handle in self.handles)
 
-    def run(self, known: Callable[[Output], Any]) -> tuple[Any, ...]:
+    def run(self, known: Callable[[Any], Any], kinds: Any = Output) -> tuple[Any, ...]:
         """Return the results of the call for other tensors.
 
         Args:
             known: returns the tensor of an output.
+            kinds: the classes of the arguments for which `known` is asked.
         """
         given = self.arguments, self.options
         # Another thread may have run the call since, and dropped its arguments.
         if self.results is not None:
             return self.results
         assert self.operation is not None
-        arguments, options = replace(given, Output, known)
+        arguments, options = replace(given, kinds, known)
         if self.operation.operation.sequence:
             arguments = (arguments,)
         try:

@@ -16,6 +16,7 @@ from typing import Any
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
+from mdtensor.graph.automatic import Placed
 from mdtensor.graph.calls import Call, replace
 from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard
@@ -26,6 +27,9 @@ from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
+#: The name for the device that is expected to be the fastest.
+AUTO = "auto"
+
 
 class Compiled:
     """A function that `compile` made; it calls its traces."""
@@ -35,17 +39,27 @@ class Compiled:
         function: Callable[..., Any],
         generate: bool = False,
         device: Device | None = None,
+        is_automatic: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self._name: str = getattr(function, "__name__", "compiled")
         self._function, self._generates = function, generate
-        self._device = device
-        self._traces: dict[Any, Trace] = {}
+        self._device, self._is_automatic = device, is_automatic
+        self._traces: dict[Any, Trace | Placed] = {}
 
     @property
     def traces(self) -> tuple[Trace, ...]:
         """Return the traces so far, one for each kind of call."""
-        return tuple(self._traces.values())
+        known = self._traces.values()
+        return tuple(x.trace if isinstance(x, Placed) else x for x in known)
+
+    @property
+    def placements(self) -> tuple[Placed, ...]:
+        """Return what `device="auto"` chose, one for each trace.
+
+        Each has `choices`: the expected time of each device, or why it cannot run.
+        """
+        return tuple(x for x in self._traces.values() if isinstance(x, Placed))
 
     @property
     def device(self) -> Device | None:
@@ -69,7 +83,9 @@ class Compiled:
         found = self._known(tuple(key))
         if found is None or not found.is_current:
             self._drop_dead()
-            found = self._traces[tuple(key)] = self._trace(arguments, options)
+            made = self._trace(arguments, options)
+            found = Placed(made, self._name) if self._is_automatic else made
+            self._traces[tuple(key)] = found
         return found.run(tensors)
 
     def _drop_dead(self) -> None:
@@ -77,7 +93,7 @@ class Compiled:
         for key in [key for key in list(self._traces) if is_dead(key)]:
             self._traces.pop(key, None)
 
-    def _known(self, key: tuple[Any, ...]) -> Trace | None:
+    def _known(self, key: tuple[Any, ...]) -> Trace | Placed | None:
         try:
             return self._traces.get(key)
         except TypeError as error:
@@ -151,7 +167,7 @@ class Compiled:
 
         Raises:
             TraceError: the function reads the value of a tensor.
-            OptionError: a size of a spec is unknown.
+            OptionError: a size of a spec is unknown, or `device` is "auto".
 
         Example:
             >>> import mdtensor as md
@@ -162,6 +178,9 @@ class Compiled:
             >>> frozen(md.asarray([1.0, 3.0])).tolist()
             [2.0, 6.0]
         """
+        if self._is_automatic:
+            problem = 'a function with device="auto" is not frozen: it may move tensors'
+            raise OptionError(problem, "Name the device in compile", self._name)
         kinds = (*ARRAYS, TensorSpec)
         given, more = replace((arguments, options), kinds, input_spec)
         return Frozen(partial(self._trace, given, more, TensorSpec), self._name)
@@ -172,6 +191,7 @@ class Compiled:
 
     def __repr__(self) -> str:
         place = f" for {self._device}" if self._device else ""
+        place = f" for {AUTO}" if self._is_automatic else place
         return f"<compiled {self._name}{place}, {len(self._traces)} traces>"
 
 
@@ -201,9 +221,13 @@ def compile(
 
         device: where every tensor among the arguments has to be, or the name of that
             device. Nothing is moved: a tensor or an array elsewhere raises. By default
-            the calls run where the tensors are, with a trace for each device.
+            the calls run where the tensors are, with a trace for each device. With
+            "auto", they run on the device that is expected to be the fastest, of those
+            that have the types, the methods and the memory. Tensors are copied there,
+            and results back.
 
     Raises:
+        AllocationError: at a call, no device has the memory, with `device="auto"`.
         TraceError: the function reads the value of a tensor, as in `if x > 0`. The
             error names the line.
         OptionError: `function` is not a function, `generate` is not a bool, or it is
@@ -226,13 +250,14 @@ def compile(
     if not callable(function) or inspect.isclass(function):
         problem = f"{shown(function)} is not a function"
         raise OptionError(problem, "Give a function of tensors", "compile")
-    place = None if device is None else find_device(device)
+    is_automatic = device == AUTO
+    place = None if device is None or is_automatic else find_device(device)
     if place is LAZY:
         problem = "a compiled function cannot run on lazy, which computes nothing"
         raise DeviceError(
             problem, "Leave out device=, and pass lazy tensors", "compile"
         )
-    if flag(generate, "generate") and place not in (None, cpu):
-        problem = f"generate=True makes loops for the CPU, not for {place}"
+    if flag(generate, "generate") and (is_automatic or place not in (None, cpu)):
+        problem = f"generate=True makes loops for the CPU, not for {device}"
         raise OptionError(problem, "Leave out generate= or device=", "compile")
-    return Compiled(function, generate, place)
+    return Compiled(function, generate, place, is_automatic)

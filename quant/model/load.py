@@ -18,6 +18,7 @@ from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
+from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.kept import KeptModel
 from mdtensor.quant.model.model import Model, Path
@@ -77,7 +78,9 @@ def load(
             outputs. Parts of the file that they do not need are not read, nor are
             inputs.
         budget: limits on what a file may compute while it is loaded.
-        device: where the model runs, or the name of that device; as `Model.to`.
+        device: where the model runs, or the name of that device; as `Model.to`. With
+            "auto", the device that is expected to be the fastest, of those that have
+            the types, the methods and the memory; `model.device` is the choice.
 
     A later process that loads the same file runs the plan that this one makes first,
     and reads the file only if you ask for more; see `docs/how-to/cache.md`.
@@ -90,6 +93,8 @@ def load(
         ModelError: the file does not exist or is not a model, a part of the model
             is not supported, or the model needs more than the budget.
         DeviceError: there is no such device, or it lacks a type of the weights.
+        AllocationError: no device has the memory, with `device="auto"`.
+        OptionError: `device` is "auto", and a size of an input is dynamic.
 
     Example:
         >>> from mdtensor import quant
@@ -97,14 +102,15 @@ def load(
         PlacedModel(emucuda, ...)
     """
     # A wrong name raises before the file is read.
-    place = find_device(device)
+    place = cpu if device == AUTO else find_device(device)
     arguments = constants, outputs, budget
     try:
         # A kept plan has compiled calls of the host.
-        found = _kept(path, input_shapes, *arguments) if place is cpu else None
+        is_here = place is cpu and device != AUTO
+        found = _kept(path, input_shapes, *arguments) if is_here else None
         if found is not None:
             return found
-        return Model(_read(path, input_shapes, *arguments)).to(place)
+        return Model(_read(path, input_shapes, *arguments)).to(device)
     except SizeError as error:
         if not any(-1 in spec.shape for spec in error.inputs.values()):
             raise
@@ -115,7 +121,7 @@ def load(
                 raise ModelError(f"{path} changed after it was loaded", "Load it again")
             return Model(_read(path, shapes, *arguments))
 
-        return SizedModel(read, error).to(place)
+        return SizedModel(read, error).to(device)
 
 
 def _kept(

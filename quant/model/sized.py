@@ -15,6 +15,7 @@ from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, chosen, each, fed, shapes_example
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile
+from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.placed_sized import PlacedSizedModel
@@ -98,9 +99,14 @@ class SizedModel(Model):
         """Return the model on a device, where each model for shapes moves, too.
 
         Raises:
+            OptionError: `device` is "auto".
             DeviceError: there is no such device, or it lacks a type of the inputs, or,
                 at a call, a type of the weights.
         """
+        if device == AUTO:
+            problem = f"device={AUTO!r} needs one graph, and this model has one a shape"
+            fix = f"Load it with {shapes_example(self.inputs)}, or name the device"
+            raise OptionError(problem, fix, "to")
         place = find_device(device)
         return self if place is cpu else PlacedSizedModel(self, place)
 
