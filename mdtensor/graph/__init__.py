@@ -10,6 +10,8 @@ trace       `trace`: the calls of a function
 compiled    `compile`: functions that run their traces
 freeze      compiled functions for fixed types and shapes
 keys        which constants are equal for a key
+search      the fastest way of equal bytes
+searched    searches for a trace, kept on disk
 placement   the choice of a device for some work
 automatic   compiled functions that choose a device
 guards      which trace a call of a compiled function runs

@@ -21,12 +21,15 @@ from mdtensor.graph.calls import Call, replace
 from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard
 from mdtensor.graph.keys import is_dead
-from mdtensor.graph.lazy import LAZY, LazyTensor
+from mdtensor.graph.lazy import LAZY, LazyTensor, realize
+from mdtensor.graph.search import Found
+from mdtensor.graph.searched import search_trace
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
 from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
+Key = tuple[Any, ...]
 #: The name for the device that is expected to be the fastest.
 AUTO = "auto"
 
@@ -46,6 +49,8 @@ class Compiled:
         self._function, self._generates = function, generate
         self._device, self._is_automatic = device, is_automatic
         self._traces: dict[Any, Trace | Placed] = {}
+        #: What searches found, by the keys of traces.
+        self._ways: dict[Any, str] = {}
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -67,6 +72,13 @@ class Compiled:
         return self._device
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        found, tensors, _ = self._find(arguments, options)
+        return found.run(tensors)
+
+    def _find(
+        self, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Trace | Placed, list[Tensor], Key]:
+        """Return the trace of a call, its tensors, and the key of the trace."""
         tensors: list[Tensor] = []
         key: list[Any] = [settings()]
         # A function has no state, but the object of a bound method has.
@@ -80,20 +92,24 @@ class Compiled:
             key += options
             for value in options.values():
                 guard(value, tensors, key)
-        found = self._known(tuple(key))
+        whole = tuple(key)
+        found = self._known(whole)
         if found is None or not found.is_current:
             self._drop_dead()
             made = self._trace(arguments, options)
+            if whole in self._ways:
+                made = made.as_way(self._ways[whole])
             found = Placed(made, self._name) if self._is_automatic else made
-            self._traces[tuple(key)] = found
-        return found.run(tensors)
+            self._traces[whole] = found
+        return found, tensors, whole
 
     def _drop_dead(self) -> None:
         """Drop the traces of objects that are gone."""
         for key in [key for key in list(self._traces) if is_dead(key)]:
             self._traces.pop(key, None)
+            self._ways.pop(key, None)
 
-    def _known(self, key: tuple[Any, ...]) -> Trace | Placed | None:
+    def _known(self, key: Key) -> Trace | Placed | None:
         try:
             return self._traces.get(key)
         except TypeError as error:
@@ -152,6 +168,47 @@ class Compiled:
         """
         items = [item for trace in self.traces for item in trace.items()]
         return tuple(t for one in items if not isinstance(one, Call) for t in one.texts)
+
+    def search(self, *arguments: Any, seconds: float = 5.0, **options: Any) -> Found:
+        """Find the fastest way to run a call, and run it so from now on.
+
+        The ways are the joined calls, each call for itself, and the joined calls with
+        generated loops. Each must give the bytes of single calls, on these tensors and
+        on special and random numbers, and must gain more than the noise. The result is
+        kept on disk, by the calls and the CPU.
+
+        Args:
+            arguments, options: as for a call; the tensors are what is timed.
+            seconds: no way is begun later than this.
+
+        Returns:
+            What was found. Printed, it has a line for each way: its time, or why it was
+            rejected.
+
+        Raises:
+            OptionError: `seconds` is not a number above 0, or `device` is "auto".
+            MdtensorError: as a call.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2 + 1))
+            >>> act.search(md.asarray([1.0, 2.0])).default
+            'joined'
+
+        Source: zyx, "search"; TVM, "AutoTVM".
+        """
+        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not (is_number and seconds > 0):
+            problem = f"seconds is {shown(seconds)}, not a number above 0"
+            raise OptionError(problem, "Use seconds=5.0", "search")
+        if self._is_automatic:
+            problem = 'a function with device="auto" runs on several devices'
+            raise OptionError(problem, "Name the device in compile", "search")
+        trace, tensors, key = self._find(arguments, options)
+        assert isinstance(trace, Trace)
+        found = search_trace(trace, [*map(realize, tensors)], seconds)
+        self._ways[key], self._traces[key] = found.best, trace.as_way(found.best)
+        return found
 
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:
         """Return the function for tensors of fixed types and shapes.

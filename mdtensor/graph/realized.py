@@ -49,7 +49,9 @@ class Realized:
 
     def run(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
         """Return the results of the calls at `places`."""
-        return run_under(self._held, self._results, leaves)
+        found: tuple[tuple[Any, ...], ...]
+        found = run_under(self._held, self._results, leaves)
+        return found
 
     def _results(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
         values = () if self._folded is None else self._folded.values(leaves)

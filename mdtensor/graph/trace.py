@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
 
 Guard = Callable[[Source], str]
+#: The ways to run a trace: whether calls are joined, and loops are generated.
+WAYS = {"joined": (True, False), "calls": (False, False), "generated": (True, True)}
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ class Trace:
     _is_joined: bool = field(default=False, repr=False)
     #: Whether its loops are compiled each for itself.
     generates: bool = field(default=False, repr=False)
+    #: Whether neighbouring calls are joined.
+    joins: bool = True
+    #: How many loops were generated for this way.
+    loops: int = 0
     _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
     _reads: Reads = field(default_factory=dict, repr=False)
 
@@ -116,7 +123,8 @@ class Trace:
         """Return the calls, with neighbours joined into compiled calls."""
         calls = [step.call for step in self.steps]
         # Steps round as the default settings say, and an audit counts single calls.
-        if self._settings != default_settings() or LOGS.get():
+        is_plain = self._settings == default_settings() and not LOGS.get()
+        if not is_plain or not self.joins:
             return [*calls]
         # It loads numba.
         from mdtensor.graph.join import join
@@ -129,6 +137,22 @@ class Trace:
                 if not isinstance(item, Call):
                     item.generate()
         return found
+
+    def as_way(self, way: str) -> Trace:
+        """Return a trace of the same calls that runs in one of `WAYS`."""
+        joins, generates = WAYS[way]
+        made = copy(self)
+        made.joins, made.generates = joins, generates
+        items = made.items()
+        made.loops = sum(
+            bool(getattr(item, "chain", None) and item.texts) for item in items
+        )
+        made._replayed, made._is_joined = made.replay(items, made._settings), True
+        for step in self.steps:
+            watch(made, (x.buffer for x in step.call.tensors()))
+        read = (owner() for owner in self._reads.values())
+        watch(made, (owner for owner in read if owner is not None))
+        return made
 
     def replay(self, items: list[Any], held: Any, guard: Guard | None = None) -> Replay:
         """Return the generated function of calls and joined calls, see `Replay`."""
