@@ -5,6 +5,7 @@ content     what recorded calls compute, as a key
 realized    recorded calls that run as compiled functions do
 known       when they do, and the ones of earlier runs
 folding     their constant parts
+inferred    results of shape rules, for recorded calls
 lazy        lazy tensors, and the `lazy` block
 trace       `trace`: the calls of a function
 compiled    `compile`: functions that run their traces

@@ -35,6 +35,7 @@ from mdtensor.graph.calls import (
     spec_of,
     visit,
 )
+from mdtensor.graph.inferred import Inferred
 from mdtensor.graph.known import run
 from mdtensor.graph.reads import note
 from mdtensor.graph.writes import watch
@@ -270,6 +271,8 @@ def recorder(selection: Selection) -> Implementation:
     if selection.method.deduce is None and operation.rule is no_rule:
         return lambda *given, **options: _run_now(operation, given, options)
 
+    infer = Inferred(selection)
+
     def record(*arguments: Any, **options: Any) -> Any:
         # The shape rule and the method both read them.
         options = replace(options, Iterator, tuple)
@@ -277,9 +280,7 @@ def recorder(selection: Selection) -> Implementation:
             return _write(operation, arguments, options)
         given = replace(arguments, Tensor, host_spec)
         wanted = replace(options, Tensor, host_spec)
-        found = checked(
-            operation.name, arguments, lambda: selection.deduce(*given, **wanted)
-        )
+        found = checked(operation.name, arguments, lambda: infer(given, wanted))
         specs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if not all(map(_is_known, specs)):
             return _run_now(operation, arguments, options)
