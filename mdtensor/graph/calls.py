@@ -27,6 +27,8 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 _NUMBERS = count()
+#: The most references of a call before dead ones are dropped.
+MOST_HANDLES = 64
 #: Types that `replace` never changes.
 _NUMBERS_ONLY = frozenset({int, float, bool, type(None)})
 #: Modules whose lines no error names.
@@ -50,7 +52,11 @@ class Output:
 
     def handed_out(self) -> Output:
         """Return this output, and let the call know that a tensor holds it."""
-        self.call.handles.append(ref(self))
+        handles = self.call.handles
+        # A call that is recorded again and again is one call.
+        if len(handles) >= MOST_HANDLES:
+            handles[:] = [one for one in handles if one() is not None]
+        handles.append(ref(self))
         return self
 
     def again(self) -> Output:

@@ -291,6 +291,15 @@ def test_what_is_held_and_not_asked_for_stays_lazy(joined_at_once: None) -> None
         )
 
 
+def test_equal_calls_recorded_often_are_one_call() -> None:
+    x = normal(4).to("lazy")
+    first = x * 2
+    for _ in range(1000):
+        x * 2  # noqa: B018
+    assert len(first.buffer.call.handles) <= 65
+    assert first.buffer.call.is_held
+
+
 def test_what_is_held_is_kept_if_it_is_costly(joined_at_once: None) -> None:
     x, w = normal(20, 30), normal(30, 30, seed=1)
     inner = md.relu(x.to("lazy") @ w)
