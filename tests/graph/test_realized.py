@@ -295,7 +295,7 @@ def test_equal_calls_recorded_often_are_one_call() -> None:
     x = normal(4).to("lazy")
     first = x * 2
     for _ in range(1000):
-        x * 2  # noqa: B018
+        x * 2
     assert len(first.buffer.call.handles) <= 65
     assert first.buffer.call.is_held
 
