@@ -17,6 +17,7 @@ from typing import Any, Final, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor import host_memory
 from mdtensor.errors import (
     DeviceError,
     MdtensorError,
@@ -63,6 +64,14 @@ class Device(ABC):
     def missing(self) -> str:
         """Return the reason why the device cannot be used here; empty if it can."""
         return ""
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Return the bytes that a program can still allocate; None if not known.
+
+        Without them, `device="auto"` does not choose the device.
+        """
+        return None
 
     #: Device type and number in DLPack; type 12 is an extension device.
     dlpack: tuple[int, int] = (12, 0)
@@ -302,6 +311,10 @@ class _CpuStream(Stream):
 class _Cpu(Device):
     name = "cpu"
     dlpack = (1, 0)
+
+    @property
+    def free_bytes(self) -> int | None:
+        return host_memory.free_bytes()
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
         return np.empty(shape, storage)

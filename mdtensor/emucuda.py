@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import ledger
-from mdtensor.device import Event, register_device
+from mdtensor.device import Event, cpu, register_device
 from mdtensor.errors import DeviceError, MdtensorError, describe
 from mdtensor.kernels.emulated import launcher
 from mdtensor.kernels.emulated.compiler import (
@@ -212,6 +212,11 @@ class EmuCuda(RenderedDevice):
     @property
     def missing(self) -> str:
         return "" if compiler() else NO_COMPILER
+
+    @property
+    def free_bytes(self) -> int | None:
+        # Its memory is the host's.
+        return cpu.free_bytes
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> EmuBuffer:
         pool = self._own_pool.get() or self._pool

@@ -32,6 +32,7 @@ LAYERS = (
     {"spelling"},
     {
         "files",
+        "host_memory",
         "html",
         "printing",
         "reloading",

@@ -166,6 +166,11 @@ def switch(watcher: Watcher, change: int) -> None:
                 call.operation.clear_table()
 
 
+def is_watched() -> bool:
+    """Return whether a watcher needs to see each call that runs now."""
+    return any(not getattr(watcher, "only_records", False) for watcher in _watchers)
+
+
 def _wrap(selection: Selection, function: Implementation) -> Implementation:
     for watcher in tuple(_watchers):
         function = watcher(selection, function)

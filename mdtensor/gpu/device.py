@@ -83,6 +83,15 @@ class Cuda(RenderedDevice):
 
     # --- memory -----------------------------------------------------------------------
 
+    @property
+    def free_bytes(self) -> int | None:
+        if self.missing:
+            return None
+        gpu = self.gpu
+        with gpu.device:
+            free, _ = gpu.cuda.runtime.memGetInfo()
+        return int(free) + int(gpu.pool.free_bytes())
+
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> CudaBuffer:
         gpu, stream = self.gpu, self.stream_now()
         size = prod(shape) * storage.itemsize

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from itertools import count
 from math import prod
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -26,6 +27,10 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 _NUMBERS = count()
+#: The most references of a call before dead ones are dropped.
+MOST_HANDLES = 64
+#: Types that `replace` never changes.
+_NUMBERS_ONLY = frozenset({int, float, bool, type(None)})
 #: Modules whose lines no error names.
 _OWN = (__package__.partition(".")[0], copy_module.__name__)
 #: Whether the calls of host tensors in this context are recorded, too.
@@ -40,10 +45,23 @@ class Output:
         index: its place among the results of the call.
     """
 
-    __slots__ = ("call", "index")
+    __slots__ = ("__weakref__", "call", "index")
 
     def __init__(self, call: Call, index: int = 0) -> None:
         self.call, self.index = call, index
+
+    def handed_out(self) -> Output:
+        """Return this output, and let the call know that a tensor holds it."""
+        handles = self.call.handles
+        # A call that is recorded again and again is one call.
+        if len(handles) >= MOST_HANDLES:
+            handles[:] = [one for one in handles if one() is not None]
+        handles.append(ref(self))
+        return self
+
+    def again(self) -> Output:
+        """Return an equal output, for the arguments of a call."""
+        return Output(self.call, self.index)
 
     @property
     def spec(self) -> TensorSpec:
@@ -78,11 +96,13 @@ class Call:
         options: the options of the call, likewise.
         specs: the specs of its results.
         results: its results if it has run.
+        sources: the outputs among its arguments; found if not given.
     """
 
     __slots__ = (
         "__weakref__",
         "arguments",
+        "handles",
         "has_copies",
         "number",
         "operation",
@@ -90,6 +110,7 @@ class Call:
         "place",
         "results",
         "settings",
+        "sources",
         "specs",
     )
 
@@ -100,12 +121,17 @@ class Call:
         options: dict[str, Any],
         specs: tuple[TensorSpec, ...],
         results: tuple[Any, ...] | None = None,
+        sources: tuple[Output, ...] | None = None,
     ) -> None:
         self.operation, self.arguments, self.options = operation, arguments, options
         self.specs, self.results, self.settings = specs, results, settings()
         self.place = "" if operation is None else caller()
         #: Whether a host tensor was written after the recording; see `before_write`.
         self.has_copies = False
+        #: The results of other calls that this one reads.
+        self.sources = _sources((arguments, options)) if sources is None else sources
+        #: Weak references to the outputs that tensors hold.
+        self.handles: list[ref[Output]] = []
         # Calls are recorded in an order in which they can run.
         self.number = next(_NUMBERS)
 
@@ -114,24 +140,23 @@ class Call:
         return "input" if self.operation is None else self.operation.__name__
 
     @property
-    def sources(self) -> list[Output]:
-        """Return the results of other calls that this one reads."""
-        found: list[Output] = []
-        visit((self.arguments, self.options), Output, found.append)
-        return found
+    def is_held(self) -> bool:
+        """Return whether a lazy tensor of a result is in use."""
+        return any(handle() is not None for handle in self.handles)
 
-    def run(self, known: Callable[[Output], Any]) -> tuple[Any, ...]:
+    def run(self, known: Callable[[Any], Any], kinds: Any = Output) -> tuple[Any, ...]:
         """Return the results of the call for other tensors.
 
         Args:
             known: returns the tensor of an output.
+            kinds: the classes of the arguments for which `known` is asked.
         """
         given = self.arguments, self.options
         # Another thread may have run the call since, and dropped its arguments.
         if self.results is not None:
             return self.results
         assert self.operation is not None
-        arguments, options = replace(given, Output, known)
+        arguments, options = replace(given, kinds, known)
         if self.operation.operation.sequence:
             arguments = (arguments,)
         try:
@@ -143,11 +168,16 @@ class Call:
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
     def keep(self) -> None:
-        """Run the call, keep its results, and drop its arguments."""
-        self.results = self.run(_result)
-        self.arguments, self.options = (), {}
+        """Run the call, and keep its results."""
+        self.finish(self.run(_result))
+
+    def finish(self, results: tuple[Any, ...]) -> None:
+        """Keep the results of the call, and drop its arguments."""
+        # Another thread may have run it, and a result be handed out.
+        self.results = results = self.results or results
+        self.arguments, self.options, self.sources = (), {}, ()
         # A result may be handed out, or be a view of a host tensor, and then written.
-        watch(self, (x.buffer for x in self.results))
+        watch(self, (x.buffer for x in results))
 
     def select(self) -> Selection:
         """Return the method that runs, for the types of the arguments."""
@@ -186,6 +216,12 @@ def spec_of(x: Any) -> TensorSpec:
     return TensorSpec(type(x), x.shape, x.qparams if is_quantized else None)
 
 
+def _sources(given: Any) -> tuple[Output, ...]:
+    found: list[Output] = []
+    visit(given, Output, found.append)
+    return tuple(found)
+
+
 def visit(
     value: Any, kind: type | tuple[type, ...], look: Callable[[Any], Any]
 ) -> None:
@@ -202,6 +238,9 @@ def replace(
     value: Any, kind: type | tuple[type, ...], change: Callable[[Any], Any]
 ) -> Any:
     """Return nested arguments with `change(x)` for each `x` of the classes `kind`."""
+    # Most arguments that are no tensors are numbers, and `isinstance` is slow.
+    if type(value) in _NUMBERS_ONLY:
+        return value
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -237,23 +276,6 @@ def pending(outputs: Sequence[Output]) -> list[Call]:
         found[call.number] = call
         stack += [source.call for source in call.sources]
     return [found[number] for number in sorted(found)]
-
-
-def run(outputs: Sequence[Output]) -> None:
-    """Run the calls that `outputs` need; each keeps its results.
-
-    Raises:
-        MdtensorError: a call raises it; a note names the line that recorded the call.
-    """
-    calls = pending(outputs)[::-1]
-    token = IN_BLOCK.set(False)
-    try:
-        # A result that only calls of this list need is freed when the last one has run:
-        # it drops its arguments, and nothing else holds the call.
-        while calls:
-            calls.pop().keep()
-    finally:
-        IN_BLOCK.reset(token)
 
 
 def _result(output: Output) -> Any:

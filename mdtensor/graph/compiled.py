@@ -16,14 +16,22 @@ from typing import Any
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
+from mdtensor.graph.automatic import Placed
 from mdtensor.graph.calls import Call, replace
 from mdtensor.graph.freeze import Frozen
-from mdtensor.graph.guards import ARRAYS, guard, is_dead
-from mdtensor.graph.lazy import LAZY, LazyTensor
+from mdtensor.graph.guards import ARRAYS, guard
+from mdtensor.graph.keys import is_dead
+from mdtensor.graph.lazy import LAZY, LazyTensor, realize
+from mdtensor.graph.search import Found
+from mdtensor.graph.searched import search_trace
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
 from mdtensor.spec.options import flag
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
+
+Key = tuple[Any, ...]
+#: The name for the device that is expected to be the fastest.
+AUTO = "auto"
 
 
 class Compiled:
@@ -34,17 +42,29 @@ class Compiled:
         function: Callable[..., Any],
         generate: bool = False,
         device: Device | None = None,
+        is_automatic: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self._name: str = getattr(function, "__name__", "compiled")
         self._function, self._generates = function, generate
-        self._device = device
-        self._traces: dict[Any, Trace] = {}
+        self._device, self._is_automatic = device, is_automatic
+        self._traces: dict[Any, Trace | Placed] = {}
+        #: What searches found, by the keys of traces.
+        self._ways: dict[Any, str] = {}
 
     @property
     def traces(self) -> tuple[Trace, ...]:
         """Return the traces so far, one for each kind of call."""
-        return tuple(self._traces.values())
+        known = self._traces.values()
+        return tuple(x.trace if isinstance(x, Placed) else x for x in known)
+
+    @property
+    def placements(self) -> tuple[Placed, ...]:
+        """Return what `device="auto"` chose, one for each trace.
+
+        Each has `choices`: the expected time of each device, or why it cannot run.
+        """
+        return tuple(x for x in self._traces.values() if isinstance(x, Placed))
 
     @property
     def device(self) -> Device | None:
@@ -52,6 +72,13 @@ class Compiled:
         return self._device
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        found, tensors, _ = self._find(arguments, options)
+        return found.run(tensors)
+
+    def _find(
+        self, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Trace | Placed, list[Tensor], Key]:
+        """Return the trace of a call, its tensors, and the key of the trace."""
         tensors: list[Tensor] = []
         key: list[Any] = [settings()]
         # A function has no state, but the object of a bound method has.
@@ -65,18 +92,24 @@ class Compiled:
             key += options
             for value in options.values():
                 guard(value, tensors, key)
-        found = self._known(tuple(key))
+        whole = tuple(key)
+        found = self._known(whole)
         if found is None or not found.is_current:
             self._drop_dead()
-            found = self._traces[tuple(key)] = self._trace(arguments, options)
-        return found.run(tensors)
+            made = self._trace(arguments, options)
+            if whole in self._ways:
+                made = made.as_way(self._ways[whole])
+            found = Placed(made, self._name) if self._is_automatic else made
+            self._traces[whole] = found
+        return found, tensors, whole
 
     def _drop_dead(self) -> None:
         """Drop the traces of objects that are gone."""
         for key in [key for key in list(self._traces) if is_dead(key)]:
             self._traces.pop(key, None)
+            self._ways.pop(key, None)
 
-    def _known(self, key: tuple[Any, ...]) -> Trace | None:
+    def _known(self, key: Key) -> Trace | Placed | None:
         try:
             return self._traces.get(key)
         except TypeError as error:
@@ -136,6 +169,47 @@ class Compiled:
         items = [item for trace in self.traces for item in trace.items()]
         return tuple(t for one in items if not isinstance(one, Call) for t in one.texts)
 
+    def search(self, *arguments: Any, seconds: float = 5.0, **options: Any) -> Found:
+        """Find the fastest way to run a call, and run it so from now on.
+
+        The ways are the joined calls, each call for itself, and the joined calls with
+        generated loops. Each must give the bytes of single calls, on these tensors and
+        on special and random numbers, and must gain more than the noise. The result is
+        kept on disk, by the calls and the CPU.
+
+        Args:
+            arguments, options: as for a call; the tensors are what is timed.
+            seconds: no way is begun later than this.
+
+        Returns:
+            What was found. Printed, it has a line for each way: its time, or why it was
+            rejected.
+
+        Raises:
+            OptionError: `seconds` is not a number above 0, or `device` is "auto".
+            MdtensorError: as a call.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2 + 1))
+            >>> act.search(md.asarray([1.0, 2.0])).default
+            'joined'
+
+        Source: zyx, "search"; TVM, "AutoTVM".
+        """
+        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not (is_number and seconds > 0):
+            problem = f"seconds is {shown(seconds)}, not a number above 0"
+            raise OptionError(problem, "Use seconds=5.0", "search")
+        if self._is_automatic:
+            problem = 'a function with device="auto" runs on several devices'
+            raise OptionError(problem, "Name the device in compile", "search")
+        trace, tensors, key = self._find(arguments, options)
+        assert isinstance(trace, Trace)
+        found = search_trace(trace, [*map(realize, tensors)], seconds)
+        self._ways[key], self._traces[key] = found.best, trace.as_way(found.best)
+        return found
+
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:
         """Return the function for tensors of fixed types and shapes.
 
@@ -150,7 +224,7 @@ class Compiled:
 
         Raises:
             TraceError: the function reads the value of a tensor.
-            OptionError: a size of a spec is unknown.
+            OptionError: a size of a spec is unknown, or `device` is "auto".
 
         Example:
             >>> import mdtensor as md
@@ -161,6 +235,9 @@ class Compiled:
             >>> frozen(md.asarray([1.0, 3.0])).tolist()
             [2.0, 6.0]
         """
+        if self._is_automatic:
+            problem = 'a function with device="auto" is not frozen: it may move tensors'
+            raise OptionError(problem, "Name the device in compile", self._name)
         kinds = (*ARRAYS, TensorSpec)
         given, more = replace((arguments, options), kinds, input_spec)
         return Frozen(partial(self._trace, given, more, TensorSpec), self._name)
@@ -171,6 +248,7 @@ class Compiled:
 
     def __repr__(self) -> str:
         place = f" for {self._device}" if self._device else ""
+        place = f" for {AUTO}" if self._is_automatic else place
         return f"<compiled {self._name}{place}, {len(self._traces)} traces>"
 
 
@@ -200,9 +278,13 @@ def compile(
 
         device: where every tensor among the arguments has to be, or the name of that
             device. Nothing is moved: a tensor or an array elsewhere raises. By default
-            the calls run where the tensors are, with a trace for each device.
+            the calls run where the tensors are, with a trace for each device. With
+            "auto", they run on the device that is expected to be the fastest, of those
+            that have the types, the methods and the memory. Tensors are copied there,
+            and results back.
 
     Raises:
+        AllocationError: at a call, no device has the memory, with `device="auto"`.
         TraceError: the function reads the value of a tensor, as in `if x > 0`. The
             error names the line.
         OptionError: `function` is not a function, `generate` is not a bool, or it is
@@ -225,13 +307,14 @@ def compile(
     if not callable(function) or inspect.isclass(function):
         problem = f"{shown(function)} is not a function"
         raise OptionError(problem, "Give a function of tensors", "compile")
-    place = None if device is None else find_device(device)
+    is_automatic = device == AUTO
+    place = None if device is None or is_automatic else find_device(device)
     if place is LAZY:
         problem = "a compiled function cannot run on lazy, which computes nothing"
         raise DeviceError(
             problem, "Leave out device=, and pass lazy tensors", "compile"
         )
-    if flag(generate, "generate") and place not in (None, cpu):
-        problem = f"generate=True makes loops for the CPU, not for {place}"
+    if flag(generate, "generate") and (is_automatic or place not in (None, cpu)):
+        problem = f"generate=True makes loops for the CPU, not for {device}"
         raise OptionError(problem, "Leave out generate= or device=", "compile")
-    return Compiled(function, generate, place)
+    return Compiled(function, generate, place, is_automatic)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, cast
 from weakref import WeakValueDictionary
 
@@ -33,10 +32,11 @@ from mdtensor.graph.calls import (
     caller,
     pending,
     replace,
-    run,
     spec_of,
     visit,
 )
+from mdtensor.graph.inferred import Inferred
+from mdtensor.graph.known import run
 from mdtensor.graph.reads import note
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
@@ -169,7 +169,7 @@ def _output_of(x: Tensor) -> Output:
 
 
 def _wrap(output: Output) -> LazyTensor:
-    return lazy_type(output.spec.type).of_spec(output, output.spec)
+    return lazy_type(output.spec.type).of_spec(output.handed_out(), output.spec)
 
 
 def host_spec(x: Any) -> TensorSpec:
@@ -251,6 +251,10 @@ def _record_in_blocks(selection: Selection, function: Implementation) -> Impleme
     return call
 
 
+# It has nothing to record while calls run.
+_record_in_blocks.only_records = True  # type: ignore[attr-defined]
+
+
 # The host types choose the method, so no operation has methods for lazy types
 # (decision 0051).
 def recorder(selection: Selection) -> Implementation:
@@ -267,6 +271,8 @@ def recorder(selection: Selection) -> Implementation:
     if selection.method.deduce is None and operation.rule is no_rule:
         return lambda *given, **options: _run_now(operation, given, options)
 
+    infer = Inferred(selection)
+
     def record(*arguments: Any, **options: Any) -> Any:
         # The shape rule and the method both read them.
         options = replace(options, Iterator, tuple)
@@ -274,9 +280,7 @@ def recorder(selection: Selection) -> Implementation:
             return _write(operation, arguments, options)
         given = replace(arguments, Tensor, host_spec)
         wanted = replace(options, Tensor, host_spec)
-        found = checked(
-            operation.name, arguments, lambda: selection.deduce(*given, **wanted)
-        )
+        found = checked(operation.name, arguments, lambda: infer(given, wanted))
         specs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if not all(map(_is_known, specs)):
             return _run_now(operation, arguments, options)
@@ -366,12 +370,20 @@ def _outputs(
 ) -> list[LazyTensor]:
     """Return the results of a new call, or of the equal one that has not run."""
     given = tuple(arguments), options
-    held, named = replace(given, LazyTensor, attrgetter("buffer"))
+    sources: list[Output] = []
+
+    def hold(x: LazyTensor) -> Output:
+        sources.append(x.buffer.again())
+        return sources[-1]
+
+    held, named = replace(given, LazyTensor, hold)
     # Two operations may have one name.
     key = id(operation), _key((held, named)), settings()
     call = _RECORDED.get(key)
     if call is None or call.results is not None or call.has_copies:
-        _RECORDED[key] = call = Call(operation.function, held, named, specs)
+        _RECORDED[key] = call = Call(
+            operation.function, held, named, specs, sources=tuple(sources)
+        )
         watch(call, (x.buffer for x in call.tensors()))
     return [_wrap(Output(call, i)) for i in range(len(specs))]
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -75,6 +75,34 @@ class Source:
             return self.name("c", output.result)
         several = len(output.call.specs) > 1
         return f"v{output.call.number}" + (f"[{output.index}]" if several else "")
+
+
+def with_dead(
+    items: Sequence[Any], needed: Iterable[int]
+) -> list[tuple[Any, list[int]]]:
+    """Return items, each with the numbers of the calls whose results it reads last.
+
+    Args:
+        items: calls, and functions for several calls, in the order in which they run.
+        needed: the numbers of the calls whose results are needed behind them.
+    """
+    written = {n for item in items for n in written_by(item)}
+    alive, pairs = {*needed}, []
+    # A call may run later than its step, so the last reader of a result is found
+    # among the items.
+    for item in reversed(items):
+        sources = item.sources if isinstance(item, Call) else item.reads
+        given = (x for x in sources if isinstance(x, Output))
+        read = {x.call.number for x in given} & written
+        pairs.append((item, sorted(read - alive)))
+        alive |= read
+    return pairs[::-1]
+
+
+def written_by(item: Any) -> tuple[int, ...]:
+    """Return the numbers of the calls whose results an item gives to later ones."""
+    found: tuple[int, ...] = (item.number,) if isinstance(item, Call) else item.writes
+    return found
 
 
 # Looking up each node and its arguments takes longer than most calls (decision 0051).

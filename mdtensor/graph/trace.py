@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,17 +16,21 @@ from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
 from mdtensor.errors import OptionError, shown
-from mdtensor.graph.calls import Call, Output, replace, run, spec_of, visit
-from mdtensor.graph.guards import ARRAYS, is_object, parts_of
+from mdtensor.graph.calls import Call, Output, replace, spec_of, visit
+from mdtensor.graph.guards import ARRAYS
+from mdtensor.graph.keys import is_object, parts_of
+from mdtensor.graph.known import run
 from mdtensor.graph.lazy import LazyTensor, host_spec, lazy_type, record_options
 from mdtensor.graph.reads import Reads, note, note_all, reads
-from mdtensor.graph.replay import Replay, Source
+from mdtensor.graph.replay import Replay, Source, with_dead
 from mdtensor.graph.writes import watch
 from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
 
 Guard = Callable[[Source], str]
+#: The ways to run a trace: whether calls are joined, and loops are generated.
+WAYS = {"joined": (True, False), "calls": (False, False), "generated": (True, True)}
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,10 @@ class Trace:
     _is_joined: bool = field(default=False, repr=False)
     #: Whether its loops are compiled each for itself.
     generates: bool = field(default=False, repr=False)
+    #: Whether neighbouring calls are joined.
+    joins: bool = True
+    #: How many loops were generated for this way.
+    loops: int = 0
     _changes: int = field(default_factory=lambda: Operation.changes, repr=False)
     _reads: Reads = field(default_factory=dict, repr=False)
 
@@ -114,7 +123,8 @@ class Trace:
         """Return the calls, with neighbours joined into compiled calls."""
         calls = [step.call for step in self.steps]
         # Steps round as the default settings say, and an audit counts single calls.
-        if self._settings != default_settings() or LOGS.get():
+        is_plain = self._settings == default_settings() and not LOGS.get()
+        if not is_plain or not self.joins:
             return [*calls]
         # It loads numba.
         from mdtensor.graph.join import join
@@ -128,22 +138,28 @@ class Trace:
                     item.generate()
         return found
 
+    def as_way(self, way: str) -> Trace:
+        """Return a trace of the same calls that runs in one of `WAYS`."""
+        joins, generates = WAYS[way]
+        made = copy(self)
+        made.joins, made.generates = joins, generates
+        items = made.items()
+        made.loops = sum(
+            bool(getattr(item, "chain", None) and item.texts) for item in items
+        )
+        made._replayed, made._is_joined = made.replay(items, made._settings), True
+        for step in self.steps:
+            watch(made, (x.buffer for x in step.call.tensors()))
+        read = (owner() for owner in self._reads.values())
+        watch(made, (owner for owner in read if owner is not None))
+        return made
+
     def replay(self, items: list[Any], held: Any, guard: Guard | None = None) -> Replay:
         """Return the generated function of calls and joined calls, see `Replay`."""
         outputs: list[Output] = []
         visit(self.result, Output, outputs.append)
         needed = {output.call.number for output in outputs}
-        written = {n for item in items for n in _writes(item)}
-        pairs = []
-        # A call may run later than its step, so the last reader of a result is found
-        # among the items.
-        for item in reversed(items):
-            sources = item.sources if isinstance(item, Call) else item.reads
-            given = (x for x in sources if isinstance(x, Output))
-            read = {x.call.number for x in given} & written
-            pairs.append((item, sorted(read - needed)))
-            needed |= read
-        return Replay(self._inputs, pairs[::-1], self.result, held, guard)
+        return Replay(self._inputs, with_dead(items, needed), self.result, held, guard)
 
     def explain(self) -> str:
         """Return what a repeated call runs: a line for each call of a function.
@@ -210,14 +226,6 @@ class Trace:
             lines.append(f"{names[call.number]} = {_text(call, names)}  {specs}")
         shown = replace(self.result, Output, lambda output: _Name(_name(output, names)))
         return "\n".join([*lines, f"return {shown}"])
-
-
-def _writes(item: Any) -> tuple[int, ...]:
-    """Return the numbers of the calls whose results an item gives to later ones."""
-    found: tuple[int, ...] = (
-        item.writes if not isinstance(item, Call) else (item.number,)
-    )
-    return found
 
 
 class _Name(str):

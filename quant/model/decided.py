@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mdtensor import Device, cpu
 from mdtensor.errors import ModelError
 from mdtensor.extend import find_device
+from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.decision_error import DecisionError, is_decidable
 from mdtensor.quant.model.model import Model
@@ -142,9 +143,9 @@ class DecidedModel(RereadModel):
 
         Raises:
             DeviceError: there is no such device.
-            ModelError: the device is not the host.
+            ModelError: the device is not the host, or is to be chosen.
         """
-        if find_device(device) is not cpu:
+        if device == AUTO or find_device(device) is not cpu:
             raise self._needs_more()
         return self
 

@@ -18,6 +18,7 @@ from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
+from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.budget import Budget, Spending
 from mdtensor.quant.model.decided import DecidedModel
 from mdtensor.quant.model.decision_error import DecisionError
@@ -79,7 +80,9 @@ def load(
             outputs. Parts of the file that they do not need are not read, nor are
             inputs.
         budget: limits on what a file may compute while it is loaded.
-        device: where the model runs, or the name of that device; as `Model.to`.
+        device: where the model runs, or the name of that device; as `Model.to`. With
+            "auto", the device that is expected to be the fastest, of those that have
+            the types, the methods and the memory; `model.device` is the choice.
 
     A later process that loads the same file runs the plan that this one makes first,
     and reads the file only if you ask for more; see `docs/how-to/cache.md`.
@@ -94,6 +97,8 @@ def load(
         ModelError: the file does not exist or is not a model, a part of the model
             is not supported, or the model needs more than the budget.
         DeviceError: there is no such device, or it lacks a type of the weights.
+        AllocationError: no device has the memory, with `device="auto"`.
+        OptionError: `device` is "auto", and a size of an input is dynamic.
 
     Example:
         >>> from mdtensor import quant
@@ -101,24 +106,25 @@ def load(
         PlacedModel(emucuda, ...)
     """
     # A wrong name raises before the file is read.
-    place = find_device(device)
+    place = cpu if device == AUTO else find_device(device)
     arguments = constants, outputs, budget
     try:
         # A kept plan has compiled calls of the host.
-        found = _kept(path, input_shapes, *arguments) if place is cpu else None
+        is_here = place is cpu and device != AUTO
+        found = _kept(path, input_shapes, *arguments) if is_here else None
         if found is not None:
             return found
-        return _read_model(path, input_shapes, *arguments).to(place)
+        return _read_model(path, input_shapes, *arguments).to(device)
     except SizeError as error:
         if not has_open_size(error.inputs):
-            return _decided(error, path, input_shapes, *arguments).to(place)
+            return _decided(error, path, input_shapes, *arguments).to(device)
         check = _unchanged(path)
 
         def read(shapes: Shapes) -> Model:
             check()
             return _read_model(path, shapes, *arguments)
 
-        return SizedModel(read, error).to(place)
+        return SizedModel(read, error).to(device)
 
 
 def _read_model(path: Path | Any, *arguments: Any) -> Model:

@@ -19,7 +19,7 @@ from typing import Any
 
 from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError, shown
-from mdtensor.extend import LOGS, explain_wrong_calls, find_device
+from mdtensor.extend import LOGS, explain_wrong_calls
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import BoundPlan, in_order, key_of
 from mdtensor.graph.inputs import (
@@ -34,6 +34,7 @@ from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.model.automatic import place_of
 from mdtensor.quant.model.names import hint
 from mdtensor.quant.model.passes import scaling
 from mdtensor.quant.model.passes.rounding import (
@@ -76,6 +77,9 @@ class Model:
     Args:
         graph: the computation; float or quantized.
     """
+
+    #: Where the inputs have to be.
+    device: Device = cpu
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
@@ -551,17 +555,20 @@ class Model:
         """Return the model on a device: weights are copied, nothing moves later.
 
         Args:
-            device: a device or its name; this model for the CPU.
+            device: a device or its name; this model for the CPU. With "auto", the
+                device that is expected to be the fastest.
 
         Raises:
             DeviceError: there is no such device, or it lacks a type of the weights.
+            AllocationError: no device has the memory, with "auto".
+            OptionError: `device` is "auto", and a size of an input is dynamic.
 
         Example:
             >>> from mdtensor import quant
             >>> quant.load("model.onnx").to("emucuda")  # doctest: +SKIP
             PlacedModel(emucuda, ...)
         """
-        place = find_device(device)
+        place = place_of(self.graph, device)
         return self if place is cpu else PlacedModel(self, place)
 
     def __reduce__(self) -> Any:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Device, Tensor, cpu
-from mdtensor.errors import ModelError
+from mdtensor.errors import ModelError, OptionError
 from mdtensor.extend import find_device
 from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, chosen, shapes_example
 from mdtensor.graph.plan import Plan
+from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.model import Model, Path
 from mdtensor.quant.model.placed import PlacedModel
 from mdtensor.quant.model.placed_sized import PlacedSizedModel
@@ -76,9 +77,14 @@ class SizedModel(RereadModel):
         """Return the model on a device, where each model for shapes moves, too.
 
         Raises:
+            OptionError: `device` is "auto".
             DeviceError: there is no such device, or it lacks a type of the inputs, or,
                 at a call, a type of the weights.
         """
+        if device == AUTO:
+            problem = f"device={AUTO!r} needs one graph, and this model has one a shape"
+            fix = f"Load it with {shapes_example(self.inputs)}, or name the device"
+            raise OptionError(problem, fix, "to")
         place = find_device(device)
         return self if place is cpu else PlacedSizedModel(self, place)
 

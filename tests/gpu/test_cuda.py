@@ -173,6 +173,11 @@ def test_memory_is_counted() -> None:
     assert after.used == before.used and after.pooled >= 4000
 
 
+def test_free_memory_is_that_of_the_driver_and_of_the_pool() -> None:
+    pooled = md.memory_stats(cuda).pooled
+    assert cuda.free_bytes == (1 << 30) + pooled
+
+
 def test_the_ledger_and_the_blocks_that_forbid() -> None:
     x = md.asarray([1.0, 2.0]).to(cuda)
     (x * 2).tolist()

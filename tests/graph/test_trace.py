@@ -7,6 +7,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import MdtensorError, OptionError, TraceError
+from mdtensor.graph import known
 
 GRID = quant.QParams(0.25, 3)
 X = md.asarray([1.0, -2.0, 3.0])
@@ -485,13 +487,17 @@ def test_lazy_traced_compiled_and_eager_calls_give_equal_bytes(program: Any) -> 
     eager = run(operands, calls)
     wanted = [*map(described, eager)]
     try:
-        lazy = run([x.to("lazy") for x in operands], calls)
-        found = [*map(described, md.realize(*lazy, X)[:-1])]
+        # Call by call, and joined.
+        for joining in (known.JOINING, 0.0):
+            with mock.patch.multiple(known, JOINING=joining, LOADING=joining):
+                lazy = run([x.to("lazy") for x in operands], calls)
+                assert described(lazy[-1]) == wanted[-1]
+                found = [*map(described, md.realize(*lazy, X)[:-1])]
+            assert found == wanted
     except md.CastError:
         # A cast that overflows raises when it runs, so the rest of a lazy program
         # cannot take the operand in its place, as `run` does.
         return
-    assert found == wanted
     function = md.compile(lambda *given: run(given, calls))
     for _ in range(2):
         assert [*map(described, function(*operands))] == wanted

@@ -325,6 +325,12 @@ def asarray(source: Any) -> Any:
     return ndarray.of(np.asarray(holder))
 
 
+def _memory() -> tuple[int, int]:
+    """The free and all bytes; a call gives the thread its context."""
+    _local.has_context = True
+    return 1 << 30, 2 << 30
+
+
 def install(monkeypatch: Any) -> ModuleType:
     """Put the double in the place of CuPy, of NVRTC and of the driver."""
     made: Any = ModuleType("cupy")
@@ -345,7 +351,7 @@ def install(monkeypatch: Any) -> ModuleType:
         runtime=SimpleNamespace(
             getDeviceCount=lambda: 1,
             memcpyAsync=memcpy_async,
-            memGetInfo=lambda: setattr(_local, "has_context", True),
+            memGetInfo=_memory,
             pointerGetAttributes=lambda ptr: SimpleNamespace(type=0),
         ),
     )

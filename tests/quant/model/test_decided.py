@@ -86,6 +86,7 @@ def test_what_needs_one_graph(branches: Path, tmp_path: Path) -> None:
         lambda: pickle.dumps(model),
         lambda: copy.deepcopy(model),
         lambda: model.to("emucuda"),
+        lambda: model.to("auto"),
         lambda: quant.compare(model, model, [X]),
     ):
         with pytest.raises(ModelError, match=r"'c' depends .* Use model\.at\(inputs\)"):
