@@ -190,10 +190,7 @@ class Tensor(Interchange, Operators):
     @classmethod
     def with_device(cls, device: Device) -> type[Tensor]:
         """Return the concrete type of the same element type on another device."""
-        try:
-            return leaf(cls.dtype, device)
-        except PromotionError as error:
-            raise DeviceError(error.problem) from None
+        return leaf(cls.dtype, device)
 
     def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return the parts to store in a file: arrays, and further fields.
@@ -397,8 +394,10 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
     """Return the concrete tensor type for an element type or its name on `device`.
 
     Raises:
-        PromotionError: there is no such tensor type.
-        OptionError, DeviceError: there is no such element type, or device.
+        PromotionError: no device has a tensor type of this element type.
+        DeviceError: other devices have one, this one does not; or there is no such
+            device.
+        OptionError: there is no such element type.
 
     Example:
         >>> leaf(dtypes.int8).__name__
@@ -413,11 +412,23 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
         made: type[Tensor] | None = place.tensor_type(meant)
         if made is not None:
             return made
-        is_new = all(known is not meant for known, _ in _LEAVES)
-        fix = f"Declare class Mine(FloatingTensor, dtype={meant}), or of another kind"
-        problem = f"{meant} has no tensor type on {place}"
-        raise PromotionError(problem, fix if is_new else "")
+        raise _missing_leaf(meant, place)
     return _LEAVES[meant, place.name]
+
+
+def _missing_leaf(dtype: DType, device: Device) -> PromotionError | DeviceError:
+    """Return the error of a type that does not exist, or only on other devices."""
+    problem = f"{dtype} has no tensor type on {device}"
+    elsewhere = [place for known, place in _LEAVES if known is dtype]
+    if not elsewhere:
+        fix = f"Declare class Mine(FloatingTensor, dtype={dtype}), or of another kind"
+        return PromotionError(problem, fix)
+    # The integers, for example, whether they have a sign or not.
+    kind = dtype.kind.split()[-1]
+    here = [known for known, place in _LEAVES if place == device.name]
+    near = ", ".join(known.name for known in here if known.kind.split()[-1] == kind)
+    fix = f"the device {elsewhere[0]}"
+    return DeviceError(problem, f"Use {near} or {fix}" if near else f"Use {fix}")
 
 
 def announce_write(buffer: Any) -> None:
