@@ -24,6 +24,7 @@ from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     BoundsError,
+    CastError,
     DeviceError,
     DispatchError,
     OptionError,
@@ -36,7 +37,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.foreign import require_operand, require_plain
+from mdtensor.foreign import is_unit, require_operand, require_plain
 from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
@@ -143,10 +144,27 @@ class Tensor(Interchange, Operators):
             for forget in ON_RELOAD:
                 forget()
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, *more: Any, **options: Any) -> None:
         """Create a tensor of Python numbers, or of an array, which is shared."""
+        if more or options:
+            raise self._surplus(more, options)
         leaf = self._leaf()
         self.buffer = leaf.device.from_host(host_array(values, leaf.dtype))
+
+    @classmethod
+    def _surplus(
+        cls, more: tuple[Any, ...], options: dict[str, Any]
+    ) -> CastError | DispatchError:
+        """Return the error of arguments besides the values."""
+        # unyt makes the product of a quantity and a tensor by our type and a unit.
+        if units := [shown(x) for x in (*more, *options.values()) if is_unit(x)]:
+            problem = (
+                f"the result has the unit {units[0]}, which a tensor does not keep"
+            )
+            return CastError(problem, "Use the numbers alone, a.value", cls.__name__)
+        given = ", ".join((*map(shown, more), *(f"{name}=" for name in options)))
+        fix = "Use asarray(values, dtype=..., device=...) for other types and devices"
+        return DispatchError(f"takes the values alone, not {given}", fix, cls.__name__)
 
     @classmethod
     def _leaf(cls) -> type[Self]:
