@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Never, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,7 @@ class Tensor(Interchange, Operators):
             for forget in ON_RELOAD:
                 forget()
 
-    def __init__(self, values: Any, *more: Any, **options: Any) -> None:
+    def __init__(self, values: Any, *more: Never, **options: Never) -> None:
         """Create a tensor of Python numbers, or of an array, which is shared."""
         if more or options:
             raise self._surplus(more, options)
