@@ -183,8 +183,7 @@ def var(
     correction: float,
     keepdims: bool,
 ) -> Tensor:
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return _of_integers(var, kernel.var, x, **options)
+    return _of_integers(var, kernel.var, x, axis, correction, keepdims)
 
 
 @method(std)
@@ -213,15 +212,13 @@ def std(
     correction: float,
     keepdims: bool,
 ) -> Tensor:
-    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
-    return _of_integers(std, kernel.std, x, **options)
+    return _of_integers(std, kernel.std, x, axis, correction, keepdims)
 
 
 def _of_integers(
     operation: Callable[..., Any],
     reduce: Callable[..., Any],
     x: Tensor,
-    *,
     axis: int | tuple[int, ...] | None,
     correction: float,
     keepdims: bool,

@@ -213,6 +213,7 @@ class Model:
             self._plans[key] = plan
             return plan
 
+    @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """Return the plan: for each node its method, kernel, ISA, and the reason.
 
@@ -264,6 +265,7 @@ class Model:
         """Run on `samples` and observe all values; see `calibrate.calibrate`."""
         return calibrate.calibrate(self.graph, samples, observer)
 
+    @explain_wrong_calls
     def equalize(self, *, sweeps: int = 20, powers_of_two: bool = False) -> Model:
         """Return a model of the same function whose channels have equal ranges.
 
@@ -286,6 +288,7 @@ class Model:
         """
         return Model(scaling.equalize(self.graph, sweeps, powers_of_two))
 
+    @explain_wrong_calls
     def smooth(
         self,
         samples: Iterable[Any],
@@ -494,6 +497,7 @@ class Model:
         """
         return self.graph.rounding
 
+    @explain_wrong_calls
     def rounded(self, rule: str) -> Model:
         """Return this model with results rounded by `rule`; see `quant.rounding`.
 
@@ -503,6 +507,7 @@ class Model:
         """
         return Model(apply_rule(self.graph, rule))
 
+    @explain_wrong_calls
     def save(self, path: Path) -> None:
         """Write an ONNX file; a quantized model is written in QDQ form.
 
@@ -516,6 +521,7 @@ class Model:
 
         write.write_graph(self.graph, path)
 
+    @explain_wrong_calls
     def compile(
         self,
         path: Path,
@@ -547,6 +553,7 @@ class Model:
         plan = self.plan(input_shapes)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 
+    @explain_wrong_calls
     def to(self, device: Device | str) -> Model | PlacedModel:
         """Return the model on a device: weights are copied, nothing moves later.
 

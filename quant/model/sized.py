@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor import Device, Tensor, TensorSpec, cpu
 from mdtensor.errors import ModelError, OptionError
-from mdtensor.extend import find_device
+from mdtensor.extend import explain_wrong_calls, find_device
 from mdtensor.graph import Graph
 from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, chosen, each, fed, shapes_example
@@ -80,6 +80,7 @@ class SizedModel(Model):
         """Return no states: files with variables have one graph."""
         return {}
 
+    @explain_wrong_calls
     def at(self, input_shapes: Shapes) -> Model:
         """Return the model for these input shapes.
 
@@ -94,6 +95,7 @@ class SizedModel(Model):
         shapes = chosen(self.inputs, input_shapes)
         return self._models.get(tuple(shapes.values()), lambda: self._read(shapes))
 
+    @explain_wrong_calls
     def to(self, device: Device | str) -> Model | PlacedModel:
         """Return the model on a device, where each model for shapes moves, too.
 
@@ -127,6 +129,7 @@ class SizedModel(Model):
             model, ordered = self._for(feeds), tuple(feeds.values())
         return model(*ordered)
 
+    @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """Return the plan for these shapes; see `Model.plan`."""
         if input_shapes is None:
@@ -138,12 +141,14 @@ class SizedModel(Model):
         feeds = self.fed(*inputs, **named)
         return self._for(feeds).profile(feeds, repeat=repeat)
 
+    @explain_wrong_calls
     def save(self, path: Path, input_shapes: Shapes | None = None) -> None:
         """Write an ONNX file for these shapes; see `Model.save`."""
         if input_shapes is None:
             raise self._needs_shapes("save")
         self.at(input_shapes).save(path)
 
+    @explain_wrong_calls
     def compile(
         self,
         path: Path,
@@ -156,6 +161,7 @@ class SizedModel(Model):
             raise self._needs_shapes("compile")
         self.at(input_shapes).compile(path, isas=isas)
 
+    @explain_wrong_calls
     def calibrate(
         self,
         samples: Iterable[Any],
@@ -175,6 +181,7 @@ class SizedModel(Model):
         """Equalize the channels of weights, as `Model.equalize`."""
         return self._changed(lambda model: model.equalize(**options))
 
+    @explain_wrong_calls
     def quantize(self, calibration: Calibration, **options: Any) -> SizedModel:
         """Return the quantized model for all shapes, see `Model.quantize`.
 
@@ -195,6 +202,7 @@ class SizedModel(Model):
         _refuse_samples(options, "quantize_weights")
         return self._changed(lambda model: model.quantize_weights(**options))
 
+    @explain_wrong_calls
     def rounded(self, rule: str) -> SizedModel:
         """Return the model under a rounding rule, see `Model.rounded`."""
         return self._changed(lambda model: model.rounded(rule))
