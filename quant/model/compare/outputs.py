@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import Tensor, TensorSpec
+from mdtensor import TensorSpec
 from mdtensor.errors import DataError
 from mdtensor.quant.model.compare.measure import array_of
 from mdtensor.quant.model.compare.noise import Noise
@@ -51,7 +51,7 @@ class OutputSums:
         """Return how many elements were added."""
         return self.noise.count
 
-    def add(self, wanted: Tensor, found: Tensor) -> None:
+    def add(self, wanted: Any, found: Any) -> None:
         """Add one sample.
 
         Raises:
@@ -77,7 +77,7 @@ class OutputCounts:
     def __init__(self) -> None:
         self.count = self.equal = 0
 
-    def add(self, wanted: Tensor, found: Tensor) -> None:
+    def add(self, wanted: Any, found: Any) -> None:
         """Add one sample; if the shapes differ, none of its elements are equal."""
         self.count += max(wanted.size, found.size)
         if wanted.shape == found.shape:
