@@ -69,6 +69,7 @@ _AffineT = TypeVar("_AffineT", bound=AffineTensor)
 _ComplexOrFloat16OrBFloat16OrFloat32T = TypeVar("_ComplexOrFloat16OrBFloat16OrFloat32T", bound=ComplexTensor | Float16Tensor | BFloat16Tensor | Float32Tensor)
 _ComplexOrFloat32OrFloat64T = TypeVar("_ComplexOrFloat32OrFloat64T", bound=ComplexTensor | Float32Tensor | Float64Tensor)
 _ComplexT = TypeVar("_ComplexT", bound=ComplexTensor)
+_Float16OrBFloat16OrFloat32T = TypeVar("_Float16OrBFloat16OrFloat32T", bound=Float16Tensor | BFloat16Tensor | Float32Tensor)
 _Float16OrBFloat16T = TypeVar("_Float16OrBFloat16T", bound=Float16Tensor | BFloat16Tensor)
 _Float32OrFloat64T = TypeVar("_Float32OrFloat64T", bound=Float32Tensor | Float64Tensor)
 _FloatingOrComplexT = TypeVar("_FloatingOrComplexT", bound=FloatingTensor | ComplexTensor)
@@ -3428,7 +3429,11 @@ class Prod(Call):
 
 class LikeStd(Call):
     @overload
-    def __call__(self, x: _FloatingT, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> _FloatingT: ...
+    def __call__(self, x: HostInteger | Float64Tensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> Float64Tensor: ...
+    @overload
+    def __call__(self, x: _Float16OrBFloat16OrFloat32T, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> _Float16OrBFloat16OrFloat32T: ...
+    @overload
+    def __call__(self, x: RealTensor, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> FloatingTensor: ...
     @overload
     def __call__(self, x: np.ndarray[Any, Any] | np.generic, /, *, axis: Axes | None = None, correction: float = 0.0, keepdims: bool = False) -> Any: ...
 

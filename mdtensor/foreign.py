@@ -15,6 +15,8 @@ from mdtensor.errors import CastError, DispatchError, shown
 
 #: Names of the attribute that holds a unit: astropy and pandas; pint and unyt.
 _UNITS = ("unit", "units")
+#: Names of the attribute that holds the dimensions of a unit: unyt; pint; astropy.
+_DIMENSIONS = ("dimensions", "dimensionality", "physical_type")
 #: Names of the attribute that holds the numbers without their unit.
 _NUMBERS = ("value", "magnitude")
 
@@ -70,6 +72,13 @@ def _refuse_inside(container: object) -> None:
     if isinstance(sample, np.ndarray) and isinstance(sample, np.ma.MaskedArray):
         problem = f"a {kind.__name__} may hold masked elements, which have no value"
         raise CastError(problem, "Fill them with a number first")
+
+
+def is_unit(value: object) -> bool:
+    """Return whether `value` is a unit, without numbers, of astropy, unyt or pint."""
+    return not isinstance(value, type) and any(
+        hasattr(value, name) for name in _DIMENSIONS
+    )
 
 
 def is_plain(value: object) -> bool:

@@ -15,7 +15,7 @@ from mdtensor.device import Device
 from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 
-from mdtensor._calls import Axes, DTypeName, Host, HostAffine, HostComplex, HostFloating, HostInteger, HostNarrow, HostNumeric, HostPacked, HostQuantized, HostReal, HostScaledFloat, HostShort, HostSigned, HostUnsigned, Integers, OutputSize, UniqueAllResult, UniqueCountsResult, UniqueInverseResult, _AffineT, _ComplexOrFloat16OrBFloat16OrFloat32T, _FloatingOrComplexT, _FloatingOrNarrowT, _FloatingT, _IntegerOrFloat16OrBFloat16T, _IntegerOrLogicalT, _NumericOrLogicalT, _NumericOrQuantizedT, _NumericT, _RealOrQuantizedT, _RealOrShortT, _RealT, _T, _TensorT, _UnsignedOrFloatingOrComplexOrLogicalOrInt8OrInt16OrInt32T
+from mdtensor._calls import Axes, DTypeName, Host, HostAffine, HostComplex, HostFloating, HostInteger, HostNarrow, HostNumeric, HostPacked, HostQuantized, HostReal, HostScaledFloat, HostShort, HostSigned, HostUnsigned, Integers, OutputSize, UniqueAllResult, UniqueCountsResult, UniqueInverseResult, _AffineT, _ComplexOrFloat16OrBFloat16OrFloat32T, _Float16OrBFloat16OrFloat32T, _FloatingOrComplexT, _FloatingOrNarrowT, _FloatingT, _IntegerOrFloat16OrBFloat16T, _IntegerOrLogicalT, _NumericOrLogicalT, _NumericOrQuantizedT, _NumericT, _RealOrQuantizedT, _RealOrShortT, _RealT, _T, _TensorT, _UnsignedOrFloatingOrComplexOrLogicalOrInt8OrInt16OrInt32T
 from mdtensor.device import Device
 import mdtensor.quant.qparams as _qparams
 QParams = _qparams.QParams
@@ -2052,7 +2052,12 @@ class Operators:
     @overload
     def square(self: NarrowTensor, /, *, out: QParams[_T], rounding: str | None = None) -> _T: ...
     def squeeze(self: _TensorT, /, axis: Axes = ...) -> _TensorT: ...
-    def std(self: _FloatingT, /, axis: Axes | None = None, *, correction: float = 0.0, keepdims: bool = False) -> _FloatingT: ...
+    @overload
+    def std(self: HostInteger | Float64Tensor, /, axis: Axes | None = None, *, correction: float = 0.0, keepdims: bool = False) -> Float64Tensor: ...
+    @overload
+    def std(self: _Float16OrBFloat16OrFloat32T, /, axis: Axes | None = None, *, correction: float = 0.0, keepdims: bool = False) -> _Float16OrBFloat16OrFloat32T: ...
+    @overload
+    def std(self: RealTensor, /, axis: Axes | None = None, *, correction: float = 0.0, keepdims: bool = False) -> FloatingTensor: ...
     sub = add
     subtract = add
     @overload

@@ -27,6 +27,7 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
     CastError,
+    DeviceError,
     DispatchError,
     MdtensorError,
     OptionError,
@@ -70,7 +71,7 @@ NO_TENSORS = {"destination", "device", "dtype", "n", "repeats", "repetitions", "
 #: Options with defaults, of which a call needs one nevertheless.
 ONE_OF = ("scale_factor",)
 #: Errors that other shapes or options would not avoid.
-OF_TYPES = (DispatchError, PromotionError, CastError)
+OF_TYPES = (DeviceError, DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
 # Weights of several gates have several times the rows, which only 0 fits.

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Never, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     BoundsError,
+    CastError,
     DeviceError,
     DispatchError,
     OptionError,
@@ -36,7 +37,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.foreign import require_operand, require_plain
+from mdtensor.foreign import is_unit, require_operand, require_plain
 from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.interop import Interchange, check_api_version
 from mdtensor.operators import Operators, is_operation
@@ -143,10 +144,27 @@ class Tensor(Interchange, Operators):
             for forget in ON_RELOAD:
                 forget()
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, *more: Never, **options: Never) -> None:
         """Create a tensor of Python numbers, or of an array, which is shared."""
+        if more or options:
+            raise self._surplus(more, options)
         leaf = self._leaf()
         self.buffer = leaf.device.from_host(host_array(values, leaf.dtype))
+
+    @classmethod
+    def _surplus(
+        cls, more: tuple[Any, ...], options: dict[str, Any]
+    ) -> CastError | DispatchError:
+        """Return the error of arguments besides the values."""
+        # unyt makes the product of a quantity and a tensor by our type and a unit.
+        if units := [shown(x) for x in (*more, *options.values()) if is_unit(x)]:
+            problem = (
+                f"the result has the unit {units[0]}, which a tensor does not keep"
+            )
+            return CastError(problem, "Use the numbers alone, a.value", cls.__name__)
+        given = ", ".join((*map(shown, more), *(f"{name}=" for name in options)))
+        fix = "Use asarray(values, dtype=..., device=...) for other types and devices"
+        return DispatchError(f"takes the values alone, not {given}", fix, cls.__name__)
 
     @classmethod
     def _leaf(cls) -> type[Self]:
@@ -190,10 +208,7 @@ class Tensor(Interchange, Operators):
     @classmethod
     def with_device(cls, device: Device) -> type[Tensor]:
         """Return the concrete type of the same element type on another device."""
-        try:
-            return leaf(cls.dtype, device)
-        except PromotionError as error:
-            raise DeviceError(error.problem) from None
+        return leaf(cls.dtype, device)
 
     def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return the parts to store in a file: arrays, and further fields.
@@ -415,8 +430,10 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
     """Return the concrete tensor type for an element type or its name on `device`.
 
     Raises:
-        PromotionError: there is no such tensor type.
-        OptionError, DeviceError: there is no such element type, or device.
+        PromotionError: no device has a tensor type of this element type.
+        DeviceError: other devices have one, this one does not; or there is no such
+            device.
+        OptionError: there is no such element type.
 
     Example:
         >>> leaf(dtypes.int8).__name__
@@ -431,11 +448,23 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
         made: type[Tensor] | None = place.tensor_type(meant)
         if made is not None:
             return made
-        is_new = all(known is not meant for known, _ in _LEAVES)
-        fix = f"Declare class Mine(FloatingTensor, dtype={meant}), or of another kind"
-        problem = f"{meant} has no tensor type on {place}"
-        raise PromotionError(problem, fix if is_new else "")
+        raise _missing_leaf(meant, place)
     return _LEAVES[meant, place.name]
+
+
+def _missing_leaf(dtype: DType, device: Device) -> PromotionError | DeviceError:
+    """Return the error of a type that does not exist, or only on other devices."""
+    problem = f"{dtype} has no tensor type on {device}"
+    elsewhere = [place for known, place in _LEAVES if known is dtype]
+    if not elsewhere:
+        fix = f"Declare class Mine(FloatingTensor, dtype={dtype}), or of another kind"
+        return PromotionError(problem, fix)
+    # The integers, for example, whether they have a sign or not.
+    kind = dtype.kind.split()[-1]
+    here = [known for known, place in _LEAVES if place == device.name]
+    near = ", ".join(known.name for known in here if known.kind.split()[-1] == kind)
+    fix = f"the device {elsewhere[0]}"
+    return DeviceError(problem, f"Use {near} or {fix}" if near else f"Use {fix}")
 
 
 def announce_write(buffer: Any) -> None:

@@ -254,11 +254,14 @@ def test_indices_come_from_the_same_device(shelf: Shelf) -> None:
 
 def test_no_leaf_no_move(shelf: Shelf) -> None:
     assert text(DeviceError, lambda: md.to(md.asarray([1]), shelf)) == (
-        "to(Int64Tensor[1], Shelf): int64 has no tensor type on shelf."
+        "to(Int64Tensor[1], Shelf): int64 has no tensor type on shelf. "
+        "Use the device cpu."
     )
     assert text(DeviceError, lambda: md.asarray([1], device="shelf")).endswith(
-        "int64 has no tensor type on shelf."
+        "int64 has no tensor type on shelf. Use the device cpu."
     )
+    with pytest.raises(DeviceError, match=r"float64 .* Use float32 or the device cpu"):
+        md.zeros((2,), dtype=md.float64, device=shelf)
 
 
 @pytest.mark.skipif(not md.cuda.missing, reason="there is a GPU")

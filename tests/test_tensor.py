@@ -12,9 +12,9 @@ from support.each import each
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import (
+    DeviceError,
     DispatchError,
     OptionError,
-    PromotionError,
     RegistrationError,
     ShapeError,
 )
@@ -158,11 +158,38 @@ def test_from_numpy_shares() -> None:
 
 def test_leaves_are_found_by_name_too() -> None:
     assert md.leaf("int8", "cpu") is md.leaf(np.int8) is md.Int8Tensor
-    assert text(PromotionError, lambda: md.leaf(md.quant.qint4, "cuda")) == (
-        "qint4 has no tensor type on cuda:0."
+    assert text(DeviceError, lambda: md.leaf(md.quant.qint4, "cuda")).startswith(
+        "qint4 has no tensor type on cuda:0. Use qint8, "
     )
     with pytest.raises(OptionError, match="no element type like a object"):
         md.leaf(object())
+
+
+def test_a_tensor_takes_its_values_alone() -> None:
+    call: Any = md.Float32Tensor
+    assert call(values=[1.0]).tolist() == [1.0]
+    for make, what in (
+        (lambda: call([1.0], dtype=md.int8), "dtype="),
+        (lambda: call([1.0], "cpu", copy=True), "'cpu', copy="),
+    ):
+        assert text(DispatchError, make) == (
+            f"Float32Tensor: takes the values alone, not {what}. "
+            "Use asarray(values, dtype=..., device=...) for other types and devices."
+        )
+
+
+def test_a_library_that_makes_a_tensor_with_a_unit() -> None:
+    class Metre:
+        dimensions = "length"
+
+        def __repr__(self) -> str:
+            return "m"
+
+    call: Any = md.Float32Tensor
+    for unit in ({"unit": Metre()}, {}):
+        more = () if unit else (Metre(),)
+        with pytest.raises(md.CastError, match="has the unit m, which a tensor does"):
+            call([1.0], *more, bypass_validation=True, **unit)
 
 
 def test_wrap_trusts_and_shares() -> None:

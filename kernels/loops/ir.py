@@ -29,8 +29,8 @@ TYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
 #: Functions of one and of two values of one type, defined in `scalar.cuh`.
 _UNARY = """
 neg abs sign bit_not conj real imag floor ceil trunc rint sqrt exp expm1 log log1p log2
-log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf
-isfinite signbit"""
+log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc isnan
+isinf isfinite signbit"""
 _BINARY = """
 add sub mul div floor_divide remainder maximum minimum pow atan2 hypot copysign
 logaddexp bit_and bit_or bit_xor shift_left shift_right equal not_equal less

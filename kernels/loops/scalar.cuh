@@ -371,6 +371,7 @@ MDT_MATH(exp) MDT_MATH(expm1) MDT_MATH(log) MDT_MATH(log1p) MDT_MATH(log2) MDT_M
 MDT_MATH(sin) MDT_MATH(cos) MDT_MATH(tan) MDT_MATH(asin) MDT_MATH(acos) MDT_MATH(atan)
 MDT_MATH(sinh) MDT_MATH(cosh) MDT_MATH(tanh) MDT_MATH(asinh) MDT_MATH(acosh) MDT_MATH(atanh)
 MDT_MATH(erf)
+MDT_MATH(erfc)
 #define MDT_MATH2(NAME)                                                                \
   MDT_FN T NAME(T x, T y) {                                                            \
     return sizeof(T) == 4 ? (T)::NAME##f((float)x, (float)y) : (T)::NAME((double)x, (double)y); \

@@ -14,8 +14,8 @@ from mdtensor.quant.model.compare.compare import (
     SHOWN,
     cells,
     compare,
-    lost_text,
 )
+from mdtensor.quant.model.compare.outputs import output_text
 from mdtensor.quant.model.load import load
 
 
@@ -51,9 +51,7 @@ def compare_files(
 def show_comparison(console: Console, facts: Facts) -> None:
     """Print the result of `mdtensor compare`."""
     for name, one in facts["outputs"].items():
-        sqnr = "equal" if one["sqnr"] is None else f"{float(one['sqnr']):.1f} dB"
-        lost = lost_text(one["lost"])
-        console.print(f"{name}: {sqnr}, cosine {one['cosine']:.6f}{lost}")
+        console.print(f"{name}: {output_text(one)}")
     by_name = {node["node"]: node for node in facts["nodes"]}
     worst = [by_name[name] for name in facts["worst"][:SHOWN]]
     table = columns(*HEADS)

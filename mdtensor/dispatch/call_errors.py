@@ -34,6 +34,7 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
     CastError,
+    DeviceError,
     DispatchError,
     NoMethodError,
     OptionError,
@@ -284,7 +285,7 @@ def _casts(
     def found(to: DType) -> Any:
         try:
             cast = tuple(t if fits else t.with_dtype(to) for t, fits in placed)
-        except PromotionError:  # a device may have few tensor types
+        except DeviceError:  # it may have few tensor types
             return None
         return operation.find(cast)
 
@@ -309,7 +310,7 @@ def _is_refused(selection: Any) -> bool:
     arguments = [k(1) if k in _NUMBERS else k.spec((2, 2)) for k in kinds]
     try:
         selection.deduce(*arguments)
-    except (DispatchError, PromotionError, CastError):
+    except (DeviceError, DispatchError, PromotionError, CastError):
         return True
     except Exception:  # the shapes and options are made up, so these errors say nothing
         return False

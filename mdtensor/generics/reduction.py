@@ -50,7 +50,11 @@ def infer_mean(
     x: TensorSpec, *, axis: Axes | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Infer the reduced shape, in the type of quotients for integers."""
-    result = reduction(x, axis=axis, keepdims=keepdims)
+    return _averaged(x, reduction(x, axis=axis, keepdims=keepdims))
+
+
+def _averaged(x: TensorSpec, result: TensorSpec) -> TensorSpec:
+    """Return `result` in the type of averages of the elements of `x`."""
     if not x.dtype.is_integer:
         return result
     if not current().averages:
@@ -124,11 +128,11 @@ def infer_var(
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
-    """Infer as `reduction`; the correction must be a real number."""
+    """Infer as `mean`; the correction must be a real number."""
     # Not required to be below the number of elements: the quotient is NaN then, and the
     # number may be unknown here.
     number(correction, "correction")
-    return reduction(x, axis=axis, keepdims=keepdims)
+    return _averaged(x, reduction(x, axis=axis, keepdims=keepdims))
 
 
 def infer_all(
@@ -259,17 +263,19 @@ def var(
     """Return Σ (x - mean(x))² / (N - correction) over `axis`.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or integer.
         axis: one axis, several, or None for all.
         correction: 0 for the elements themselves, 1 for the unbiased estimate if
             they are a sample.
         keepdims: keep the reduced axes with size 1.
 
     Returns:
-        The type of `x`; NaN unless N is above `correction`.
+        The type of `x`, for integers the type of their quotients under the promotion
+        rules, computed in float64; NaN unless N is above `correction`.
 
     Raises:
         OptionError: the correction is not a real number.
+        PromotionError: the rules do not average integers.
 
     Example:
         >>> import mdtensor as md
@@ -292,7 +298,7 @@ def std(
     """Return √var(x), with the arguments of `var`.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or integer.
         axis: one axis, several, or None for all.
         correction: taken from N.
         keepdims: keep the reduced axes with size 1.

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from mdtensor.device import Device, cpu, device as find_device
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
 from mdtensor.graph.automatic import Placed
@@ -252,6 +253,7 @@ class Compiled:
         return f"<compiled {self._name}{place}, {len(self._traces)} traces>"
 
 
+@explain_wrong_calls
 def compile(
     function: Callable[..., Any],
     /,

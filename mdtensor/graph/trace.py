@@ -12,6 +12,7 @@ from typing import Any
 
 from mdtensor.checking.checked import LOGS
 from mdtensor.device import cpu
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
@@ -258,6 +259,7 @@ def _text(call: Call, names: dict[int, str]) -> str:
     return f"{call.name}({', '.join([*given, *options])})"
 
 
+@explain_wrong_calls
 def trace(function: Callable[..., Any], /, *specs: Any) -> Trace:
     """Return the calls that `function` makes for tensors of these specs.
 

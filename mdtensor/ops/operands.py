@@ -15,6 +15,7 @@ from mdtensor.device import cpu
 from mdtensor.dispatch.classes import lives_on
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
+    DeviceError,
     OptionError,
     PromotionError,
     ShapeError,
@@ -377,7 +378,7 @@ def _find_host_leaf(a: type, b: type) -> type[Tensor] | None:
     try:
         dtype = result_type(*tensors)
         return leaf(with_scalar(dtype, numbers[0]) if numbers else dtype)
-    except PromotionError:
+    except (DeviceError, PromotionError):
         return None
 
 

@@ -173,6 +173,19 @@ def var(
     )
 
 
+# As for `mean`, float64 holds narrow integers.
+@method(var)
+def var(
+    x: IntegerTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
+) -> Tensor:
+    return _of_integers(var, kernel.var, x, axis, correction, keepdims)
+
+
 @method(std)
 def std(
     x: FloatingTensor,
@@ -187,6 +200,37 @@ def std(
     return x.wrap(
         kernel.std(x.buffer, axes, keepdims, number(correction, "correction"))
     )
+
+
+# As for `mean`, float64 holds narrow integers.
+@method(std)
+def std(
+    x: IntegerTensor,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
+) -> Tensor:
+    return _of_integers(std, kernel.std, x, axis, correction, keepdims)
+
+
+def _of_integers(
+    operation: Callable[..., Any],
+    reduce: Callable[..., Any],
+    x: Tensor,
+    axis: int | tuple[int, ...] | None,
+    correction: float,
+    keepdims: bool,
+) -> Tensor:
+    """Compute `var` or `std` in float64, and round to the type of quotients once."""
+    result: type[Tensor] = deduced(
+        operation, x, axis=axis, correction=correction, keepdims=keepdims
+    ).type
+    wide = conversion.nearest(x.buffer, float64.storage)
+    taken = number(correction, "correction")
+    found = reduce(wide, normalize_axes(axis, x.ndim), keepdims, taken)
+    return result.wrap(conversion.nearest(found, result.dtype.storage))
 
 
 # Running sums, products and differences.

@@ -34,7 +34,7 @@ def register(device: Device) -> None:
     for operation, formula in FORMULAS.items():
         unary(device, operation, FLOATS, partial(_curve, operation, formula))
     # Without it the device does not have the method, and `support` says so.
-    if renders(device, "erf", "float64"):
+    if renders(device, "erfc", "float64"):
         unary(device, activation.gelu, FLOATS, _gelu)
     unary(device, activation.hardsigmoid, FLOATS, _hardsigmoid)
 
@@ -154,7 +154,8 @@ def _gelu(x: Tensor, /, *, approximate: str) -> Any:
         below = add(constant(1, wide), apply("exp", inner))
         return compute(spec, operands, vanishing(wide, apply("div", wide, below)))
     wide = cast(element, "float64")
-    share = add(apply("erf", mul(wide, constant(0.5**0.5, wide))), constant(1, wide))
+    # 1 + erf would cancel far below 0.
+    share = apply("erfc", mul(wide, constant(-(0.5**0.5), wide)))
     found = mul(wide, mul(share, constant(0.5, wide)))
     return compute(spec, operands, vanishing(wide, found))
 

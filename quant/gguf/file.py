@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mdtensor import StorageError, Tensor
 from mdtensor.errors import shown
-from mdtensor.extend import file_path, replacing, write_problem
+from mdtensor.extend import explain_wrong_calls, file_path, replacing, write_problem
 from mdtensor.quant.gguf.blocks import Blocks, block_type, gguf_package
 
 VERSION: Final = 3
@@ -48,6 +48,7 @@ _NUMBERS: Final = {
 }
 
 
+@explain_wrong_calls
 def write_gguf(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor | Blocks],
@@ -202,6 +203,7 @@ class GGUFFile(Mapping[str, Blocks]):
         return f"GGUFFile({len(self)} tensors, {len(self.metadata)} keys)"
 
 
+@explain_wrong_calls
 def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
     """Read a GGUF file; its tensors are blocks that are decoded on request.
 

@@ -13,7 +13,13 @@ from typing import Any, overload
 
 from mdtensor import Device, cpu
 from mdtensor.errors import ModelError
-from mdtensor.extend import default_settings, file_path, find_device, settings
+from mdtensor.extend import (
+    default_settings,
+    explain_wrong_calls,
+    file_path,
+    find_device,
+    settings,
+)
 from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes
 from mdtensor.kernels.cpu import kernel_set
@@ -57,6 +63,7 @@ def load(
 
 
 # Nearly half of the files that people have calculate with open sizes (decision 0088).
+@explain_wrong_calls
 def load(
     path: Path | Any,
     input_shapes: Shapes | None = None,

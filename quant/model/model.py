@@ -217,6 +217,7 @@ class Model:
             self._plans[key] = plan
             return plan
 
+    @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """Return the plan: for each node its method, kernel, ISA, and the reason.
 
@@ -268,6 +269,7 @@ class Model:
         """Run on `samples` and observe all values; see `calibrate.calibrate`."""
         return calibrate.calibrate(self.graph, samples, observer)
 
+    @explain_wrong_calls
     def equalize(self, *, sweeps: int = 20, powers_of_two: bool = False) -> Model:
         """Return a model of the same function whose channels have equal ranges.
 
@@ -290,6 +292,7 @@ class Model:
         """
         return Model(scaling.equalize(self.graph, sweeps, powers_of_two))
 
+    @explain_wrong_calls
     def smooth(
         self,
         samples: Iterable[Any],
@@ -498,6 +501,7 @@ class Model:
         """
         return self.graph.rounding
 
+    @explain_wrong_calls
     def rounded(self, rule: str) -> Model:
         """Return this model with results rounded by `rule`; see `quant.rounding`.
 
@@ -507,6 +511,7 @@ class Model:
         """
         return Model(apply_rule(self.graph, rule))
 
+    @explain_wrong_calls
     def save(self, path: Path) -> None:
         """Write an ONNX file; a quantized model is written in QDQ form.
 
@@ -520,6 +525,7 @@ class Model:
 
         write.write_graph(self.graph, path)
 
+    @explain_wrong_calls
     def compile(
         self,
         path: Path,
@@ -551,6 +557,7 @@ class Model:
         plan = self.plan(input_shapes)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 
+    @explain_wrong_calls
     def to(self, device: Device | str) -> Model | PlacedModel:
         """Return the model on a device: weights are copied, nothing moves later.
 

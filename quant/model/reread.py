@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError, OptionError
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.graph import Graph
 from mdtensor.graph.inputs import Shapes, each, fed
 from mdtensor.graph.plan import Plan
@@ -75,6 +76,7 @@ class RereadModel(Model):
         feeds = self.fed(*inputs, **named)
         return self._for(feeds).profile(feeds, repeat=repeat)
 
+    @explain_wrong_calls
     def calibrate(
         self,
         samples: Iterable[Any],
@@ -136,6 +138,7 @@ class RereadModel(Model):
         self._refuse_samples(options, "quantize_weights")
         return self._changed(lambda model: model.quantize_weights(**options))
 
+    @explain_wrong_calls
     def rounded(self, rule: str) -> Self:
         """Return the model under a rounding rule, see `Model.rounded`."""
         return self._changed(lambda model: model.rounded(rule))

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor import Device, Tensor, cpu
 from mdtensor.errors import ModelError, OptionError
-from mdtensor.extend import find_device
+from mdtensor.extend import explain_wrong_calls, find_device
 from mdtensor.graph.bound import in_order
 from mdtensor.graph.inputs import Shapes, chosen, shapes_example
 from mdtensor.graph.plan import Plan
@@ -59,6 +59,7 @@ class SizedModel(RereadModel):
             fix = f"Call {call}(path, {shapes}), or with the shapes that you have"
         return ModelError(self._error.problem, fix)
 
+    @explain_wrong_calls
     def at(self, input_shapes: Shapes) -> Model:
         """Return the model for these input shapes.
 
@@ -73,6 +74,7 @@ class SizedModel(RereadModel):
         shapes = chosen(self.inputs, input_shapes)
         return self._models.get(tuple(shapes.values()), lambda: self._read(shapes))
 
+    @explain_wrong_calls
     def to(self, device: Device | str) -> Model | PlacedModel:
         """Return the model on a device, where each model for shapes moves, too.
 
@@ -111,18 +113,21 @@ class SizedModel(RereadModel):
             model, ordered = self._for(feeds), tuple(feeds.values())
         return model(*ordered)
 
+    @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """Return the plan for these shapes; see `Model.plan`."""
         if input_shapes is None:
             raise self._needs_shapes()
         return self.at(input_shapes).plan()
 
+    @explain_wrong_calls
     def save(self, path: Path, input_shapes: Shapes | None = None) -> None:
         """Write an ONNX file for these shapes; see `Model.save`."""
         if input_shapes is None:
             raise self._needs_shapes("save")
         self.at(input_shapes).save(path)
 
+    @explain_wrong_calls
     def compile(
         self,
         path: Path,

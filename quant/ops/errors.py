@@ -9,6 +9,7 @@ import mdtensor as md
 from mdtensor import (
     BoolTensor,
     CastError,
+    DeviceError,
     DispatchError,
     Float32Tensor,
     GridError,
@@ -105,7 +106,7 @@ def _has_result(name: str, kinds: Sequence[Any]) -> bool:
         for shape in SHAPES:
             with suppress(ShapeError):
                 deduce(*(_make_example(kind, shape) for kind in kinds))
-    except (DispatchError, PromotionError, CastError):
+    except (DeviceError, DispatchError, PromotionError, CastError):
         return False
     # Grids and `out=` belong to the example, not to the call of the user.
     except MdtensorError:

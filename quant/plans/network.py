@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mdtensor import TensorSpec, asarray
 from mdtensor.errors import CastError, DataError, MdtensorError, ModelError
-from mdtensor.extend import file_path
+from mdtensor.extend import explain_wrong_calls, file_path
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.machine import Process
 from mdtensor.quant.plans.write import PLAIN
@@ -140,6 +140,7 @@ class StoredNetwork:
         return f"StoredNetwork({given}; {self.isa})"
 
 
+@explain_wrong_calls
 def load_plan(path: str | os.PathLike[str]) -> StoredNetwork:
     """Load a plan that `Model.compile` stored: no file of a model is read.
 

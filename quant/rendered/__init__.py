@@ -19,7 +19,12 @@ __all__ = ["register"]
 
 
 def register(device: Device) -> None:
-    """Declare the quantized types of a device, and add the methods of this package."""
+    """Declare the quantized types of a device, and add the methods of this package.
+
+    A device without float32 gets none: scales and real values are of this type.
+    """
+    if not types.has_scales(device):
+        return
     # Here, because most programs have no such device and need none of these.
     from mdtensor.quant.rendered import conversion, movement, pool, products, tables
 

@@ -31,6 +31,11 @@ SHORT = (*NARROW, QInt16Tensor)
 AFFINE = (*SHORT, QInt32Tensor)
 
 
+def has_scales(device: Device) -> bool:
+    """Return whether a device has float32, the type of scales and real values."""
+    return any(x.dtype is dtypes.float32 and x.device is device for x in leaves())
+
+
 def declare(device: Device) -> None:
     """Declare the types that a device lacks; their names begin as its floats' do."""
     known = {kind.dtype for kind in leaves() if kind.device is device}

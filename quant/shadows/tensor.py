@@ -31,7 +31,7 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.extend import find_device, keep
+from mdtensor.extend import explain_wrong_calls, find_device, keep
 from mdtensor.graph.calls import caller, replace, spec_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.shadows.pair import Pair, is_real, numbers_of, sqnr_of
@@ -178,6 +178,7 @@ def shadow_type(host: type[Tensor]) -> type[ShadowTensor]:
     return cast(type[ShadowTensor], found)
 
 
+@explain_wrong_calls
 def shadow(value: Any, reference: Any = None, *, min_sqnr: float | None = None) -> Any:
     """Return a tensor whose calls are also computed in float64.
 

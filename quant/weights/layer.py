@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DataError, OptionError, ShapeError, Tensor, asarray, dtypes, leaf
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.observers.minmax import numbers
 from mdtensor.quant.qparams import QParams
@@ -244,6 +245,7 @@ def cast_like(found: FloatArray, given: object) -> Any:
     return found.astype(kind if kind.kind == "f" else np.float64)
 
 
+@explain_wrong_calls
 def output_error(weights: object, found: object, samples: object) -> float:
     """Compute |W' x - W x| / |W x| over all samples.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdtensor import DataError, OptionError, ShapeError, Tensor
 from mdtensor.errors import shown
-from mdtensor.extend import Window, padding4, pair
+from mdtensor.extend import Window, explain_wrong_calls, padding4, pair
 from mdtensor.quant.observers.minmax import numbers
 
 FloatArray = npt.NDArray[np.float64]
@@ -257,6 +257,7 @@ def _is_array(given: object) -> bool:
     return isinstance(given, np.ndarray | Tensor) or hasattr(given, "__array__")
 
 
+@explain_wrong_calls
 def patches(
     x: object,
     /,

@@ -8,6 +8,7 @@ import numpy as np
 
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.weights.algorithms import awq, gptq, hqq, mse, rtn
 from mdtensor.quant.weights.format import (
     FloatArray,
@@ -29,6 +30,7 @@ METHODS: dict[str, Callable[..., Rounded]] = {
 }
 
 
+@explain_wrong_calls
 def quantize_weights(
     weights: object,
     *,

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdtensor import OptionError, ShapeError
 from mdtensor.errors import shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.weights.format import (
     FloatArray,
     check_count,
@@ -24,6 +25,7 @@ from mdtensor.quant.weights.layer import cast_like, real_weights
 from mdtensor.quant.weights.moments import moments_of
 
 
+@explain_wrong_calls
 def smooth(
     weights: object,
     samples: object,
@@ -98,6 +100,7 @@ def round_to_powers(scale: FloatArray) -> FloatArray:
 SETTLED = 1e-6
 
 
+@explain_wrong_calls
 def equalize(
     weights: Sequence[Any],
     biases: Sequence[Any] | None = None,
@@ -250,6 +253,7 @@ def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
             )
 
 
+@explain_wrong_calls
 def correct_bias(bias: object, weights: object, found: object, samples: object) -> Any:
     """Return the bias that gives each output the mean of the float layer.
 

@@ -538,11 +538,12 @@ def test_devices_of_types() -> None:
         return lambda: type(F32)("W", (md.FloatingTensor,), {}, **options)
 
     float32 = md.float32
-    assert text(DeviceError, leaf(dtype=float32, device="worker")) == (
-        "no device 'worker'. Registered devices: cpu, cuda:0."
+    # A test that ran before may have imported more devices.
+    assert text(DeviceError, leaf(dtype=float32, device="worker")).startswith(
+        "no device 'worker'. Registered devices: cpu, cuda:0"
     )
-    assert text(DeviceError, leaf(dtype=float32, device=3)) == (
-        "no device 3. Registered devices: cpu, cuda:0."
+    assert text(DeviceError, leaf(dtype=float32, device=3)).startswith(
+        "no device 3. Registered devices: cpu, cuda:0"
     )
     assert refused(leaf(dtype=float32, device="cuda")) == (
         "float32 on cuda:0 already has a tensor type."

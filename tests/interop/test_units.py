@@ -50,6 +50,14 @@ def test_a_unit_is_kept_or_refused(symbol: Any, quantity: Any) -> None:
             assert is_answer or hasattr(part, "units") or hasattr(part, "unit")
 
 
+def test_the_product_of_a_quantity_of_unyt_is_refused_by_us() -> None:
+    """It makes its result by the type of the other operand, with a unit."""
+    quantity = unyt.unyt_quantity(2.0, "m")
+    for symbol in (operator.mul, operator.truediv, operator.pow, operator.floordiv):
+        with pytest.raises(md.CastError, match="unit m, which a tensor does not keep"):
+            symbol(quantity, X)
+
+
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=str)
 def test_no_conversion_drops_a_unit(quantity: Any) -> None:
     with warnings.catch_warnings(action="error"):

@@ -356,7 +356,8 @@ def test_to_a_device_without_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setitem(DEVICES, "far", Far())
     assert text(DeviceError, lambda: md.to(x, "far")) == (
-        "to(Float32Tensor[1], str): float32 has no tensor type on far."
+        "to(Float32Tensor[1], str): float32 has no tensor type on far. "
+        "Use the device cpu."
     )
 
 

@@ -47,6 +47,34 @@ def test_means(leaf: Any, rules: str) -> None:
         assert np.isnan(md.mean(leaf([])).tolist())
 
 
+@pytest.mark.parametrize("rules", ["default", "numpy", "jax"])
+@pytest.mark.parametrize("leaf", INTEGERS)
+def test_variances_and_deviations(leaf: Any, rules: str) -> None:
+    wanted = md.dtype((WIDE if leaf.dtype.bits == 64 else NARROW)[rules])
+    rows = [[7, 100, 0], [1, 127, 3]]
+    x = leaf(rows)
+    for correction in (0, 1, 3):
+        exact = [variance(row, correction) for row in rows]
+        with md.promotion_rules(rules):
+            options = {"axis": 1, "correction": correction, "keepdims": True}
+            found, roots = md.var(x, **options), md.std(x, **options)
+            assert found.dtype is roots.dtype is wanted
+            assert md.infer(md.std, x, **options).dtype is wanted
+        assert found.shape == roots.shape == (2, 1)
+        # A few roundings in float64, and one to the type of quotients.
+        close = {"rtol": 1e-15 if wanted.bits == 64 else 2.0**-24, "strict": False}
+        np.testing.assert_allclose(found.buffer[:, 0], exact, **close)
+        np.testing.assert_allclose(roots.buffer[:, 0], np.sqrt(exact), **close)
+
+
+def variance(row: list[int], correction: int) -> float:
+    """Return the variance, rounded once from the exact rational number."""
+    mean = Fraction(sum(row), len(row))
+    total = sum((n - mean) ** 2 for n in row)
+    freedom = len(row) - correction
+    return float(total / freedom) if freedom > 0 else float("nan")
+
+
 @pytest.mark.parametrize("rules", ["strict", "array_api", "pypto"])
 def test_rules_that_refuse(rules: str) -> None:
     x = md.asarray([1, 2])
@@ -59,11 +87,15 @@ def test_rules_that_refuse(rules: str) -> None:
                 refused(*arguments)
         with pytest.raises(PromotionError, match="int64 cannot represent fractions"):
             md.mean(x)
+        for operation in (md.var, md.std):
+            with pytest.raises(PromotionError, match="int64 cannot represent fract"):
+                operation(x)
 
 
-def test_torch_does_not_average_integers() -> None:
+@pytest.mark.parametrize("operation", [md.mean, md.var, md.std])
+def test_torch_does_not_average_integers(operation: Any) -> None:
     with md.promotion_rules("torch"), pytest.raises(PromotionError):
-        md.mean(md.asarray([1, 2]))
+        operation(md.asarray([1, 2]))
 
 
 def test_bools_do_not_divide() -> None:

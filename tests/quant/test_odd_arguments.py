@@ -1,5 +1,7 @@
 """What is no device, observer, calibration, sample or text gets an error of ours."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,35 @@ def test_scales_that_are_none_give_no_warning(kind, value):
     for scale, axis in ((given, None), (np.array([1, given]), 0)):
         with pytest.raises(md.GridError):
             QParams(scale, axis=axis)
+
+
+#: Functions of which a call may be one of many in a network.
+SHORT = {"grid_of"}
+PLAIN = [
+    function
+    for name, function in sorted(vars(quant).items())
+    if inspect.isfunction(function)
+    and not (name.startswith("_") or name in SHORT or hasattr(function, "operation"))
+]
+METHODS = "calibrate compile equalize plan quantize rounded save smooth to"
+
+
+@pytest.mark.parametrize("function", PLAIN, ids=lambda f: f.__name__)
+def test_a_keyword_that_a_function_lacks(function):
+    with pytest.raises(md.DispatchError, match=f"{function.__name__}: no_such is not"):
+        function(no_such=1)
+
+
+def test_a_misspelled_keyword_names_the_nearest():
+    with pytest.raises(md.DispatchError, match="load: takes device=, not devise="):
+        quant.load("model.onnx", devise="cpu")
+
+
+@pytest.mark.parametrize("name", METHODS.split())
+@pytest.mark.parametrize("kind", [quant.Model, quant.SizedModel])
+def test_a_keyword_that_a_method_of_models_lacks(kind, name):
+    method = getattr(kind, name)
+    if "options" in inspect.signature(method).parameters:
+        return  # It hands them to the model of some shape, which checks them.
+    with pytest.raises(md.DispatchError, match="no_such is not an argument"):
+        method(model(), no_such=1)

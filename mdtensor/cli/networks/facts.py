@@ -9,6 +9,7 @@ from typing import Any
 
 from mdtensor.graph.profile import Profile, ProfiledNode
 from mdtensor.quant.model.compare.compare import ComparedNode, Comparison
+from mdtensor.quant.model.compare.outputs import decibels_text, share_text
 from mdtensor.quant.model.model import Model
 
 #: A local error below this SQNR, in dB, is marked: 8 bits give 30 to 45.
@@ -82,9 +83,8 @@ def figures(
 ) -> list[tuple[str, str]]:
     """Return the large figures at the top of the page, each with its words."""
     floats = sum(row.cost.arithmetic == "float" for row in rows)
-    worst = comparison.sqnr
     return [
-        (f"{worst:.1f} dB" if isfinite(worst) else "exact", "SQNR of the worst output"),
+        *worst_outputs(comparison),
         (
             f"{1e3 * times['int8']:.2f} ms",
             f"a call; float {1e3 * times['float']:.2f} ms",
@@ -95,3 +95,17 @@ def figures(
         ),
         (str(len(rows)), f"nodes, {floats} of them in float"),
     ]
+
+
+def worst_outputs(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the error of the worst output of numbers, and of the worst of integers."""
+    outputs = comparison.outputs.values()
+    shares = [one.equal for one in outputs if one.equal is not None]
+    found = []
+    if len(shares) < len(outputs):
+        worst = decibels_text(comparison.sqnr)
+        unit = "" if worst == "exact" else " dB"
+        found.append((worst + unit, "SQNR of the worst output"))
+    if shares:
+        found.append((share_text(min(shares)), "equal integers in the worst output"))
+    return found

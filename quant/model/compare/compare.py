@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from textwrap import wrap
 from typing import Any, Protocol
 
@@ -19,8 +19,13 @@ from mdtensor.quant.generics import quantize
 from mdtensor.quant.model.compare.advice import Adviser, Fix
 from mdtensor.quant.model.compare.gains import channel_gains
 from mdtensor.quant.model.compare.match import match_nodes, references
-from mdtensor.quant.model.compare.measure import Measure, array_of, real_numbers
-from mdtensor.quant.model.compare.noise import Noise
+from mdtensor.quant.model.compare.measure import Measure, real_numbers
+from mdtensor.quant.model.compare.outputs import (
+    ComparedOutput,
+    decibels_text,
+    output_text,
+    start,
+)
 from mdtensor.quant.model.compare.visible import Views
 from mdtensor.quant.model.quantize.calibrate import sample_feeds
 from mdtensor.quant.model.quantize.float_nodes import is_quantized
@@ -72,22 +77,6 @@ class ComparedNode:
 
 
 @dataclass(frozen=True)
-class ComparedOutput:
-    """The error of an output.
-
-    Args:
-        sqnr: SQNR in dB; -inf if elements are `lost`.
-        cosine: the cosine of the finite elements of both models.
-        lost: how many elements are NaN or infinite in one model, and not the same in
-            the other.
-    """
-
-    sqnr: float
-    cosine: float
-    lost: int = 0
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The errors of all nodes of a quantized model; `print` shows the worst.
 
@@ -103,8 +92,9 @@ class Comparison:
 
     @property
     def sqnr(self) -> float:
-        """Return the SQNR of the worst output, in dB."""
-        return min(one.sqnr for one in self.outputs.values())
+        """Return the SQNR of the worst output, in dB; NaN if all are integers."""
+        found = [one.sqnr for one in self.outputs.values() if one.sqnr is not None]
+        return min(found, default=nan)
 
     def worst(self, count: int = SHOWN) -> list[ComparedNode]:
         """Return the nodes with the least local SQNR, the worst first."""
@@ -174,7 +164,7 @@ def compare(model: Runs, small: Runs, samples: Iterable[Any]) -> Comparison:
         run.add(sample_feeds(model.graph, sample, f"sample {count}"))
     if not run.samples:
         raise DataError("there are no samples to compare on", "Give at least one")
-    if not any(noise.count for noise in run.outputs.values()):
+    if not any(sums.count for sums in run.outputs.values()):
         problem = f"the outputs of {run.samples} samples have no elements to compare"
         raise DataError(problem, "Give a sample with at least one row")
     return run.result()
@@ -223,7 +213,8 @@ class _Run:
             for match in self.matches
             if _is_real(self.specs[match.node.output])
         ]
-        self.outputs = {name: Noise(0) for name in graph.outputs}
+        known = model.graph.specs()
+        self.outputs = {name: start(name, known[name]) for name in graph.outputs}
 
     def add(self, feeds: dict[str, Any]) -> None:
         """Add one sample."""
@@ -236,18 +227,13 @@ class _Run:
         for measure in self.measures:
             name = measure.match.node.output
             measure.add(known, known[name], found[name])
-        for name, noise in self.outputs.items():
+        for name, sums in self.outputs.items():
             wanted = floats.get(name, self.model.graph.constants.get(name))
-            noise.add(array_of(wanted), array_of(found.get(name, self.real.get(name))))
+            sums.add(wanted, found.get(name, self.real.get(name)))
 
     def result(self) -> Comparison:
         adviser = Adviser(self.model.graph, self.small.graph, self.matches)
-        outputs = {
-            name: ComparedOutput(
-                -inf if noise.lost else noise.sqnr, noise.cosine, noise.lost
-            )
-            for name, noise in self.outputs.items()
-        }
+        outputs = {name: sums.result() for name, sums in self.outputs.items()}
         nodes = tuple(_compared(m, adviser.fix_of(m)) for m in self.measures)
         return Comparison(nodes, outputs, self.samples)
 
@@ -298,33 +284,21 @@ def cells(node: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the text of each column for a ComparedNode as a dictionary."""
     worst = ""
     if node["channel"] is not None:
-        worst = f"channel {node['channel']}: {_db(node['channel_sqnr'])} dB"
+        worst = f"channel {node['channel']}: {decibels_text(node['channel_sqnr'])} dB"
     return (
         *(
             node["node"],
             node["operation"],
-            _db(node["local"]),
-            _db(node["accumulated"]),
+            decibels_text(node["local"]),
+            decibels_text(node["accumulated"]),
         ),
         *(f"{node['cosine']:.6f}", f"{node['saturated']:.2%}", worst),
     )
 
 
-def _db(value: float | str | None) -> str:
-    return "exact" if value is None or value == inf else f"{float(value):.1f}"
-
-
-def lost_text(count: int) -> str:
-    """Return what to print behind the errors of an output."""
-    if not count:
-        return ""
-    return f"; {count} elements are NaN or infinite in one model only"
-
-
 def _lines(found: Comparison, width: int) -> Iterator[str]:
     for name, one in found.outputs.items():
-        errors = f"{_db(one.sqnr)} dB, cosine {one.cosine:.6f}"
-        yield f"{name}: {errors}{lost_text(one.lost)}"
+        yield f"{name}: {output_text(asdict(one))}"
     rows = [HEADS, *(cells(asdict(node)) for node in found.worst())]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADS))]
     yield f"\nThe {len(rows) - 1} nodes of {len(found.nodes)} with the largest errors:"

@@ -11,10 +11,12 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.cli.errors import option
+from mdtensor.cli.networks.facts import worst_outputs
 from mdtensor.errors import DataError, DispatchError, OptionError, writing
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.model import Model, load
 from mdtensor.quant.model.compare.noise import Noise
+from mdtensor.quant.model.compare.outputs import OutputCounts, OutputSums, share_text
 from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.sqnr import decibels
 from tests.support.planted import (
@@ -312,6 +314,54 @@ def test_results_that_are_infinite_in_one_model_only_are_counted() -> None:
         assert "1 elements are NaN or infinite in one model only" in str(found)
         plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
         assert plain["outputs"]["y"]["sqnr"] == "-inf"
+
+
+def with_classes(*, scores: bool) -> Model:
+    """Rows, and the place of the largest sum of each; without `scores` that alone."""
+    graph = rows().graph
+    nodes = (*graph.nodes, Node("class", md.argmax, ("y",), "class", {"axis": 1}))
+    outputs = ("y", "class") if scores else ("class",)
+    return Model(replace(graph, nodes=nodes, outputs=outputs))
+
+
+def classes(model: Model, samples: list[Any]) -> Any:
+    """Return the last output for all samples."""
+    found = [model(x) for x in samples]
+    last = [y[-1] if isinstance(y, tuple) else y for y in found]
+    return np.concatenate([np.asarray(y) for y in last])
+
+
+def test_class_numbers_are_equal_or_not(rng: Any) -> None:
+    """Decibels of class numbers would depend on how the classes are numbered."""
+    samples = [rng.normal(size=(50, 2)).astype(np.float32) for _ in range(3)]
+    for scores in (True, False):
+        model = with_classes(scores=scores)
+        small = model.quantize(model.calibrate(samples))
+        found = quant.compare(model, small, samples)
+
+        same = classes(model, samples) == classes(small, samples)
+        one = found.outputs["class"]
+        assert (one.sqnr, one.cosine, one.lost) == (None, None, 0)
+        assert one.equal == same.mean()
+        line = f"class: {same.mean():.2%} of the elements are equal"
+        assert line in str(found).splitlines()
+        plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+        assert plain["outputs"]["class"]["equal"] == one.equal
+        assert np.isnan(found.sqnr) != scores
+        assert (f"{same.mean():.2%}", "equal integers in the worst output") in (
+            worst_outputs(found)
+        )
+        assert len(worst_outputs(found)) == 1 + scores
+
+
+def test_a_share_is_whole_only_if_all_are_equal() -> None:
+    counts = OutputCounts()
+    for wanted, seen in (([1, 2, 2**53], [1, 3, 2**53 + 1]), ([1, 2], [1])):
+        counts.add(md.asarray(wanted), md.asarray(seen))
+    assert (counts.count, counts.equal, counts.result().equal) == (5, 1, 0.2)
+    assert share_text(1 - 1e-9) == "99.99%" and share_text(1.0) == "100.00%"
+    with pytest.raises(DataError, match=r"output y has shape \(2,\) .* and \(1,\)"):
+        OutputSums("y").add(md.asarray([1.0, 2.0]), md.asarray([1.0]))
 
 
 def test_equal_infinities_are_no_error() -> None:

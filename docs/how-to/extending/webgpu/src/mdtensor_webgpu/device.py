@@ -46,12 +46,6 @@ class WebGpu(md.Device):
             raise md.DeviceError(f"webgpu cannot be used: {problem}", "Use cpu")
         return adapter.request()
 
-    def tensor_type(self, dtype: Any) -> Any:
-        """Raise: there are no other types than those that are declared."""
-        problem = f"{dtype} has no tensor type on webgpu"
-        fix = f'Use one of {", ".join(TYPES)}, or move the operands with to("cpu")'
-        raise md.PromotionError(problem, fix)
-
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Buffer:
         gpu, size = self.gpu, prod(shape) * storage.itemsize
         most = address_space().size
