@@ -27,8 +27,7 @@ from support.cuda_text import empty, run
 head = 'extern "C" __global__ void planted(int* out, mdt::walk<1> w)'
 print(run(Kernel("planted", f"{head} {{ %s }}", (), "int32"), out=empty(2, "int32")))
 """
-SUITES = ["kernels/loops/test_tiles.py", "kernels/loops/test_cuda.py"]
-SUITES += ["rendered/test_products.py"]
+SUITES = ["kernels/loops/test_tiles.py"]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not compiler.compiler(), reason="needs g++"),
