@@ -1,18 +1,20 @@
-"""A run on a GPU: every suite of operations, then timings, kept in docs/gpu-runs.
+"""A run on a GPU: suites of operations, sanitizer, timings; kept in docs/gpu-runs.
 
     python -m bench gpu
 
-CUDA events measure the times, and the median counts. The bandwidth is the number of
-bytes that are read and written, each once, divided by the time. Without a GPU the run
-prints why, and returns 3.
+A part that fails is in the record with its error, and the others still run. Without a
+GPU the run prints why, and returns 3.
 """
 
 import json
+import os
 import platform
-import statistics
+import re
+import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,37 +23,80 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor import quant
+from bench import gpu_timings as timings
 from mdtensor.kernels.cuda import driver, nvrtc
-from mdtensor.kernels.loops.cuda import render
-from mdtensor.kernels.loops.ir import Input, Loop, apply, load, number
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "gpu-runs"
 NO_GPU = 3
-ROUNDS, TINY = 20, 1000
-#: Operations in the fused chain.
-CHAIN = 10
+#: compute-sanitizer's tools, and what runs under them: texts with barriers, of codes.
+TOOLS = ("memcheck", "racecheck", "synccheck")
+SANITIZED = ("tests/quant/rendered/test_codes.py", "tiles or pools")
+#: What is wanted: part, number, and the least or the most that it may be.
+CLAIMS = [
+    ("elementwise", "add / copy", "at least", 0.85),
+    ("elementwise", "chain / copy", "at least", 0.8),
+    ("elementwise", "compiled chain / copy", "at least", 0.8),
+    ("products", "CuPy / ours", "at least", 5.0),
+    ("captured MobileNetV2", "host us", "at most", 20.0),
+]
 
 Facts = dict[str, Any]
 
 
 def execute(quick: bool, saves: bool) -> int:
-    """Check and measure; return 0, 1 if a check fails, or 3 without a GPU."""
+    """Check and measure; return 0, 1 if something fails, or 3 without a GPU."""
     if md.cuda.missing:
         print(f"no GPU: {md.cuda.missing}", file=sys.stderr)
         return NO_GPU
-    found = {**machine(), "checks": checks()}
-    count, side = (10**6, 256) if quick else (10**8, 4096)
-    found["timings"] = {**elementwise(count), **products(side), **rivals(side)}
-    found["timings"]["host us for a launch"] = launch_overhead()
+    found = {**machine(), **record(quick)}
     text = json.dumps(found, indent=2)
     print(text)
     if saves:
         KEPT.mkdir(exist_ok=True)
         name = f"{found['date'][:10]}-{found['gpu'].replace(' ', '-').lower()}.json"
         (KEPT / name).write_text(text + "\n")
-    return 0 if found["checks"]["passed"] else 1
+    return 0 if found["passed"] else 1
+
+
+def record(quick: bool) -> Facts:
+    """Return what every part found, and which claims hold."""
+    count, side, size = (10**6, 256, 32) if quick else (10**8, 4096, 224)
+    parts: dict[str, Callable[[], Facts]] = {
+        "checks": checks,
+        "sanitizer": sanitized,
+        "elementwise": lambda: timings.elementwise(count),
+        "products": lambda: timings.products(side),
+        "convolution": lambda: timings.convolution(side // 16, 56),
+        "launch": lambda: {"host us": timings.launch_overhead()},
+        "captured MobileNetV2": lambda: timings.captured(size),
+    }
+    found: Facts = {name: _part(call) for name, call in parts.items()}
+    checked = [found[name].get("passed", True) for name in parts]
+    failed = [name for name in parts if "error" in found[name]]
+    return {**found, "claims": claims(found), "passed": all(checked) and not failed}
+
+
+def _part(call: Callable[[], Facts]) -> Facts:
+    """Return what a part found, or its error: the other parts still run."""
+    try:
+        return call()
+    except Exception as error:
+        lines = traceback.format_exc().strip().splitlines()
+        return {"error": f"{type(error).__name__}: {error}", "trace": lines[-12:]}
+
+
+def claims(found: Facts) -> list[Facts]:
+    """Return each claim with what was measured, and whether it holds."""
+    rows = []
+    for part, name, word, limit in CLAIMS:
+        value = found[part].get(name)
+        holds = value is not None and (
+            value >= limit if word == "at least" else value <= limit
+        )
+        claim = f"{part}: {name} {word} {limit:g}"
+        rows.append({"claim": claim, "measured": value, "holds": holds})
+    return rows
 
 
 def machine() -> Facts:
@@ -62,9 +107,13 @@ def machine() -> Facts:
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True
     )
+    changed = subprocess.run(
+        ["git", "status", "--short"], cwd=ROOT, capture_output=True, text=True
+    )
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip(),
+        "changed files": changed.stdout.splitlines(),
         "gpu": properties["name"].decode(),
         "architecture": f"sm_{gpu.gpu.arch}",
         "driver": driver.driver_version(),
@@ -94,101 +143,31 @@ def checks() -> Facts:
     }
 
 
-def milliseconds(call: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Return the median time of a call on the GPU."""
-    stream: Any = md.cuda.main_stream()
-    call()
-    times = []
-    for _ in range(rounds):
-        start = stream.record()
-        call()
-        end = stream.record()
-        end.wait()
-        times.append(end.milliseconds_since(start))
-    return statistics.median(times)
+def sanitized() -> Facts:
+    """Run products and pools of codes under NVIDIA's checkers of memory and waits."""
+    program = shutil.which("compute-sanitizer")
+    if program is None:
+        fix = "install CUDA's toolkit, and put its bin on PATH"
+        return {"passed": False, "missing": f"compute-sanitizer: {fix}"}
+    found = {tool: _tool(program, tool) for tool in TOOLS}
+    return {"passed": all(one["passed"] for one in found.values()), **found}
 
 
-def elementwise(count: int) -> Facts:
-    """Return the bandwidth of a copy, a sum and a chain, in GB/s, and their ratios."""
-    gpu: Any = md.device("cuda")
-    x = md.ones((count,), dtype=md.float32).to(gpu)
-    size = x.nbytes
-    out = gpu.alloc(x.shape, np.dtype(np.float32))
-    stream = gpu.main_stream()
-
-    def copied() -> None:
-        given = out.address, x.buffer.address, size, 3
-        gpu.gpu.copy(*given, stream.raw)
-
-    kernel = chain()
-    found = {
-        "copy": 2 * size / milliseconds(copied),
-        "add": 3 * size / milliseconds(lambda: md.add(x, x[:])),
-        "neg": 2 * size / milliseconds(lambda: md.neg(x)),
-        "chain": 2 * size / milliseconds(lambda: gpu.launch(kernel, x.buffer, out)),
-    }
-    rates = {f"{name} GB/s": round(rate / 1e6, 1) for name, rate in found.items()}
-    names = ("add", "neg", "chain")
-    ratios = {f"{name} / copy": round(found[name] / found["copy"], 3) for name in names}
-    return {"elements": count, **rates, **ratios}
-
-
-def chain() -> Any:
-    """Return the kernel of ten operations on one element."""
-    value = load(0, "float32")
-    for at in range(CHAIN):
-        value = apply(("mul", "add")[at % 2], value, number(1.5, "float32"))
-    return render(Loop((Input("float32"),), value, name="chain"))
-
-
-def products(side: int) -> Facts:
-    """Return the time of a square int8 product with exact sums of 32 bits."""
-    x, w = (_codes(side, seed) for seed in (1, 2))
-    time = milliseconds(lambda: md.linear(x, w), 5)
-    rate = 2 * side**3 / time / 1e9
-    return {f"int8 {side} ms": round(time, 3), f"int8 {side} TOP/s": round(rate, 2)}
-
-
-def _codes(side: int, seed: int) -> Any:
-    codes = np.random.default_rng(seed).integers(-127, 128, (side, side), np.int8)
-    return quant.QInt8Tensor(codes, scale=0.5).to("cuda")
-
-
-def rivals(side: int) -> Facts:
-    """Return the times of CuPy's int8 product, which wraps, and of cuBLAS."""
-    cupy = driver.cupy()
-    stream: Any = md.cuda.main_stream()
-    with stream:
-        a = cupy.ones((side, side), cupy.int8)
-        c = cupy.empty((side, side), cupy.int32)
-        theirs = milliseconds(lambda: cupy.matmul(a, a), 5)
-        cublas = milliseconds(lambda: gemm_s8(a, a, c), 5)
-    return {f"CuPy int8 {side} ms": theirs, f"cuBLAS int8 {side} ms": cublas}
-
-
-def gemm_s8(a: Any, w: Any, c: Any) -> None:
-    """Let cuBLAS compute c = a · wᵀ: int8 factors, int32 sums."""
-    from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
-
-    one, zero = (np.array(n, np.int32) for n in (1, 0))
-    m, n, k = a.shape[0], w.shape[0], a.shape[1]
-    # CUDA_R_8I, CUDA_R_32I and COMPUTE_32I of cuBLAS.
-    cublas.gemmEx(
-        *(device.get_cublas_handle(), 1, 0, n, m, k, one.ctypes.data),
-        *(w.data.ptr, 3, k, a.data.ptr, 3, k, zero.ctypes.data),
-        *(c.data.ptr, 10, n, 72, -1),
+def _tool(program: str, tool: str) -> Facts:
+    file, names = SANITIZED
+    tests = [sys.executable, "-m", "pytest", "-n", "0", "-q", file, "-k", names]
+    done = subprocess.run(
+        [program, "--tool", tool, "--error-exitcode", "9", *tests],
+        cwd=ROOT,
+        env={**os.environ, "MDTENSOR_TEST_DEVICE": "cuda"},
+        capture_output=True,
+        text=True,
     )
-
-
-def launch_overhead() -> float:
-    """Return the microseconds of the host for one small sum."""
-    x = md.ones((8,), dtype=md.float32).to("cuda")
-    md.add(x, x)
-    md.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(TINY):
-        md.add(x, x)
-    taken = time.perf_counter() - start
-    md.cuda.synchronize()
-    return round(taken / TINY * 1e6, 2)
+    summary = r"ERROR SUMMARY: (.*)|(RACECHECK SUMMARY: .*)"
+    summaries = re.findall(summary, done.stdout)
+    lines = done.stdout.strip().splitlines()
+    return {
+        "passed": done.returncode == 0,
+        "summary": [a or b for a, b in summaries],
+        "end": lines[-8:] if done.returncode else [],
+    }

@@ -196,6 +196,7 @@ class EmuCuda(RenderedDevice):
     """See the module."""
 
     name = "emucuda"
+    has_tensor_cores = True
     #: The order of threads: ascending, descending or random.
     order = "ascending"
 

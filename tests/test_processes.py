@@ -65,6 +65,11 @@ def test_every_suite_on_a_double_of_cupy(file: str) -> None:
 
 
 @pytest.mark.slow
+def test_all_of_the_double_of_cupy() -> None:
+    run("gpu/test_cuda.py", "slow", "double")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["rendered/test_operations.py", FUSION])
 def test_all_of_rendered_devices(file: str) -> None:
     run(file, "slow")

@@ -2,7 +2,9 @@
 //
 // A launch runs its blocks one after another on the calling thread. Without barriers the
 // threads of a block are a loop. With barriers each thread is a fiber: it runs until it
-// waits at a barrier, and goes on when all threads of the block wait at the same one.
+// waits at a barrier, and goes on when all threads of the block wait at the same one. The
+// 32 threads of a warp that meet go on together, ahead of other warps, as far as no barrier
+// of the block stops them.
 //
 // Threads run in ascending, descending or random order (0, 1, 2), a new random order
 // for each interval between barriers. A result that depends on the order is a race.
@@ -21,17 +23,19 @@
 #define __forceinline__ inline
 #define __restrict__ __restrict
 #define __shared__ static
+#define __align__(BYTES) __attribute__((aligned(BYTES)))
+#define __launch_bounds__(...)
 
 struct mdt_index { unsigned x, y, z; };
 static mdt_index threadIdx, blockIdx, blockDim, gridDim;
 
 namespace mdt_emulation {
 
-enum { RUNNING, WAITING, DONE };
+enum { RUNNING, WAITING, MEETING, DONE };
 enum { OK = 0, DIVERGENT = 1, UNDECLARED = 2, TRAPPED = 3, NO_MEMORY = 4 };
-enum { STACK = 64 << 10, MOST = 1024 };
+enum { STACK = 64 << 10, WARP = 32, WARPS = 32 };
 
-struct fiber { ucontext_t context; int state, line; };
+struct fiber { ucontext_t context; int state, line, turn; };
 
 static ucontext_t scheduler;
 static fiber* fibers;
@@ -68,13 +72,13 @@ static void enter() {
   leave(DONE);
 }
 
-static void wait_at(int line) {
+static void wait_at(int line, int state) {
   if (!has_fibers) {
     failed = UNDECLARED;
     return;
   }
   fibers[current].line = line;
-  leave(WAITING);
+  leave(state);
 }
 
 static void trap() {
@@ -90,26 +94,49 @@ static void start(unsigned n) {
     one.context.uc_stack.ss_size = STACK;
     one.context.uc_link = 0;
     makecontext(&one.context, enter, 0);
-    one.state = RUNNING;
+    one.state = RUNNING, one.turn = 0;
+  }
+}
+
+static void resume(unsigned thread) {
+  current = thread, threadIdx.x = thread;
+  fibers[thread].state = RUNNING;
+  swapcontext(&scheduler, &fibers[thread].context);
+}
+
+// Require that threads have one state, and wait at one line; return the state.
+static int common(unsigned from, unsigned to) {
+  const int state = fibers[from].state, line = fibers[from].line;
+  for (unsigned i = from; i < to; ++i)
+    if (fibers[i].state != state || (state != DONE && fibers[i].line != line))
+      failed = DIVERGENT;
+  return state;
+}
+
+// Run the warp of a thread that meets the others, until it waits for other warps.
+static void run_warp(unsigned thread, unsigned n, int kind) {
+  const unsigned from = thread / WARP * WARP, to = from + WARP < n ? from + WARP : n;
+  unsigned order[WARP];
+  for (unsigned i = from; i < to && !failed; ++i)
+    if (fibers[i].state == RUNNING) resume(i);
+  while (!failed && common(from, to) == MEETING && !failed) {
+    arrange(order, to - from, kind);
+    for (unsigned i = 0; i < to - from && !failed; ++i) resume(from + order[i]);
   }
 }
 
 // Run all threads of a block to their next barrier, until all are done.
 static void run_fibers(unsigned n, int kind, unsigned* order) {
   start(n);
-  for (unsigned done = 0; done < n && !failed;) {
+  for (int state = RUNNING; state != DONE && !failed;) {
     arrange(order, n, kind);
-    int line = -1;
-    done = 0;
+    for (unsigned i = 0; i < n; ++i) fibers[i].state = RUNNING;
     for (unsigned i = 0; i < n && !failed; ++i) {
-      current = order[i];
-      threadIdx.x = current;
-      swapcontext(&scheduler, &fibers[current].context);
-      if (fibers[current].state == DONE) ++done;
-      else if (line < 0) line = fibers[current].line;
-      else if (line != fibers[current].line) failed = DIVERGENT;
+      if (fibers[order[i]].state != RUNNING) continue;
+      resume(order[i]);
+      if (fibers[order[i]].state == MEETING) run_warp(order[i], n, kind);
     }
-    if (done && done < n && !failed) failed = DIVERGENT;
+    if (!failed) state = common(0, n);
   }
 }
 
@@ -146,7 +173,8 @@ template <typename... A> static void unpack(void (*kernel)(A...), void** argumen
 
 }  // namespace mdt_emulation
 
-#define __syncthreads() mdt_emulation::wait_at(__LINE__)
+#define __syncthreads() mdt_emulation::wait_at(__LINE__, mdt_emulation::WAITING)
+#define __syncwarp() mdt_emulation::wait_at(__LINE__, mdt_emulation::MEETING)
 #define __trap() mdt_emulation::trap()
 
 // Four products of signed bytes, added modulo 2**32.
@@ -156,6 +184,48 @@ static inline int __dp4a(int a, int b, int c) {
     sum += (unsigned)((signed char)(a >> i) * (signed char)(b >> i));
   return (int)sum;
 }
+
+static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);
+  return c;
+}
+
+namespace mdt_emulation {
+
+struct fragments { unsigned a[4], b[2]; };
+// Two for each thread: one that others still read, while it gives the next.
+static fragments given_to_warp[2][WARPS * WARP];
+
+template <typename T> static inline int byte_of(unsigned word, int at) {
+  return (T)(unsigned char)(word >> 8 * at);
+}
+
+// mma.sync.m16n8k32: the 16 x 8 sums of a warp, plus the products of rows of 32 bytes.
+// With g = lane / 4 and q = lane % 4 a thread gives the words q and q + 4 of the rows g and
+// g + 8 of the left matrix, and of the column g of the right one; it has the sums of the
+// columns 2 q and 2 q + 1 in the rows g and g + 8 (PTX ISA, "Matrix Fragments for
+// mma.m16n8k32").
+template <typename A, typename B>
+static inline void mma(int (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  if (!has_fibers) return wait_at(__LINE__, MEETING);
+  const unsigned lane = threadIdx.x % WARP;
+  const int turn = fibers[current].turn ^= 1;
+  fragments* const warp = given_to_warp[turn] + (threadIdx.x - lane);
+  memcpy(warp[lane].a, a, sizeof(a)), memcpy(warp[lane].b, b, sizeof(b));
+  wait_at(__LINE__, MEETING);
+  for (unsigned at = 0; at < 4; ++at) {
+    const unsigned row = lane / 4 * 4, column = (lane % 4 * 2 + at % 2) * 4;
+    unsigned sum = (unsigned)sums[at];
+    for (unsigned word = 0; word < 8; ++word) {
+      const unsigned x = warp[row + word % 4].a[word / 4 * 2 + at / 2];
+      const unsigned y = warp[column + word % 4].b[word / 4];
+      for (int i = 0; i < 4; ++i) sum += (unsigned)(byte_of<A>(x, i) * byte_of<B>(y, i));
+    }
+    sums[at] = (int)sum;
+  }
+}
+
+}  // namespace mdt_emulation
 
 // The entry of a kernel for the emulated device.
 #define MDT_EMULATED(KERNEL, BARRIERS)                                                 \

@@ -23,13 +23,15 @@ from mdtensor.kernels.loops.cuda_rows import (
     total_of,
     tree_of,
 )
-from mdtensor.kernels.loops.cuda_tiles import TILE, TILED, tiles_fields
+from mdtensor.kernels.loops.cuda_tiles import TILED, product_of, tiles_fields
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
 from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 
 #: The functions that texts call; a compiler reads them before the text.
-SCALARS = Path(__file__).with_name("scalar.cuh").read_text()
+SCALARS = "\n".join(
+    Path(__file__).with_name(name).read_text() for name in ("scalar.cuh", "tiles.cuh")
+)
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < w.count;
@@ -118,7 +120,7 @@ def render(loop: Loop) -> Kernel:
         )
     elif loop.is_scan:
         text = SCAN.format(name="{name}", **fields, **_scan(loop))
-    elif loop.is_tiled:
+    elif loop.tile:
         text = TILED.format(name="{name}", **fields, **tiles_fields(loop))
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
@@ -128,7 +130,8 @@ def render(loop: Loop) -> Kernel:
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
-    rows = bool(loop.before), loop.is_row, TILE if loop.is_tiled else 0
+    factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
+    rows = bool(loop.before), loop.is_row, loop.tile, factors
     return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
 
 

@@ -1,101 +1,142 @@
-"""Products of two matrices of codes in CUDA C++, by tiles in shared memory.
+"""Products of two matrices of codes in CUDA C++, by tiles and tensor cores.
 
-A block of 256 threads computes 32 x 32 sums. It copies 32 codes of each of its rows and
-columns into shared memory, as words of four, and each thread adds their products by
-dp4a, for four rows of one column. Sums are exact modulo 2**32, so the bytes are those
-of the loop with one thread for each sum (`SERIAL` in `cuda.py`).
+A block computes the sums of a tile of rows and columns, `tiles.cuh`, for one of the
+groups that share neither. What is a row is a matter of the launch: an axis along which
+the right operand repeats. So a convolution is such a product, whose rows are places of
+the window and whose columns are channels, and nothing is copied for it. Sums are exact
+modulo 2**32, and the same kernel finishes them, so the bytes are those of the loop with
+one thread for each sum (`SERIAL` in `cuda.py`).
 """
 
 from __future__ import annotations
 
-from mdtensor.kernels.loops.bytewise import bytes_of
+from mdtensor.kernels.loops.bytewise import Factor, factors_of
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type
 from mdtensor.kernels.loops.ir import Loop
 
-#: Rows and columns of a tile, and words of four codes of each of them at a time.
-TILE, WORDS = 32, 8
-#: A thread has every eighth row of a column.
-EACH = TILE * TILE // (TILE * WORDS)
-# Rows of nine words: eight would put a column of words into the same bank.
+#: Rows and columns of the tiles that there are: for small products, and for large ones.
+SIDES = (64, 128)
 TILED = """\
-extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
-                                  mdt::walk<{last}> f) {{
-  __shared__ unsigned left[{tile}][{words} + 1], right[{tile}][{words} + 1];
-  const long long columns = w.size[w.rank - 1], rows = w.count / columns;
-  const long long wide = (columns + {tile} - 1) / {tile};
-  const long long tiles = wide * ((rows + {tile} - 1) / {tile});
-  const int line = threadIdx.x / {words}, word = threadIdx.x % {words};
-  const int column = threadIdx.x % {tile}, row = threadIdx.x / {tile};
-  for (long long t = blockIdx.x; t < tiles; t += gridDim.x) {{
-    const long long top = t / wide * {tile}, first = t % wide * {tile};
-    mdt::int32 sums[{each}] = {{0}}, ones = 0;
-    for (long long k = 0; k < f.count; k += 4 * {words}) {{
-      const long long from = k + 4 * word;
-{loads}
+extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
+    {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
+           mdt::walk<{count}> n, mdt::walk<{last}> f) {{
+  __shared__ mdt::tiles<{side}> s;
+  const long long high = (m.count + {side} - 1) / {side};
+  const long long wide = (n.count + {side} - 1) / {side};
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (long long t = blockIdx.x; t < g.count * high * wide; t += gridDim.x) {{
+    const long long group = t / (high * wide);
+    const long long top = t / wide % high * {side}, first = t % wide * {side};
+    mdt::int32 sums[{side} / 32][4][4] = {{}};
+    mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+    mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+    s.tabulate(f, {left}, {right}, 0);
+    __syncthreads();
+    for (long long k = 0; k < f.count + 64; k += 64) {{
+      // These codes are on their way while those before them are multiplied.
+      x.fetch(s.steps[k / 64 % 2][0], f.count - k);
+      y.fetch(s.steps[k / 64 % 2][1], f.count - k);
+      if (k > 0) mdt::multiply<{a}, {b}>(s, sums);
+      s.tabulate(f, {left}, {right}, k + 64);
       __syncthreads();
-      for (int j = 0; j < {words}; ++j) {{
-        const int b = (int)right[column][j];
-        ones = __dp4a(0x01010101, b, ones);
-        for (int i = 0; i < {each}; ++i)
-          sums[i] = __dp4a((int)(left[row + {words} * i][j]{flip}), b, sums[i]);
-      }}
+      x.store(s.codes[0]);
+      y.store(s.codes[1]);
       __syncthreads();
     }}
-    for (int i = 0; i < {each}; ++i) {{
-      if (top + row + {words} * i >= rows || first + column >= columns) continue;
-      const long long r = (top + row + {words} * i) * columns + first + column;
-      const mdt::int32 total = mdt::add<mdt::int32>(
-          sums[i], mdt::mul<mdt::int32>({lift}, ones));
+{added}
+    const bool across = n.jump[{last}][n.rank - 1] == 1;
+#pragma unroll 1
+    for (int piece = 0; piece < {side} / 32; ++piece) {{
+      s.keep(sums, piece);
+      __syncwarp();
+#pragma unroll 1
+      for (int i = 0; i < 16; ++i) {{
+        const int row = across ? i : lane % 16;
+        const int column = across ? lane : i * 2 + lane / 16;
+        const long long r = top + warp % 2 * ({side} / 2) + piece * 16 + row;
+        const long long c = first + warp / 2 * 32 + column;
+        if (r >= m.count || c >= n.count) continue;
+{places}
+        const mdt::int32 dot = s.kept()[row * 33 + column];
+{zeros}
+        const mdt::int32 total = {total};
 {finish}
-      out[w.at({last}, r)] = {result};
+        out[{target}] = {result};
+      }}
+      __syncwarp();
     }}
   }}
 }}
 """
-#: The words of one operand: four codes by one load where they are aligned.
-LOAD = """\
-      {{
-        unsigned four = 0;
-        if ({begin} + line < {end}) {{
-          const {type}* codes = x{at} + w.at({at}, ({begin} + line){step});
-          const long long s = f.jump[{at}][0];
-          if (s == 1 && from + 4 <= f.count && ((unsigned long long)codes & 3) == 0)
-            four = *(const unsigned*)(codes + from);
-          else
-            for (int i = 0; i < 4; ++i)
-              if (from + i < f.count)
-                four |= (unsigned)(unsigned char)codes[(from + i) * s] << 8 * i;
-        }}
-        {target}[line][word] = four;
-      }}"""
+PLACE = "p{0}"
 
 
+# One text for matrices, pairs of them, and convolutions (decision 0093).
 def tiles_fields(loop: Loop) -> dict[str, object]:
     """Return the fields of `TILED`.
 
     Raises:
-        ValueError: the loop is not a product of 8-bit codes.
+        ValueError: the loop is not a product of 8-bit codes, or has no such tiles.
     """
-    code = bytes_of(loop.value.arguments) if loop.fold == "dot" else None
-    if code is None or loop.start is not None:
-        raise ValueError(f"{loop.title} is not a product of codes of 8 bits.")
-    finish = CudaStatements("      ", "w.at({0}, r)", locals=loop.locals)
+    factors = product_of(loop)
+    if loop.tile not in SIDES:
+        raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {SIDES}.")
+    zeros = CudaStatements("        ", PLACE, "z")
+    names = [None if one.zero is None else zeros.add(one.zero) for one in factors]
+    finish = CudaStatements("        ", PLACE, locals=loop.locals)
     result = "total" if loop.finish is None else finish.add(loop.finish)
-    types = [storage_type(loop.inputs[at].type) for at in (code.left, code.right)]
-    zero = "0" if code.zero is None else f"x{code.zero}"
-    # An unsigned byte minus 128 is a signed one.
-    flip, lift = ("", 0) if code.is_signed else (" ^ 0x80808080u", 128)
-    rows = LOAD.format(at=code.left, type=types[0], begin="top", end="rows",
-                       step=" * columns", target="left")  # fmt: skip
-    columns = LOAD.format(at=code.right, type=types[1], begin="first", end="columns",
-                          step="", target="right")  # fmt: skip
+    last = len(loop.inputs)
+    used = {**zeros.loaded, **finish.loaded, last: None}
+    left, right = factors
     return {
-        "tile": TILE,
-        "words": WORDS,
-        "each": EACH,
-        "loads": f"{rows}\n{columns}",
-        "flip": flip,
-        "lift": f"mdt::sub<mdt::int32>({lift}, {zero})",
+        "side": loop.tile,
+        "left": left.at,
+        "right": right.at,
+        "a": storage_type(left.type),
+        "b": storage_type(right.type),
+        "added": _added(names),
+        "places": "\n".join(map(_place, used)),
+        "zeros": zeros.text,
+        "total": _total(names),
         "finish": finish.text,
+        "target": PLACE.format(last),
         "result": result,
     }
+
+
+def product_of(loop: Loop) -> tuple[Factor, Factor]:
+    """Return the factors of a loop by tiles.
+
+    Raises:
+        ValueError: it is not a product of 8-bit codes.
+    """
+    found = factors_of(loop.value.arguments) if loop.fold == "dot" else None
+    if found is None or loop.start is not None:
+        raise ValueError(f"{loop.title} is not a product of codes of 8 bits.")
+    return found
+
+
+def _place(at: int) -> str:
+    parts = f"g.at({at}, group) + m.at({at}, r) + n.at({at}, c)"
+    return f"        const long long p{at} = {parts};"
+
+
+def _added(zeros: list[str | None]) -> str:
+    """Return what adds the codes of lines up, which zero points need."""
+    lines = []
+    # The rows of one operand are multiplied by the zero point of the other.
+    if zeros[1] is not None:
+        lines.append("    x.add_up(s.added[0]);")
+    if zeros[0] is not None:
+        lines.append("    y.add_up(s.added[1]);")
+    return "\n".join([*lines, "    __syncthreads();"] if lines else [])
+
+
+def _total(zeros: list[str | None]) -> str:
+    """Return the sum without zero points."""
+    if zeros == [None, None]:
+        return "dot"
+    rows = "0" if zeros[1] is None else "s.sum_of(0, r - top)"
+    columns = "0" if zeros[0] is None else "s.sum_of(1, c - first)"
+    x, y = (zero or "0" for zero in zeros)
+    return f"mdt::less_zeros(dot, {rows}, {columns}, {x}, {y}, f.count)"

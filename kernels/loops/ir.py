@@ -131,9 +131,9 @@ class Loop:
         locals: values that others read by `local`; each reads earlier ones only.
         before: folds by the threads of a block, over the same axes, that the value
             reads by `folded`, and later ones of them too. Then `fold` is None.
-        is_tiled: a serial fold of products of codes goes by tiles of rows and columns:
-            the last axis of the result is of columns, which the first operand repeats,
-            and the second one repeats all other axes.
+        tile: rows and columns of the tiles by which a serial fold of products of codes
+            goes, 64 or 128; 0 without. Rows are the axes that the second factor
+            repeats, columns those that the first one repeats.
         is_row: with folds before, the result has one element for each row; otherwise
             it has the folded axes.
     """
@@ -149,7 +149,7 @@ class Loop:
     locals: tuple[Value, ...] = ()
     before: tuple[Fold, ...] = ()
     is_row: bool = False
-    is_tiled: bool = False
+    tile: int = 0
 
     @property
     def title(self) -> str:

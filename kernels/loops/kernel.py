@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mdtensor.kernels.loops.ir import Input
 from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
 
+Walk = npt.NDArray[np.int64]
 #: Threads of a block: of an elementwise kernel, and of a fold.
 THREADS, FOLDING = 256, 64
 #: The largest number of blocks; further elements are steps of the same threads.
@@ -35,7 +36,7 @@ class Launch:
     """
 
     operands: tuple[Any, ...]
-    walks: tuple[npt.NDArray[np.int64], ...]
+    walks: tuple[Walk, ...]
     grid: int
     block: int
 
@@ -56,6 +57,7 @@ class Kernel:
         has_rows: a block folds each row, and then computes its elements.
         is_row: it writes one element for each row.
         tile: rows and columns of the tiles that blocks compute; 0 without tiles.
+        factors: the operands that tiles multiply, by number.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold, also one of rows, takes the
     axes behind `out`.
@@ -72,6 +74,7 @@ class Kernel:
     has_rows: bool = False
     is_row: bool = False
     tile: int = 0
+    factors: Ints = ()
 
     @property
     def __name__(self) -> str:
@@ -136,15 +139,37 @@ class Kernel:
             s // item for n, s in zip(out.shape, out.strides, strict=True) if n != 1
         )
         onto = tuple(next(steps) if n != 1 else 0 for n in rest)
-        outer = walk(rest, [*(tuple(j[a] for a in kept) for j in jumps), onto])
+        kept_jumps = [*(tuple(j[a] for a in kept) for j in jumps), onto]
         folded = tuple(shape[axis] for axis in axes)
         inner = walk(folded, [tuple(j[a] for a in axes) for j in jumps])
         if self.tile:
-            blocks = min(_tiles(outer, self.tile), BLOCKS)
-            return Launch(operands, (outer, inner), blocks, THREADS)
+            return self._tiled(operands, rest, kept_jumps, inner)
+        outer = walk(rest, kept_jumps)
         count, threads = int(outer[0]), THREADS if self.is_serial else FOLDING
         blocks = -(-count // THREADS) if self.is_serial else count
         return Launch(operands, (outer, inner), min(blocks, BLOCKS), threads)
+
+    # Sorted by who moves, so a place of a window is a row (decision 0093).
+    def _tiled(
+        self, operands: tuple[Any, ...], shape: Ints, jumps: list[Ints], inner: Walk
+    ) -> Launch:
+        """Return the launch by tiles: walks of groups, rows, columns and codes."""
+        left, right = (jumps[at] for at in self.factors)
+        parts: tuple[list[int], ...] = ([], [], [])
+        for axis, (a, b) in enumerate(zip(left, right, strict=True)):
+            # Rows do not move the second factor, columns not the first.
+            parts[1 if b == 0 else 2 if a == 0 else 0].append(axis)
+        walks = [
+            walk(
+                tuple(shape[a] for a in axes),
+                [tuple(j[a] for a in axes) for j in jumps],
+            )
+            for axes in parts
+        ]
+        groups, rows, columns = (int(one[0]) for one in walks)
+        blocks = groups * -(-rows // self.tile) * -(-columns // self.tile)
+        # Two threads for each row of a tile, see `tiles.cuh`.
+        return Launch(operands, (*walks, inner), min(blocks, BLOCKS), 2 * self.tile)
 
     def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
         """Return the launch of a kernel whose result has the folded axes."""
@@ -170,13 +195,6 @@ class Kernel:
             (0,) * len(shape) if one.is_table else jumps_of(x, shape)
             for one, x in zip(declared, operands, strict=True)
         ]
-
-
-def _tiles(outer: npt.NDArray[np.int64], tile: int) -> int:
-    """Return how many tiles cover the rows and columns of a walk."""
-    count, rank = (int(n) for n in outer[:2])
-    columns = int(outer[1 + rank])
-    return -(-columns // tile) * -(-(count // max(columns, 1)) // tile)
 
 
 def _check(name: str, at: int, declared: Input, given: Any) -> None:

@@ -305,6 +305,48 @@ fn logaddexp_f32(x: f32, y: f32) -> f32 {
   return maximum_f32(x, y) + log1p_f32(exp_f32(-abs(x - y)));
 }
 
+// --- float16 -------------------------------------------------------------------------
+
+// The number with these 16 bits. Few devices have the type f16, so the bits are computed.
+fn widen_half(bits: u32) -> f32 {
+  let sign = (bits & 0x8000u) << 16u;
+  let rest = bits & 0x7fffu;
+  if (rest >= 0x7c00u) { return from_bits(sign | 0x7f800000u | ((rest & 0x3ffu) << 13u)); }
+  // Below the normal numbers: a multiple of 2^-24.
+  if (rest < 0x400u) { return from_bits(sign | bitcast<u32>(f32(rest) * 0x1p-24f)); }
+  return from_bits(sign | ((rest << 13u) + (112u << 23u)));
+}
+// The bits of the nearest float16, ties to even; of NaN its first ten.
+fn half_bits(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  let sign = (bits >> 16u) & 0x8000u;
+  let size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) {
+    let part = (size >> 13u) & 0x3ffu;
+    return sign | 0x7c00u | select(part, 0x200u, part == 0u);
+  }
+  if (size >= 0x477ff000u) { return sign | 0x7c00u; }
+  if (size >= 0x38800000u) {
+    return sign | ((size - (112u << 23u) + 0xfffu + ((size >> 13u) & 1u)) >> 13u);
+  }
+  let shift = 126u - (size >> 23u);
+  if (shift > 24u) { return sign; }
+  let digits = (size & 0x7fffffu) | 0x800000u;
+  let kept = digits >> shift;
+  let rest = digits & ((1u << shift) - 1u);
+  let tie = 1u << (shift - 1u);
+  return sign | (kept + u32(rest > tie || (rest == tie && (kept & 1u) == 1u)));
+}
+fn round_half(x: f32) -> f32 {
+  if (isnan_f32(x)) { return from_bits(bitcast<u32>(x) | 0x400000u); }
+  return widen_half(half_bits(x));
+}
+fn is_beyond_half(x: f32) -> bool { return isfinite_f32(x) && isinf_f32(round_half(x)); }
+fn is_not_half(x: f32) -> bool { return !isnan_f32(x) && !equal_f32(round_half(x), x); }
+fn saturate_half(x: f32) -> f32 {
+  return select(round_half(x), select(65504.0, -65504.0, signbit_f32(x)), is_beyond_half(x));
+}
+
 // --- 64-bit integers -----------------------------------------------------------------
 
 fn add_i64(x: Pair, y: Pair) -> Pair {

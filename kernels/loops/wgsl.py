@@ -49,7 +49,7 @@ def render(loop: Loop) -> Kernel:
     Raises:
         UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
     """
-    if loop.is_tiled:
+    if loop.tile:
         raise UnsupportedLoopError("WGSL kernels do not have tiles")
     text = operands(loop) + STEPS + _body(loop)
     text = ALIASES + ZERO + used(text) + text

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.loops.bytewise import Bytes, bytes_of
-from mdtensor.kernels.loops.ir import Fold, Loop
+from mdtensor.kernels.loops.ir import FLOATS, Fold, Loop
 from mdtensor.kernels.loops.wgsl_memory import inner, outer, rows
 from mdtensor.kernels.loops.wgsl_scalars import (
     function,
@@ -117,7 +117,7 @@ def scan(loop: Loop, fields: dict[str, Any]) -> str:
 def start_of(loop: Loop | Fold) -> str:
     """Return the value that a fold starts from; -0 leaves every float as it is."""
     type = loop.value.type
-    is_float = type in ("float32", "float64")
+    is_float = type in FLOATS
     info: Any = None if is_float or type == "bool" else np.iinfo(type)
     starts = {"add": -0.0 if is_float else 0, "dot": 0, "mul": 1, "bit_or": 0}
     if loop.fold == "maximum":
@@ -158,7 +158,7 @@ def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
 
 def total_of(fold: Loop | Fold, first: str) -> str:
     """Return the result of a block's fold."""
-    if fold.fold == "add" and fold.value.type in ("float32", "float64"):
+    if fold.fold == "add" and fold.value.type in FLOATS:
         # The sum of nothing is 0; the fold starts from -0.
         return f"select({literal(0, fold.value.type)}, {first}, fcount != 0)"
     return first
@@ -167,7 +167,7 @@ def total_of(fold: Loop | Fold, first: str) -> str:
 def _first(loop: Loop) -> str:
     """Return how the fold chooses one of two places."""
     type = loop.value.type
-    is_float = type in ("float32", "float64")
+    is_float = type in FLOATS
     pair = "(y.value, x.value)" if loop.fold == "argmax" else "(x.value, y.value)"
     tests = {
         f"is_nan_{x}": f"isnan_{word(type)}({x}.value)" if is_float else "false"

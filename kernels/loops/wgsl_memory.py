@@ -64,6 +64,8 @@ def _load(at: int, type: str) -> str:
     if kind == "i32":
         whole = f"bitcast<i32>({whole})"
     part = f"extractBits({whole}, u32(i % {per}) * {bits}u, {bits}u)"
+    if kind == "f32":
+        part = f"widen_half({part})"
     return f"{head} {part}{' != 0u' if kind == 'bool' else ''}; }}\n"
 
 
@@ -78,6 +80,8 @@ def _store(type: str) -> str:
     # Neighbours in a word belong to other threads, or to other tensors: each thread
     # changes its own bits only, so that their order does not matter.
     item = "u32(value)" if kind in ("bool", "u32") else "bitcast<u32>(value)"
+    if kind == "f32":
+        item = "half_bits(value)"
     return (
         f"{head}\n  let shift = u32(i % {per}) * {bits}u;\n"
         f"  let own = {2**bits - 1}u << shift;\n"

@@ -17,8 +17,9 @@ import numpy as np
 from mdtensor.kernels.loops.ir import UnsupportedLoopError
 
 ALIASES = "alias Pair = vec2<u32>;\nalias Wide = vec4<u32>;\n"
-#: The word for a type in names of functions; float16 and complex numbers have none.
-WORDS = {"bool": "bool", "float32": "f32", "float64": "f64"}
+#: The word for a type in names of functions; bfloat16 and complex numbers have none.
+#: A float16 is a float32 that has its value: loads widen it, and casts round to it.
+WORDS = {"bool": "bool", "float16": "f32", "float32": "f32", "float64": "f64"}
 WORDS |= dict.fromkeys(("int8", "int16", "int32"), "i32")
 WORDS |= dict.fromkeys(("uint8", "uint16", "uint32"), "u32")
 WORDS |= {"int64": "i64", "uint64": "u64"}
@@ -69,7 +70,8 @@ def literal(value: Any, type: str) -> str:
         low, high = bits.reshape(1).view(np.uint32)
         return f"Pair({low}u, {high}u)"
     if word(type) == "f32":
-        return f"from_bits({int(bits.view(np.uint32))}u)"
+        single = int(bits.astype(np.float32).view(np.uint32))
+        return f"from_bits({single}u)"
     unsigned = int(bits) & 0xFFFFFFFF
     return f"{unsigned}u" if word(type) == "u32" else f"bitcast<i32>({unsigned}u)"
 

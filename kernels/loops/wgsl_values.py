@@ -81,6 +81,8 @@ def _cast(value: Value, name: str) -> str:
     if kind == "bool" and rule in ("wrap", "saturate"):
         zero = literal(0, source)
         return f"{function('not_equal', source)}({name}, {zero})"
+    if target == "float16":
+        return _cast_to_half(rule, source, name)
     if kind in ("f32", "f64", "bool"):
         return _cast_to_float(rule, source, target, name)
     if rule == "wrap":
@@ -132,6 +134,17 @@ def _cast_to_float(rule: str, source: str, target: str, name: str) -> str:
     if kind == "f32" and given in ("i32", "u32") and np.dtype(source).itemsize < 4:
         return f"f32({name})"
     return _converted(name, source, kind)
+
+
+def _cast_to_half(rule: str, source: str, name: str) -> str:
+    """Return a float16; a 64-bit float would round twice, other numbers do not."""
+    if word(source) == "f64":
+        raise UnsupportedLoopError(f"WGSL kernels do not cast {source} to float16")
+    # An integer that float32 rounds is beyond the largest float16.
+    wide = _cast_to_float("wrap", source, "float32", name)
+    functions = {"wrap": "round_half", "saturate": "saturate_half"}
+    functions |= {"outside": "is_beyond_half", "inexact": "is_not_half"}
+    return f"{functions[rule]}({wide})"
 
 
 def _compared(value: Value, a: str, b: str) -> str:

@@ -22,6 +22,8 @@ from mdtensor.rendered.queues import RenderedDevice
 
 #: Streams of DLPack: the default stream, and none that is to be ordered.
 LEGACY, NO_ORDER = 1, -1
+#: The first architecture with `mma.sync.m16n8k32`.
+TENSOR_CORES = 80
 
 
 # What is not memory or streams is the emulated device's, too (decision 0075).
@@ -80,6 +82,11 @@ class Cuda(RenderedDevice):
                 # Last: other threads see a device with methods, or wait for the lock.
                 self._gpu = opened
         return self._gpu
+
+    @property
+    def has_tensor_cores(self) -> bool:  # type: ignore[override]
+        """Return whether the GPU multiplies 16 x 8 sums of codes: sm_80 and later."""
+        return bool(self.gpu.arch >= TENSOR_CORES)
 
     # --- memory -----------------------------------------------------------------------
 

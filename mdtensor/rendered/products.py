@@ -9,7 +9,6 @@ floats are summed in float32 and rounded once; integers wrap.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import Any, Union
 
 import numpy as np
@@ -19,7 +18,7 @@ from mdtensor.dispatch.operation import method
 from mdtensor.generics import conv, matmul as products
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
-from mdtensor.kernels.loops.bytewise import bytes_of
+from mdtensor.kernels.loops.bytewise import factors_of
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
 from mdtensor.rendered.windows import Pair, bordered, taps
@@ -27,8 +26,10 @@ from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
 
 View = Any
-#: The fewest rows and columns that a product by tiles pays for: half a tile.
+#: The fewest rows and columns that a product by tiles pays for.
 LEAST = 16
+#: Sides of tiles, and the blocks from which on the larger one has work for a GPU.
+SIDES, ENOUGH = (64, 128), 64
 
 
 def register(device: Device) -> None:
@@ -43,31 +44,46 @@ def register(device: Device) -> None:
     method(conv.conv1d, types=(here, here, bias))(_conv1d)
 
 
-# Every product is a fold of views, so convolutions need no text (decision 0071).
+# Every product is a fold of views, so convolutions need no text (decision 0071). Those
+# of codes go by the tiles of matrices (decision 0093).
 def contract(
     device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
 ) -> Any:
     """Return the buffer of a fold of the views that broadcast, without these axes."""
     shape = np.broadcast_shapes(*(x.shape for x in buffers))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    if _has_tiles(device, loop, buffers, axes):
-        loop = replace(loop, is_tiled=True)
+    if getattr(device, "has_tensor_cores", False):
+        loop = replace(loop, tile=_tile(loop, buffers, shape, axes))
     return launch(device, loop, kept, buffers, axes)
 
 
-def _has_tiles(
-    device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
-) -> bool:
-    """Return whether a fold is a product of matrices of codes that tiles pay for."""
-    code = bytes_of(loop.value.arguments) if loop.fold == "dot" else None
-    # Only CUDA C++ has tiles.
-    if code is None or loop.start is not None or hasattr(device, "render"):
-        return False
-    a, b = buffers[code.left].shape, buffers[code.right].shape
-    is_matrices = len(a) > 1 and len(b) > 1 and axes == (max(len(a), len(b)) - 1,)
-    if not is_matrices or a[-2] != 1 or b[:-2] != (1,) * len(b[:-2]):
-        return False
-    return bool(min(prod(a[:-2]), b[-2]) >= LEAST)
+def _tile(
+    loop: Loop, buffers: list[View], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> int:
+    """Return the rows and columns of tiles that a fold pays for; 0 for none."""
+    factors = factors_of(loop.value.arguments) if loop.fold == "dot" else None
+    if factors is None or loop.start is not None:
+        return 0
+    # A zero point for each element of a sum would have to be subtracted before.
+    zeros = [x.zero.detail for x in factors if x.zero and x.zero.name == "load"]
+    if any(_moves(buffers[at], axis, shape) for at in zeros for axis in axes):
+        return 0
+    a, b = (buffers[x.at] for x in factors)
+    sizes = [1, 1, 1]
+    for axis in set(range(len(shape))) - set(axes):
+        moves = _moves(a, axis, shape), _moves(b, axis, shape)
+        sizes[1 if not moves[1] else 2 if not moves[0] else 0] *= shape[axis]
+    groups, rows, columns = sizes
+    if min(rows, columns) < LEAST:
+        return 0
+    blocks = groups * -(-rows // SIDES[1]) * -(-columns // SIDES[1])
+    return SIDES[blocks >= ENOUGH]
+
+
+def _moves(x: View, axis: int, shape: tuple[int, ...]) -> bool:
+    """Return whether elements of a view differ along an axis of a joint shape."""
+    at = axis - len(shape) + len(x.shape)
+    return bool(at >= 0 and x.shape[at] > 1)
 
 
 def dot(a: Value, b: Value, type: str) -> Value:

@@ -21,6 +21,9 @@ from mdtensor.tensor import Tensor
 class RenderedDevice(Device):
     """A device with streams that runs kernels of CUDA text."""
 
+    #: Whether products of codes can go by tiles that tensor cores multiply.
+    has_tensor_cores = False
+
     def __init__(self) -> None:
         self._lock = RLock()
 

@@ -1,6 +1,7 @@
 """The code of cuda:0 on a double of CuPy: memory, launches, streams, waits, errors."""
 
 import gc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from support import cupy_double, rendered_device
 
 import mdtensor as md
-from bench import gpu as gpu_run
+from bench import gpu as gpu_run, gpu_timings as timings
 from mdtensor.errors import DeviceError, OptionError
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, load
@@ -208,18 +209,48 @@ def test_pinned_memory_is_read_before_the_copy_returns(
     assert len(asked("synchronize")) == 1
 
 
-def test_the_timings_of_a_run_on_a_gpu() -> None:
-    """On the double they say nothing, but they run."""
-    found = {**gpu_run.elementwise(1000), **gpu_run.products(8)}
-    assert {"copy GB/s", "add / copy", "chain / copy", "int8 8 ms"} <= set(found)
-    assert gpu_run.launch_overhead() > 0
+def test_the_chain_of_a_run_on_a_gpu() -> None:
     x = md.asarray([2.0]).to(cuda)
     out = cuda.alloc((1,), np.dtype("float32"))
-    cuda.launch(gpu_run.chain(), x.buffer, out)
+    cuda.launch(timings.chain(), x.buffer, out)
     wanted = np.float32(2)
     for _ in range(5):
         wanted = wanted * np.float32(1.5) + np.float32(1.5)
     assert cuda.to_host(out).tolist() == [float(wanted)]
+    assert timings.compiled_chain(x).tolist() == [float(wanted)]
+
+
+def test_the_record_of_a_run_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the double times say nothing, but every part that is not NVIDIA's runs."""
+    monkeypatch.setattr(gpu_run, "checks", lambda: {"passed": True})
+    monkeypatch.setattr(gpu_run.shutil, "which", lambda name: None)
+    for name, given in (("elementwise", [1000]), ("products", [8]),
+                        ("convolution", [2, 3])):  # fmt: skip
+        call = partial(getattr(timings, name), *given)
+        monkeypatch.setattr(timings, name, lambda *_, call=call: call())
+    monkeypatch.setattr(timings, "captured", lambda size: {"host us": 20.5})
+    found = gpu_run.record(quick=True)
+    assert "compute-sanitizer" in found["sanitizer"]["missing"]
+    # The double has no products of its own.
+    assert "'cupy' has no attribute" in found["products"]["error"]
+    assert any("gpu_timings.py" in line for line in found["products"]["trace"])
+    assert not found["passed"]
+    assert {"copy GB/s", "add / copy", "chain / copy"} <= set(found["elementwise"])
+    assert found["launch"]["host us"] > 0
+    assert found["convolution"]["ms"] > 0
+    rows = {row["claim"]: row for row in found["claims"]}
+    assert len(rows) == 5
+    lost = rows["products: CuPy / ours at least 5"]
+    assert lost["measured"] is None and lost["holds"] is False
+    kept = rows["captured MobileNetV2: host us at most 20"]
+    assert kept["measured"] == 20.5 and kept["holds"] is False
+
+
+@pytest.mark.slow
+def test_the_captured_network_of_a_run_on_a_gpu() -> None:
+    found = timings.captured(32, replays=2)
+    assert found["the bytes of the host"] is True
+    assert found["host us"] > 0 and found["ms"] >= 0
 
 
 def test_events_have_times() -> None:

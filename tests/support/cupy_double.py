@@ -49,7 +49,8 @@ ARGUMENTS: dict[int, list[int]] = {}
 
 def compile_text(lib: Any, text: str, options: Any) -> tuple[bytes, str]:
     """g++ instead of NVRTC: a library instead of a CUBIN."""
-    (name,) = re.findall(r"__global__ void (\w+)\(", text)
+    bounds = r"(?:__launch_bounds__\([^)]*\)\s+)?"
+    (name,) = re.findall(rf"__global__ void\s+{bounds}(\w+)\(", text)
     barriers = str("__syncthreads" in text.partition(name)[2]).lower()
     entry = f"MDT_EMULATED({name}, {barriers})\n" + SIZES.format(name=name)
     with tempfile.TemporaryDirectory() as folder:

@@ -84,6 +84,7 @@ def calls_of_codes(device: Any) -> Iterator[Callable[[], Any]]:
             yield lambda x=rows, w=lines, g=grid: md.matmul(x, w.T, out=g)
             yield lambda x=x, w=w, g=grid: md.conv2d(x, w, padding=1, out=g)
         yield lambda x=rows, y=lines: md.add(x, y[:1], out=out)
+    yield from calls_by_tiles(device)
     for kind in kinds:
         x = codes(kind, device, 1, 4, 6, 6)
         yield lambda x=x: md.max_pool2d(x, kernel_size=2)
@@ -98,6 +99,18 @@ def calls_of_codes(device: Any) -> Iterator[Callable[[], Any]]:
             yield lambda f=f, x=x: f(x, out=out)
 
 
-def codes(kind: Any, device: Any, *shape: int) -> Any:
+def calls_by_tiles(device: Any) -> Iterator[Callable[[], Any]]:
+    """Yield products with enough rows and columns: for tiles of 64, and of 128."""
+    out, pairs = QParams(0.5), itertools.product((QInt8Tensor, QUInt8Tensor), repeat=2)
+    for side, (a, b) in itertools.product((32, 1024), pairs):
+        x, w = codes(a, device, side, 8), codes(b, device, side, 8)
+        yield lambda x=x, w=w: md.linear(x, w, out=out)
+    image = codes(QUInt8Tensor, device, 1, 4, 6, 6, zero=3)
+    filters = codes(QInt8Tensor, device, 32, 4, 3, 3, zero=2)
+    for grid in (None, out):
+        yield lambda g=grid: md.conv2d(image, filters, padding=1, out=g)
+
+
+def codes(kind: Any, device: Any, *shape: int, zero: int = 0) -> Any:
     numbers = np.arange(np.prod(shape)).reshape(shape) % 7
-    return kind(numbers, scale=0.25).to(device)
+    return kind(numbers, scale=0.25, zero_point=zero).to(device)

@@ -1,6 +1,7 @@
 """Products of codes by tiles: the bytes of one thread for each sum, in every order."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from support.cuda_text import empty, run
 
 from mdtensor.kernels.emulated import compiler
 from mdtensor.kernels.emulated.launcher import ORDERS
+from mdtensor.kernels.loops import cuda_tiles
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load, scalar
 from mdtensor.kernels.loops.kernel import Kernel
@@ -17,25 +19,29 @@ from mdtensor.kernels.loops.kernel import Kernel
 pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
 
 
-def product(left: str, has_zero: bool, is_tiled: bool = True) -> Kernel:
-    """The sums of (a - zero) * b, and one number for each column added."""
-    a, b = (cast(load(i, t), "int32") for i, t in enumerate((left, "int8")))
-    inputs = [Input(left), Input("int8"), Input("int32")]
-    if has_zero:
-        a = apply("sub", a, scalar(3, "int32"))
+SIDES = cuda_tiles.SIDES
+
+
+@cache
+def product(
+    types: tuple[str, str], zeros: tuple[bool, bool], tile: int = SIDES[0]
+) -> Kernel:
+    """The sums of (a - zero) * (b - zero of the column), plus a number for the column.
+
+    Inputs: a, b, the number added, and the zero points that there are.
+    """
+    a, b = (cast(load(i, t), "int32") for i, t in enumerate(types))
+    inputs = [*map(Input, types), Input("int32")]
+    if zeros[0]:
+        a = apply("sub", a, scalar(len(inputs), "int32"))
         inputs.append(Input("int32", True))
+    if zeros[1]:
+        b = apply("sub", b, load(len(inputs), "int32"))
+        inputs.append(Input("int32"))
     finish = apply("add", Value("total", "int32"), load(2, "int32"))
-    return render(
-        Loop(
-            tuple(inputs),
-            apply("mul", a, b),
-            "dot",
-            finish,
-            is_serial=True,
-            is_tiled=is_tiled,
-            name="product",
-        )
-    )
+    loop = Loop(tuple(inputs), apply("mul", a, b), "dot", finish, True, tile=tile,
+                name="product")  # fmt: skip
+    return render(loop)
 
 
 def codes(type: str, *shape: int, seed: int) -> Any:
@@ -44,72 +50,136 @@ def codes(type: str, *shape: int, seed: int) -> Any:
     return rng.integers(info.min, info.max, shape, type, endpoint=True)
 
 
-@settings(max_examples=30)
+#: Types, zero points and tiles: each value of one with each value of another.
+VARIANTS = [
+    (("int8", "int8"), (False, False), 64), (("uint8", "int8"), (True, False), 64),
+    (("int8", "uint8"), (False, True), 64), (("uint8", "uint8"), (True, True), 64),
+    (("int8", "int8"), (True, True), 128), (("uint8", "uint8"), (False, False), 128),
+    (("uint8", "int8"), (False, True), 128), (("int8", "uint8"), (True, False), 128),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """One run of g++ for all texts takes less time than one for each."""
+    compiler.prepare(product(*one) for one in VARIANTS)
+
+
+def sums_of(
+    kernel: Kernel, a: Any, b: Any, given: Any, out: Any, order: str = "ascending"
+) -> bytes:
+    """The sums of rows of a and b [..., k], from a kernel."""
+    views = a[..., :, None, :], b[..., None, :, :]
+    axes = (max(a.ndim, b.ndim),)
+    return bytes(run(kernel, *views, *given, out=out, axes=axes, order=order).tobytes())
+
+
+@settings(max_examples=40)
 @given(
-    st.sampled_from(["int8", "uint8"]),
-    st.booleans(),
-    st.integers(1, 70),
-    st.integers(2, 70),
-    st.integers(0, 75),
-    st.booleans(),
-    st.sampled_from(ORDERS),
+    variant=st.sampled_from(VARIANTS),
+    groups=st.sampled_from([(), (1,), (2,), (2, 3)]),
+    sizes=st.tuples(st.integers(1, 140), st.integers(1, 140), st.integers(0, 150)),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    skipped=st.integers(0, 4),
+    order=st.sampled_from(ORDERS),
 )
 def test_sums_are_exact(
-    type: str, has_zero: bool, m: int, n: int, k: int, is_turned: bool, order: str
+    variant: Any,
+    groups: Any,
+    sizes: Any,
+    turned: Any,
+    skipped: int,
+    order: str,
 ) -> None:
-    a, b = codes(type, m, k, seed=m), codes("int8", n, k, seed=n)
+    """Rows of any length and alignment, or codes of a row far from each other."""
+    types, zeros, tile = variant
+    m, n, k = sizes
+    a = lines(types[0], (*groups, m), k, turned[0], skipped)
+    b = lines(types[1], (*groups, n) if groups[1:] else (n,), k, turned[1], skipped)
+    bias = np.arange(n, dtype=np.int32) - 7
+    zero_a, zero_b = np.array(-5, np.int32), np.arange(n, dtype=np.int32) % 11 - 3
+    steps_a = a.astype(np.int64) - zeros[0] * zero_a
+    steps_b = b.astype(np.int64) - zeros[1] * zero_b[:, None]
+    wanted = (steps_a @ steps_b.swapaxes(-1, -2) + bias).astype(np.int32)
+    given = [bias[:, None], *[zero_a] * zeros[0], *[zero_b[:, None]] * zeros[1]]
+    out = empty(wanted.shape, "int32")
+    kernel = product(types, zeros, tile)
+    assert sums_of(kernel, a, b, given, out, order) == wanted.tobytes()
+
+
+def lines(type: str, shape: Any, k: int, is_turned: bool, skipped: int) -> Any:
+    """Codes [*shape, k]: a part of longer rows, or with strides along them."""
     if is_turned:
-        b = codes("int8", k, n, seed=n).T
-    bias = np.arange(n, dtype=np.int32)[:, None] - 7
-    zero = [np.array(-5, np.int32)] * has_zero
-    wanted = (a.astype(np.int64) + 5 * has_zero) @ b.T.astype(np.int64) + bias[:, 0]
-    out = empty((m, n), "int32")
-    given_ = a[:, None, :], b, bias, *zero
-    found = run(product(type, has_zero), *given_, out=out, axes=(2,), order=order)
+        return codes(type, *shape[:-1], k, shape[-1], seed=k).swapaxes(-1, -2)
+    return codes(type, *shape, k + skipped, seed=k)[..., skipped:]
+
+
+@pytest.mark.parametrize("tile", SIDES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_windows_of_an_image_are_rows(order: str, tile: int) -> None:
+    """An image [n, g, h, w, c] by filters [g, o, kh, kw, c], and channels first."""
+    image, weight = codes("uint8", 2, 2, 9, 8, 3, seed=1), codes("int8", 2, 5, 3, 2, 3,
+                                                                 seed=2)  # fmt: skip
+    out = empty((2, 2, 5, 4, 7), "int32")
+    taps = np.lib.stride_tricks.sliding_window_view(image, (3, 2), (2, 3))
+    taps = taps[:, :, ::2].transpose(0, 1, 2, 3, 5, 6, 4)[:, :, None]
+    filters = weight[None, :, :, None, None]
+    both = np.broadcast_arrays(taps.astype(np.int64), filters)
+    wanted = np.einsum("ngohwyxc,ngohwyxc->ngohw", *both)
+    bias = np.zeros((1, 1, 5, 1, 1, 1, 1, 1), np.int32)
+    kernel = product(("uint8", "int8"), (False, False), tile)
+    found = run(kernel, taps, filters, bias, out=out, axes=(5, 6, 7), order=order)
     assert found.tobytes() == wanted.astype(np.int32).tobytes()
 
 
-def test_sums_wrap_as_those_of_one_thread() -> None:
-    """200,000 products of 128 * 128 leave 32 bits."""
-    a, b = np.full((3, 200_000), -128, np.int8), np.full((2, 200_000), -128, np.int8)
-    bias = np.zeros((2, 1), np.int32)
-    found, wanted = (
-        run(
-            product("int8", False, is_tiled),
-            *(a[:, None, :], b, bias),
-            out=empty((3, 2), "int32"),
-            axes=(2,),
+def test_sums_wrap() -> None:
+    """A zero point of 2**27 makes steps whose sums leave 32 bits."""
+    a, b = codes("int8", 3, 80, seed=1), codes("int8", 2, 80, seed=2)
+    zero = np.array(2**27, np.int32)
+    found = empty((3, 2), "int32")
+    given = np.zeros((2, 1), np.int32), zero
+    sums_of(product(("int8", "int8"), (True, False)), a, b, given, found)
+    wanted = (a.astype(np.int64) - 2**27) @ b.T.astype(np.int64)
+    assert (abs(wanted) > 2**31).any()
+    assert found.tobytes() == wanted.astype(np.int32).tobytes()
+
+
+@pytest.mark.parametrize("wait", ["__syncthreads();", "__syncwarp();"])
+def test_every_barrier_is_needed(wait: str) -> None:
+    """Without one of them some order of threads gives other sums."""
+    kernel = product(("uint8", "int8"), (True, True))
+    a, b = codes("uint8", 100, 200, seed=1), codes("int8", 90, 200, seed=2)
+    zero_b = np.arange(90, dtype=np.int32)[:, None]
+    given = np.zeros((90, 1), np.int32), np.array(3, np.int32), zero_b
+    steps = a.astype(np.int64) - 3, b.astype(np.int64) - zero_b
+    wanted = (steps[0] @ steps[1].T).astype(np.int32).tobytes()
+    parts = kernel.text.split(wait)
+    assert len(parts) == {"__syncthreads();": 5, "__syncwarp();": 3}[wait]
+
+    def differs(one: Kernel) -> bool:
+        found = (
+            sums_of(one, a, b, given, empty((100, 90), "int32"), order)
+            for order in ORDERS
         )
-        for is_tiled in (True, False)
-    )
-    assert found.tobytes() == wanted.tobytes()
-    assert found[0, 0] == (200_000 * 128 * 128 + 2**31) % 2**32 - 2**31
+        return any(sums != wanted for sums in found)
 
-
-@pytest.mark.parametrize("at", [0, 1])
-def test_a_removed_barrier_changes_some_order(at: int) -> None:
-    kernel = product("int8", False)
-    parts = kernel.text.split("__syncthreads();")
-    assert len(parts) == 3
-    text = parts[0] + (";" if at == 0 else "__syncthreads();") + parts[1]
-    text += ("__syncthreads();" if at == 0 else ";") + parts[2]
-    text = text.replace(kernel.name, f"removed_{at}")
-    broken = replace(kernel, name=f"removed_{at}", text=text)
-    a, b = codes("int8", 40, 70, seed=1), codes("int8", 40, 70, seed=2)
-    bias = np.zeros((40, 1), np.int32)
-    wanted = (a.astype(np.int32) @ b.T.astype(np.int32)).tobytes()
-    same = [
-        run(one, a[:, None, :], b, bias, out=empty((40, 40), "int32"), axes=(2,),
-            order=order).tobytes() == wanted
-        for one in (kernel, broken)
-        for order in ORDERS
-    ]  # fmt: skip
-    assert all(same[:3]) and not all(same[3:])
+    assert not differs(kernel)
+    for at in range(len(parts) - 1):
+        name = f"removed_{wait[2:8]}_{at}"
+        text = wait.join(parts[: at + 1]) + ";" + wait.join(parts[at + 1 :])
+        text = text.replace(kernel.name, name)
+        assert differs(replace(kernel, name=name, text=text)), at
 
 
 def test_what_has_no_tiles() -> None:
     f32 = Input("float32")
     value = apply("mul", load(0, "float32"), load(1, "float32"))
-    loop = Loop((f32, f32), value, "dot", is_serial=True, is_tiled=True)
+    loop = Loop((f32, f32), value, "dot", is_serial=True, tile=64)
     with pytest.raises(ValueError, match="is not a product of codes of 8 bits"):
+        render(loop)
+    a, b = (cast(load(i, "int8"), "int32") for i in (0, 1))
+    loop = Loop(
+        (Input("int8"),) * 2, apply("mul", a, b), "dot", is_serial=True, tile=32
+    )
+    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(64, 128\)"):
         render(loop)

@@ -147,14 +147,20 @@ def test_products_of_bytes() -> None:
 
 
 def test_what_wgsl_lacks_raises_before_anything_runs() -> None:
-    for type in ("float16", "bfloat16", "complex64"):
+    for type in ("bfloat16", "complex64"):
         with pytest.raises(UnsupportedLoopError, match=f"do not compute {type}"):
             render(Loop((Input(type),), load(0, type)))
+    # A float64 would be rounded twice.
+    with pytest.raises(UnsupportedLoopError, match="do not cast float64 to float16"):
+        render(Loop((Input("float64"),), cast(load(0, "float64"), "float16")))
 
 
 def test_constants_keep_their_bits() -> None:
     for number in (0.1, -0.0, np.inf, np.nan):
         bits = int(np.array(number, np.float32).view(np.uint32))
         assert wgsl_scalars.literal(number, "float32") == f"from_bits({bits}u)"
+    # A float16 is computed as the float32 with its value.
+    assert wgsl_scalars.literal(0.1, "float16") == "from_bits(1036828672u)"
+    assert np.float32(np.float16(0.1)).view(np.uint32) == 1036828672
     assert wgsl_scalars.literal(-1, "int8") == "bitcast<i32>(4294967295u)"
     assert wgsl_scalars.literal(-1, "int64") == "Pair(4294967295u, 4294967295u)"

@@ -341,47 +341,72 @@ def compare(small: Any, x: Any) -> None:
         there(x)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("kind", [QInt8Tensor, QUInt8Tensor])
-def test_products_of_matrices_go_by_tiles(
-    kind: Any, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiles: list[int] = []
+@pytest.fixture
+def tiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tiles of the kernels that a test launches; 0 for a kernel without."""
+    found: list[int] = []
     issue = type(gpu).issue
 
     def record(self: Any, stream: Any, kernel: Any, launch: Any) -> None:
-        tiles.append(kernel.tile)
+        found.append(kernel.tile)
         issue(self, stream, kernel, launch)
 
     monkeypatch.setattr(type(gpu), "issue", record)
-    gpu.order = order
-    rng = np.random.default_rng(7)
+    return found
+
+
+def some(kind: Any, *shape: int, zero: int = 0, scale: Any = 0.1, **grid: Any) -> Any:
+    """Codes of the whole range of a type."""
     info = np.iinfo(kind.dtype.storage)
-    codes = rng.integers(info.min, info.max, (3, 11, 70), endpoint=True)
-    x = kind(codes.astype(info.dtype), scale=0.1, zero_point=5)
-    scales = rng.uniform(0.01, 0.1, 40)
-    w = QInt8Tensor(rng.integers(-128, 128, (40, 70)), scale=scales, axis=0)
-    b = QInt32Tensor(rng.integers(-999, 999, 40), scale=0.1 * scales, axis=0)
-    plain = QInt8Tensor(rng.integers(-128, 128, (70, 33)), scale=0.25)
+    rng = np.random.default_rng(shape)
+    numbers = rng.integers(info.min, info.max, shape, endpoint=True)
+    return kind(numbers.astype(info.dtype), scale=scale, zero_point=zero, **grid)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", [QInt8Tensor, QUInt8Tensor])
+def test_products_of_matrices_go_by_tiles(
+    kind: Any, order: str, tiles: list[int]
+) -> None:
+    gpu.order = order
+    scales = np.random.default_rng(7).uniform(0.01, 0.1, 40)
+    x = some(kind, 3, 20, 70, zero=5)
+    w = some(QInt8Tensor, 40, 70, scale=scales, axis=0)
+    b = QInt32Tensor(np.arange(40) * 99, scale=0.1 * scales, axis=0)
+    unsigned = some(QUInt8Tensor, 70, 33, zero=131)
+    zeros = some(QInt8Tensor, 40, 70, zero=np.arange(40) - 9, scale=scales, axis=0)
     for call, given_ in (
         (lambda x, w, b: md.linear(x, w, b, out=OUT), (x, w, b)),
-        (lambda x, w, b: md.linear(x, w, b), (x, w, b)),
-        (lambda x, w: md.matmul(x, w, out=OUT), (x, plain)),
-        (lambda x, w: md.matmul(x, w), (x[1:], plain)),
+        (lambda x, w: md.linear(x, w), (x, zeros)),
+        (lambda x, w: md.matmul(x, w, out=OUT), (x, unsigned)),
+        (lambda x, w: md.matmul(x, w), (x, some(kind, 3, 70, 20, zero=7))),
     ):
         tiles.clear()
-        found = call(*(v.to(gpu) for v in given_)).to("cpu")
-        assert 32 in tiles
-        wanted = call(*given_)
-        assert found.codes.tolist() == wanted.codes.tolist()
-        assert found.qparams == wanted.qparams
-    # A row alone, and matrices that are multiplied in pairs, do not pay for tiles.
+        equal(call, *given_)
+        assert 64 in tiles
+    # A row alone does not pay for tiles.
     tiles.clear()
-    pairs = QInt8Tensor(rng.integers(-128, 128, (3, 70, 20)), scale=0.25)
-    for call, given_ in (
-        (lambda x, w: md.linear(x, w, out=OUT), (x[0, :1], w)),
-        (lambda x, w: md.matmul(x, w, out=OUT), (x, pairs)),
+    equal(lambda x, w: md.linear(x, w, out=OUT), x[0, :1], w)
+    assert tiles and not any(tiles)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_convolutions_go_by_tiles(order: str, tiles: list[int]) -> None:
+    """Rows are places of the window, columns are channels; groups are apart."""
+    gpu.order = order
+    x, w = some(QUInt8Tensor, 2, 4, 7, 6, zero=3), some(QInt8Tensor, 34, 2, 3, 3)
+    for options in (
+        {"padding": 1},
+        {"stride": 2, "dilation": 2, "padding": (2, 1, 1, 2)},
     ):
-        found = call(*(v.to(gpu) for v in given_)).to("cpu")
-        assert found.codes.tolist() == call(*given_).codes.tolist()
-    assert tiles and 32 not in tiles
+        tiles.clear()
+        equal(lambda x, w, o=options: md.conv2d(x, w, groups=2, **o, out=OUT), x, w)
+        assert 64 in tiles
+    # A channel alone for each group: depthwise.
+    tiles.clear()
+    equal(
+        lambda x, w: md.conv2d(x, w, groups=4, out=OUT),
+        x,
+        some(QInt8Tensor, 4, 1, 3, 3),
+    )
+    assert tiles and not any(tiles)

@@ -32,7 +32,7 @@ def test_there_is_an_adapter() -> None:
 
 def test_types_are_those_that_wgsl_has() -> None:
     mine = {kind.dtype.name for kind in md.leaves() if kind.device is webgpu}
-    assert mine & {"int64", "uint64", "float64", "float16", "complex64"} == set()
+    assert mine & {"int64", "uint64", "float64", "bfloat16", "complex64"} == set()
     assert set(TYPES) <= mine
     with pytest.raises(md.MdtensorError, match="int64 has no tensor type on webgpu"):
         md.asarray([1]).to(webgpu)

@@ -15,7 +15,8 @@ from mdtensor_webgpu.buffers import Buffer, Memory, Usage, address_space, layout
 from mdtensor_webgpu.launches import Pipelines, arguments
 
 #: The element types that WGSL kernels read and write.
-TYPES = ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float32")
+TYPES = ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32")
+TYPES += ("float16", "float32")
 LANGUAGE = "WGSL"
 
 

@@ -68,5 +68,6 @@ def _words(operand: Any) -> tuple[int, int]:
         low, high = operand.reshape(1).view(np.int32)
         return int(low), int(high)
     if operand.dtype.kind == "f":
-        return int(operand.view(np.int32)), 0
+        # A kernel computes float16 as float32, which has its value.
+        return int(operand.astype(np.float32).view(np.int32)), 0
     return int(np.array(int(operand), np.int64).astype(np.int32)), 0
