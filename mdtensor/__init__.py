@@ -273,6 +273,11 @@ from mdtensor.generics.resize import (
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
 )
+from mdtensor.generics.sampling import (
+    grid_sample as grid_sample,
+    roi_align as roi_align,
+    roi_pool as roi_pool,
+)
 from mdtensor.generics.sorting import (
     argmax as argmax,
     argmin as argmin,

@@ -409,6 +409,12 @@ pixel_shuffle: _calls.PixelShuffle
 """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r]."""
 pixel_unshuffle: _calls.PixelUnshuffle
 """Move pixels into channels; undoes `pixel_shuffle`."""
+grid_sample: _calls.GridSample
+"""Return the elements of an image at the points of a grid."""
+roi_align: _calls.LikeRoiAlign
+"""Return regions of images, each resampled to one size."""
+roi_pool: _calls.LikeRoiAlign
+"""Return the largest pixels in the parts of regions of images."""
 argmax: _calls.LikeArgmax
 """Return the index of the first largest element along `axis`, or first NaN."""
 argmin: _calls.LikeArgmax

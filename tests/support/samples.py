@@ -117,6 +117,11 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     ),
     md.scatter: calls(lambda: (floats(2, 3), integers(2, 2), floats(2, 2))),
     md.non_max_suppression: calls(lambda: (floats(1, 3, 4), floats(1, 2, 3))),
+    md.grid_sample: calls(lambda: (floats(1, 2, 3, 4), floats(1, 2, 3, 2))),
+    md.roi_align: calls(
+        lambda: (floats(2, 2, 4, 5), floats(2, 4), integers(2)), output_size=2
+    ),
+    md.roi_pool: calls(lambda: (floats(2, 2, 4, 5), md.zeros((2, 5))), output_size=2),
     md.broadcast_to: calls(lambda: (floats(2, 3),), shape=(4, 2, 3)),
     md.expand_dims: calls(lambda: (floats(2, 3),), axis=1),
     md.moveaxis: calls(lambda: (floats(2, 3), 0, 1)),

@@ -82,10 +82,12 @@ SINCE: dict[Any, int] = {
     **dict.fromkeys([md.fft.fft, md.fft.ifft, md.fft.rfft, md.fft.irfft], 20),
     md.gelu: 20,
     md.group_norm: 21,
+    md.grid_sample: 20,
     md.interpolate: 18,
     md.layer_norm: 17,
     md.mish: 18,
     md.rms_norm: 23,
+    md.roi_align: 16,
     md.scatter: 18,
 }
 
