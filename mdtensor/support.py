@@ -74,8 +74,8 @@ OF_TYPES = (DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
 # Weights of several gates have several times the rows, which only 0 fits.
-# Boxes have 4 coordinates.
-SIZES = (2, 3, 1, 0, 4)
+# Boxes have 4 coordinates, or 5 numbers with that of their image.
+SIZES = (2, 3, 1, 0, 4, 5)
 RANKS = (2, 4, 3, 1, 0)
 
 
@@ -238,6 +238,8 @@ def _ranks(count: int) -> Iterator[tuple[int, ...]]:
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
     if count > 2:
         yield from ((rank, *(rank - 1,) * (count - 1)) for rank in RANKS if rank > 2)
+        # Images, boxes, and a number for each box.
+        yield (4, *range(count - 1, 0, -1))
         # Two matrices among vectors, as the rows and the children of decision trees.
         for place in range(2, count):
             yield tuple(2 if at in (0, place) else 1 for at in range(count))
