@@ -668,6 +668,50 @@ def short_product(draw: Draw) -> Call:
     return tuple(x if draw(st.integers(0, 3)) else None for x in given), {}
 
 
+def short_convolution(draw: Draw) -> Call:
+    (_, _, _), options = convolved(draw)
+    groups = options["groups"]
+    shapes = [(1, 2 * groups, 4, 5), (2 * groups, 2, 2, 3)]
+    shapes += [draw(st.sampled_from([(), (1,), (2 * groups,)])) for _ in range(2)]
+    leaves = st.sampled_from([md.Int8Tensor, md.UInt8Tensor, md.Int16Tensor])
+    given = [tensor(draw(leaves), shape) for shape in shapes]
+    return (
+        *given[:2],
+        *(x if draw(st.booleans()) else None for x in given[2:]),
+    ), options
+
+
+def on_dynamic_grids(draw: Draw, call: Call, columns: int) -> Call:
+    """The call of a product of integers, with an image of floats, a scale and a bias."""
+    (x, w, _, zero), options = call
+    shape = getattr(x, "shape", (2, 2))
+    given = [tensor(draw(st.sampled_from(FLOATS)), shape)]
+    for sizes in ([(), (1,), (columns,)], [(columns,), (1,)]):
+        shape = draw(st.sampled_from(sizes))
+        kind = draw(
+            st.sampled_from([md.Float32Tensor, md.Float32Tensor, md.Float64Tensor])
+        )
+        given.append(tensor(kind, shape))
+    x, scale, bias = given
+    return (x, w, scale, zero, bias if draw(st.booleans()) else None), options
+
+
+def dynamic_product(draw: Draw) -> Call:
+    call = short_product(draw)
+    shape = getattr(call[0][1], "shape", (1,))
+    return on_dynamic_grids(draw, call, shape[-1])
+
+
+def dynamic_convolution(draw: Draw) -> Call:
+    call = short_convolution(draw)
+    return on_dynamic_grids(draw, call, call[0][1].shape[0])
+
+
+def rounded_to_part(draw: Draw) -> Call:
+    part = st.sampled_from(["codes", "scale", "zero_point", "zero"])
+    return (any_tensor(draw, FLOATS),), {"part": draw(part)}
+
+
 def overlapping(draw: Draw) -> Call:
     n, c, b = draw(st.tuples(*[st.integers(0, 3)] * 3))
     shapes = [(n, b, 4), (n, c, b)]
@@ -904,6 +948,10 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take_along_axis: taken_along,
     md.scatter: scattered,
     md.matmul_integer: short_product,
+    md.conv2d_integer: short_convolution,
+    md.dynamic_quantize: rounded_to_part,
+    md.dynamic_matmul: dynamic_product,
+    md.dynamic_conv2d: dynamic_convolution,
     md.non_max_suppression: overlapping,
     md.grid_sample: sampled,
     md.roi_align: regions(4),

@@ -21,6 +21,10 @@ def floats(*shape: int) -> Any:
     return md.from_numpy((numbers / 8).astype(np.float32).reshape(shape))
 
 
+def int8_filters() -> Any:
+    return md.ones((3, 2, 2, 2), dtype=md.int8)
+
+
 def integers(*shape: int) -> Any:
     return md.from_numpy(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2)
 
@@ -114,6 +118,26 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.take_along_axis: calls(lambda: (floats(2, 3), integers(2, 2))),
     md.matmul_integer: calls(
         lambda: tuple(md.astype(integers(2, 2), md.int8) for _ in range(2))
+    ),
+    md.conv2d_integer: calls(
+        lambda: (md.ones((1, 2, 4, 4), dtype=md.uint8), int8_filters())
+    ),
+    md.dynamic_quantize: calls(
+        lambda: (md.ones((2, 3), dtype=md.float32),), part="codes"
+    ),
+    md.dynamic_matmul: calls(
+        lambda: (
+            md.ones((2, 2), dtype=md.float32),
+            md.astype(integers(2, 2), md.int8),
+            md.ones((2,), dtype=md.float32),
+        )
+    ),
+    md.dynamic_conv2d: calls(
+        lambda: (
+            md.ones((1, 2, 4, 4), dtype=md.float32),
+            int8_filters(),
+            md.ones((3,), dtype=md.float32),
+        )
     ),
     md.scatter: calls(lambda: (floats(2, 3), integers(2, 2), floats(2, 2))),
     md.non_max_suppression: calls(lambda: (floats(1, 3, 4), floats(1, 2, 3))),

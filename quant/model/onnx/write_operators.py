@@ -467,7 +467,7 @@ def element_code(dtype: Any) -> int:
 
 @emits(md.conv2d)
 def conv2d(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("Conv", inputs, **_convolution(sink, node))
+    sink.result("Conv", inputs, **convolution(sink, node))
 
 
 @emits(md.conv1d)
@@ -516,11 +516,11 @@ def _padding2(node: Node) -> tuple[int, int]:
 @emits(md.conv_transpose2d)
 def conv_transpose2d(sink: Sink, node: Node, inputs: list[str]) -> None:
     grown = pair(node.options.get("output_padding", 0), "output_padding", 0)
-    window = _convolution(sink, node)
+    window = convolution(sink, node)
     sink.result("ConvTranspose", inputs, output_padding=grown, **window)
 
 
-def _convolution(sink: Sink, node: Node) -> dict[str, Any]:
+def convolution(sink: Sink, node: Node) -> dict[str, Any]:
     """Return the attributes of a convolution."""
     return {
         "kernel_shape": sink.specs[node.inputs[1]].shape[2:],
