@@ -15,9 +15,8 @@ from mdtensor.generics.dynamic_quantization import (
     dynamic_quantize,
 )
 from mdtensor.kernels.numpy import dynamic as kernel
-from mdtensor.ops.integer_convolutions import PackedFilters
-from mdtensor.ops.integer_products import PackedWeights
 from mdtensor.ops.operands import deduced
+from mdtensor.ops.packed_bytes import PackedFilters, PackedWeights
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor

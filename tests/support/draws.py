@@ -682,7 +682,7 @@ def short_convolution(draw: Draw) -> Call:
 
 
 def on_dynamic_grids(draw: Draw, call: Call, columns: int) -> Call:
-    """The call of a product of integers, with an image of floats, a scale and a bias."""
+    """The call of a product of integers, of floats with a scale and a bias."""
     (x, w, _, zero), options = call
     shape = getattr(x, "shape", (2, 2))
     given = [tensor(draw(st.sampled_from(FLOATS)), shape)]

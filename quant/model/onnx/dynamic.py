@@ -1,9 +1,10 @@
 """Dynamic quantization: DynamicQuantizeLinear with MatMulInteger and ConvInteger.
 
 A product with a constant matrix is `md.matmul_integer`, a convolution of images with
-constant weights `md.conv2d_integer`; a rewrite joins them with what scales their sums. The
-others stay in float: codes are whole numbers, and their products and sums are exact as long as the float type
-represents them. A sum that could leave float32 is computed in float64.
+constant weights `md.conv2d_integer`; a rewrite joins them with what scales their sums.
+The others stay in float: codes are whole numbers, and their products and sums are exact
+as long as the float type represents them. A sum that could leave float32 is computed in
+float64.
 """
 
 from __future__ import annotations

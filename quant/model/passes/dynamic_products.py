@@ -110,7 +110,7 @@ class _Matcher(Matcher):
         return None
 
     def _part_of(self, value: Any, part: str) -> Any:
-        """Return x if `value` is this part of its dynamic quantization, otherwise ""."""
+        """Return x if `value` is this part of its dynamic quantization, or ""."""
         node = self.graph.producers.get(value)
         is_part = node is not None and node.operation is md.dynamic_quantize
         if node is None or not is_part or node.options.get("part") != part:
