@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 ZERO, ONE, MOST = np.float32(0), np.float32(1), np.float32(255)
+INFINITE = np.float32(np.inf)
 
 
 def grid(x: Array) -> tuple[Any, Any]:
@@ -43,7 +44,7 @@ def codes(x: Array, scale: Any, zero: Any) -> Array:
     Args:
         scale, zero: those of `grid` for x.
     """
-    if not np.isfinite(scale):
+    if not scale < INFINITE:
         return np.zeros_like(x, np.uint8)
     found = x / scale
     np.rint(found, out=found)

@@ -26,6 +26,8 @@ Bytes = Union[IntegerTensor, None]
 Floats = Union[FloatingTensor, None]
 
 
+# One node with NumPy around a kernel: a chain of nodes copies between its parts
+# (decision 0094).
 class Product:
     """A product of packed weights with floats that are rounded to codes.
 

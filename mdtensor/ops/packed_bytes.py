@@ -43,6 +43,7 @@ class PackedWeights:
         self.sums = moved.sum(axis=0, dtype=np.int32)
         zeros = np.zeros(1) if zero is None else zero.reshape(-1)
         self.zeros = zeros.astype(np.int32) - np.int32(shift)
+        self.has_zeros = bool(self.zeros.any())
         self._bound: dict[tuple[int, ...], Callable[[Array], Array]] = {}
 
     def __call__(self, x: Array, zero: Array | None) -> Array:
@@ -53,7 +54,7 @@ class PackedWeights:
         found = self._run(lifted)
         if start:
             found -= np.int32(start) * self.sums
-        if self.zeros.any():
+        if self.has_zeros:
             rows = lifted.sum(axis=-1, dtype=np.int32, keepdims=True)
             found -= (rows - np.int32(x.shape[-1] * start)) * self.zeros
         return found
@@ -95,7 +96,8 @@ class PackedFilters:
         self.terms = prod(weight.shape[1:])
         zeros = np.zeros(1) if zero is None else zero.reshape(-1)
         self.zeros = zeros.astype(np.int32) - np.int32(shift)
-        filters = self._with_ones(moved) if self.zeros.any() else moved
+        self.has_zeros = bool(self.zeros.any())
+        filters = self._with_ones(moved) if self.has_zeros else moved
         self.step = Conv2d(
             np.ascontiguousarray(filters),
             stride=window.stride,
@@ -124,7 +126,7 @@ class PackedFilters:
         n, oh, ow, columns = found.shape
         # Channels come first before the corrections, whose rows are then long.
         rows = np.ascontiguousarray(found.reshape(n, -1, columns).transpose(0, 2, 1))
-        if self.zeros.any():
+        if self.has_zeros:
             rows = self._without_zeros(rows, start)
         if start:
             rows -= np.int32(start) * self.sums[:, None]

@@ -23,6 +23,8 @@ JOINED: dict[Any, Any] = {
 }
 
 
+# Between the nodes of the chain, parts of a plan would copy their values
+# (decision 0094).
 def join_dynamic_products(graph: Graph) -> Graph:
     """Replace products of dynamic codes and what scales them by one operation each."""
     matcher = _Matcher(graph, graph.specs())
