@@ -17,6 +17,7 @@ from bench.harness.promise import Promise
 from bench.harness.reading import Found
 from bench.rivals import one_product, peaks
 from mdtensor import quant
+from mdtensor.graph import Graph, Node
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.program import layers
 from mdtensor.kernels.cpu.program.step import aligned_bytes
@@ -29,6 +30,7 @@ LARGE = [(512, 512, 512), (1024, 1024, 1024), (2048, 1024, 1024), (256, 4096, 40
 # pixels, channels in, channels out: large pointwise layers, channels last
 POINTWISE = [(3136, 64, 256), (3136, 256, 64), (784, 512, 128), (784, 128, 512)]
 POINTWISE += [(196, 1024, 256), (196, 256, 1024), (49, 960, 320), (49, 320, 1280)]
+DYNAMIC = [(1, 384, 384), (64, 384, 384), (128, 768, 768)]
 ROWS = (1, 4, 16, 64, 256)
 BY_CODES = "Float activations times quantized weights"
 SIDE, GROUP = 4096, 32
@@ -113,6 +115,23 @@ def weight_only(bits: int, m: int) -> list[Contender]:
     ]
 
 
+def dynamic(m: int, k: int, n: int) -> list[Contender]:
+    """Rows that are rounded to 8 bits on a grid of each call, in a plan.
+
+    Weights have 7 bits, so that ONNX Runtime's sums of pairs do not saturate.
+    """
+    x, scale = numbers(m, k), np.float32([0.01])
+    codes = RNG.integers(-63, 64, (k, n), dtype=np.int8)
+    node = Node("product", md.dynamic_matmul, ("x", "w", "scale", None, None), "y")
+    known = {"w": md.asarray(codes), "scale": md.asarray(scale)}
+    spec, rows = md.TensorSpec(md.Float32Tensor, x.shape), md.asarray(x)
+    ours = quant.Model(Graph({"x": spec}, (node,), known, ("y",)))
+    return [
+        Contender(OURS, lambda: np.asarray(ours(rows))),
+        Contender(ORT, one_product.of_dynamic_codes(x, codes, scale)),
+    ]
+
+
 def turned(m: int) -> list[Contender]:
     """Calls on tensors: weights [k, n] that are a view of rows, and the rows."""
     x = md.asarray(numbers(m, SIDE))
@@ -172,6 +191,10 @@ def rows(quick: bool) -> Iterator[Row]:
             make = partial(weight_only, bits, m)
             yield race(name, f"{BY_CODES}, {SIDE} x {SIDE}", make,
                        work, all_near)  # fmt: skip
+    for s in DYNAMIC[:1] if quick else DYNAMIC:
+        make, work = partial(dynamic, *s), s[0] * s[1] * s[2]
+        name = named("dynamic", s)
+        yield race(name, "Products with dynamic grids", make, work, all_near)
     name, work = "4 rows, a transposed view", 4 * SIDE * SIDE
     make = partial(turned, 4)
     yield race(name, "Calls on tensors", make, work, all_near, ours=MATMUL)
@@ -223,6 +246,7 @@ BENCH = Bench(
     reasons=[
         Reason("the peak is measured on registers, without memory access", "*", PEAK),
         Reason("vpmaddwd and its addition share pipes: 1.6 of float32", "integer*"),
+        Reason("ONNX Runtime adds pairs in 16 bits, which saturate", "dynamic*", ORT),
         Reason("OpenBLAS copies both sides to its blocks, and prefetches", "*", BLAS),
         Reason(
             "ONNX Runtime stores blocks of channels, so it does not write whole rows",

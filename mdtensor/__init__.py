@@ -169,6 +169,11 @@ from mdtensor.generics.creation import (
 from mdtensor.generics.detection import (
     non_max_suppression as non_max_suppression,
 )
+from mdtensor.generics.dynamic_quantization import (
+    dynamic_conv2d as dynamic_conv2d,
+    dynamic_matmul as dynamic_matmul,
+    dynamic_quantize as dynamic_quantize,
+)
 from mdtensor.generics.estimators import (
     decision_trees as decision_trees,
     pairwise_probabilities as pairwise_probabilities,
@@ -180,7 +185,10 @@ from mdtensor.generics.indexing import (
     take as take,
     take_along_axis as take_along_axis,
 )
-from mdtensor.generics.integer_products import matmul_integer as matmul_integer
+from mdtensor.generics.integer_products import (
+    conv2d_integer as conv2d_integer,
+    matmul_integer as matmul_integer,
+)
 from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
 from mdtensor.generics.manipulation import (
     broadcast_to as broadcast_to,
@@ -272,6 +280,11 @@ from mdtensor.generics.resize import (
     interpolate as interpolate,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
+)
+from mdtensor.generics.sampling import (
+    grid_sample as grid_sample,
+    roi_align as roi_align,
+    roi_pool as roi_pool,
 )
 from mdtensor.generics.sorting import (
     argmax as argmax,

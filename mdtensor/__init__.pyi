@@ -233,6 +233,12 @@ zeros_like: _calls.LikeEmptyLike
 """Return a tensor of zeros with the shape of `x`."""
 non_max_suppression: _calls.NonMaxSuppression
 """Return which boxes stay if each removes those of lower score that it overlaps."""
+dynamic_conv2d: _calls.DynamicConv2D
+"""Return the convolution of x, rounded to 8 bits, with scale · (w - zero)."""
+dynamic_matmul: _calls.DynamicMatmul
+"""Return x · scale · (w - zero) + bias, with x rounded to 8 bits."""
+dynamic_quantize: _calls.LikeDynamicQuantize
+"""Return codes of x, or their scale or zero point, on a grid that covers x and 0."""
 decision_trees: _calls.DecisionTrees
 """Return the leaf that each row of x reaches in each tree."""
 pairwise_probabilities: _calls.PairwiseProbabilities
@@ -247,6 +253,8 @@ take: _calls.Take
 """Return the elements of `x` at `indices` along `axis`."""
 take_along_axis: _calls.TakeAlongAxis
 """Return the elements of `x` along `axis`, each line by its own indices."""
+conv2d_integer: _calls.Conv2DInteger
+"""Return the convolution of x - zero1 with w - zero2, exactly."""
 matmul_integer: _calls.MatmulInteger
 """Return (x1 - zero1) · (x2 - zero2), exactly."""
 matrix_transpose: _calls.MatrixTranspose
@@ -409,6 +417,12 @@ pixel_shuffle: _calls.PixelShuffle
 """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r]."""
 pixel_unshuffle: _calls.PixelUnshuffle
 """Move pixels into channels; undoes `pixel_shuffle`."""
+grid_sample: _calls.GridSample
+"""Return the elements of an image at the points of a grid."""
+roi_align: _calls.LikeDynamicQuantize
+"""Return regions of images, each resampled to one size."""
+roi_pool: _calls.LikeDynamicQuantize
+"""Return the largest pixels in the parts of regions of images."""
 argmax: _calls.LikeArgmax
 """Return the index of the first largest element along `axis`, or first NaN."""
 argmin: _calls.LikeArgmax

@@ -55,6 +55,7 @@ VALUES: dict[str, Callable[[TensorSpec], Any]] = {
     "num_groups": lambda x: 1,
     "out": lambda x: x.qparams or _grids()[0],
     "output_size": lambda x: 1,
+    "part": lambda x: "codes",
     "pad_width": lambda x: [(1, 0)] * x.ndim,
     "qparams": lambda x: x.qparams or _grids()[0],
     "repeats": lambda x: 1,
@@ -72,11 +73,11 @@ NO_TENSORS = {"destination", "device", "dtype", "n", "repeats", "repetitions", "
 ONE_OF = ("scale_factor",)
 #: Errors that other shapes or options would not avoid.
 OF_TYPES = (DeviceError, DispatchError, PromotionError, CastError)
-#: Element types of indices and of conditions.
-FIXED = (dtypes.int64, dtypes.bool_)
+#: Element types of indices, of conditions, and of weights next to floats.
+FIXED = (dtypes.int64, dtypes.bool_, dtypes.int8)
 # Weights of several gates have several times the rows, which only 0 fits.
-# Boxes have 4 coordinates.
-SIZES = (2, 3, 1, 0, 4)
+# Boxes have 4 coordinates, or 5 numbers with that of their image.
+SIZES = (2, 3, 1, 0, 4, 5)
 RANKS = (2, 4, 3, 1, 0)
 
 
@@ -239,6 +240,10 @@ def _ranks(count: int) -> Iterator[tuple[int, ...]]:
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
     if count > 2:
         yield from ((rank, *(rank - 1,) * (count - 1)) for rank in RANKS if rank > 2)
+        # Operands of a product, and a scale.
+        yield from ((*(rank,) * (count - 1), 1) for rank in RANKS)
+        # Images, boxes, and a number for each box.
+        yield (4, *range(count - 1, 0, -1))
         # Two matrices among vectors, as the rows and the children of decision trees.
         for place in range(2, count):
             yield tuple(2 if at in (0, place) else 1 for at in range(count))

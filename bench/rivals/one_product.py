@@ -38,6 +38,21 @@ def of_nibbles(
     return _call(node, x, n, {"w": blocks, "s": scales.reshape(-1)})
 
 
+def of_dynamic_codes(
+    x: np.ndarray, codes: np.ndarray, scale: np.ndarray
+) -> Callable[[], np.ndarray]:
+    """A call of the chain that `quantize_dynamic` writes; codes int8 [k, n]."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["real"], to=1),
+        helper.make_node("Mul", ["s", "scale"], ["factor"]),
+        helper.make_node("Mul", ["real", "factor"], ["y"]),
+    ]
+    out = np.empty((len(x), codes.shape[1]), np.float32)
+    return one_model.bound(nodes, {"x": x}, {"w": codes, "scale": scale}, out)
+
+
 def _call(
     node: object, x: np.ndarray, columns: int, constants: dict[str, np.ndarray]
 ) -> Callable[[], np.ndarray]:

@@ -84,17 +84,22 @@ def _linear(first: Array, part: Array, size: int) -> list[tuple[Array, Array]]:
 
 def _cubic(first: Array, part: Array, size: int) -> list[tuple[Array, Array]]:
     """Return (index, weight) of the four neighbours; the border element repeats."""
-    weights = [_outer(part + 1), _inner(part), _inner(1 - part), _outer(2 - part)]
+    weights = [
+        outer_weight(part + 1),
+        inner_weight(part),
+        inner_weight(1 - part),
+        outer_weight(2 - part),
+    ]
     indices = (np.clip(first + k, 0, size - 1) for k in range(-1, 3))
     return list(zip(indices, weights, strict=True))
 
 
-def _inner(t: Array) -> Array:
+def inner_weight(t: Array) -> Array:
     """Return the cubic weight of a neighbour at a distance 0 <= t <= 1."""
     return np.asarray(((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1)
 
 
-def _outer(t: Array) -> Array:
+def outer_weight(t: Array) -> Array:
     """Return the cubic weight of a neighbour at a distance 1 <= t <= 2."""
     return np.asarray(((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC)
 

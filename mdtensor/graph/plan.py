@@ -16,6 +16,7 @@ from typing import Any
 from mdtensor.dispatch.settings import default_settings, run_under
 from mdtensor.errors import OptionError, shown
 from mdtensor.generics.conv import conv2d
+from mdtensor.generics.dynamic_quantization import dynamic_conv2d, dynamic_matmul
 from mdtensor.generics.matmul import linear, matmul
 from mdtensor.graph.bound import (
     BoundPlan,
@@ -277,7 +278,12 @@ class Plan:
         )
 
     def _is_integer(self, node: Any) -> bool:
-        """Return whether a node reads and writes codes, integers and bools only."""
+        """Return whether a node computes with codes, integers and bools only.
+
+        Products with dynamic grids read and write floats, and multiply integers.
+        """
+        if node.operation in (dynamic_matmul, dynamic_conv2d):
+            return True
         specs = [self._specs[name] for name in (*node.values, node.output)]
         plain = [spec.dtype for spec in specs if spec.qparams is None]
         return not any(dtype.is_floating or dtype.is_complex for dtype in plain)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import PromotionError, ShapeError
+from mdtensor.errors import OptionError, PromotionError, ShapeError
 
 TYPES = st.sampled_from([np.int8, np.uint8])
 RNG = np.random.default_rng(2)
@@ -92,3 +92,97 @@ def test_what_does_not_fit_is_refused() -> None:
     wide = md.zeros((1, 33_026), dtype=md.uint8)
     with pytest.raises(ShapeError, match="a sum of 33,026 products could leave int32"):
         md.matmul_integer(wide, md.zeros((33_026, 1), dtype=md.uint8))
+
+
+@given(
+    TYPES,
+    TYPES,
+    st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(*[st.integers(1, 6)] * 2),
+    st.tuples(*[st.integers(1, 3)] * 2),
+    ZEROS,
+    ZEROS,
+    st.sampled_from([0, 1, (0, 2, 1, 3)]),
+    st.sampled_from([1, (2, 1)]),
+)
+def test_convolutions_against_int64(
+    left: Any,
+    right: Any,
+    sizes: Any,
+    image: Any,
+    kernel: Any,
+    first: Any,
+    second: Any,
+    padding: Any,
+    stride: Any,
+) -> None:
+    """A convolution of float64 is exact for such short sums."""
+    n, groups, each = sizes
+    x = whole(
+        left, (n, 2 * groups, *(a + b for a, b in zip(image, kernel, strict=True)))
+    )
+    w = whole(right, (groups * each, 2, *kernel))
+    zx = None if first is None else whole(left, () if first == "columns" else first)
+    zw = None
+    if second is not None:
+        zw = whole(right, (len(w),) if second == "columns" else second)
+    options: Any = {"padding": padding, "stride": stride, "groups": groups}
+    given_ = [None if one is None else md.asarray(one) for one in (x, w, zx, zw)]
+    found = md.conv2d_integer(*given_, **options)
+    start = 0.0 if zx is None else float(zx.reshape(()))
+    shift = 0.0 if zw is None else zw.astype(np.float64).reshape(-1, 1, 1, 1)
+    numbers = md.asarray(x.astype(np.float64) - start), md.asarray(w - shift)
+    wanted = md.conv2d(*numbers, **options)
+    assert found.dtype is md.int32
+    assert found.tolist() == wanted.tolist()
+
+
+def test_dynamic_grids() -> None:
+    """Codes cover x and 0, and products are those of what the codes stand for."""
+    for shift in (-9, 0, 9):
+        x = (RNG.standard_normal((7, 12)) + shift).astype(np.float32)
+        codes, scale, zero = (
+            np.asarray(md.dynamic_quantize(md.asarray(x), part=part)).astype(np.float64)
+            for part in ("codes", "scale", "zero_point")
+        )
+        real = (codes - zero) * scale
+        assert np.abs(real - x).max() <= scale * 0.5001
+        w, bias = whole(np.uint8, (12, 5)), RNG.standard_normal(5).astype(np.float32)
+        factor, start = np.float32([1, 2, 3, 4, 5]) / 64, whole(np.uint8, (5,))
+        given_ = [md.asarray(one) for one in (x, w, factor, start, bias)]
+        wanted = real @ ((w.astype(np.float64) - start) * factor) + bias
+        np.testing.assert_allclose(
+            np.asarray(md.dynamic_matmul(*given_)), wanted, rtol=2e-6, atol=2e-4
+        )
+
+
+def test_grids_of_odd_elements() -> None:
+    def parts(x: Any) -> Any:
+        names = ("codes", "scale", "zero_point")
+        return [md.dynamic_quantize(md.asarray(x), part=n).tolist() for n in names]
+
+    assert parts(np.zeros(2, np.float32)) == [[0, 0], 1.0, 0]
+    assert parts(np.zeros((0,), np.float32)) == [[], 1.0, 0]
+    for odd in (np.nan, np.inf):
+        codes, scale, zero = parts(np.float32([1, odd]))
+        assert (codes, zero) == ([0, 0], 0)
+        assert not np.isfinite(scale)
+        x, w = md.asarray(np.float32([[1, odd]])), md.asarray([[1], [2]], dtype=md.int8)
+        found = md.dynamic_matmul(x, w, md.asarray(np.float32(1)))
+        assert np.isnan(np.asarray(found)).all()
+
+
+def test_what_dynamic_products_refuse() -> None:
+    x, w = md.zeros((2, 3), dtype=md.float32), md.zeros((3, 4), dtype=md.int8)
+    scale = md.ones((4,), dtype=md.float32)
+    with pytest.raises(PromotionError, match="x is float64"):
+        md.dynamic_matmul(md.astype(x, md.float64), w, scale)
+    with pytest.raises(ShapeError, match=r"the scale has shape \(3,\)"):
+        md.dynamic_matmul(x, w, scale[:3])
+    with pytest.raises(ShapeError, match=r"the bias has shape \(1,\)"):
+        md.dynamic_matmul(x, w, scale, None, scale[:1])
+    with pytest.raises(OptionError, match="part"):
+        md.dynamic_quantize(x, part="zero")
+    with pytest.raises(ShapeError, match="33,027 products could leave int32"):
+        image = md.zeros((1, 33_027, 1, 1), dtype=md.uint8)
+        md.conv2d_integer(image, md.zeros((1, 33_027, 1, 1), dtype=md.int8))

@@ -668,6 +668,50 @@ def short_product(draw: Draw) -> Call:
     return tuple(x if draw(st.integers(0, 3)) else None for x in given), {}
 
 
+def short_convolution(draw: Draw) -> Call:
+    (_, _, _), options = convolved(draw)
+    groups = options["groups"]
+    shapes = [(1, 2 * groups, 4, 5), (2 * groups, 2, 2, 3)]
+    shapes += [draw(st.sampled_from([(), (1,), (2 * groups,)])) for _ in range(2)]
+    leaves = st.sampled_from([md.Int8Tensor, md.UInt8Tensor, md.Int16Tensor])
+    given = [tensor(draw(leaves), shape) for shape in shapes]
+    return (
+        *given[:2],
+        *(x if draw(st.booleans()) else None for x in given[2:]),
+    ), options
+
+
+def on_dynamic_grids(draw: Draw, call: Call, columns: int) -> Call:
+    """The call of a product of integers, of floats with a scale and a bias."""
+    (x, w, _, zero), options = call
+    shape = getattr(x, "shape", (2, 2))
+    given = [tensor(draw(st.sampled_from(FLOATS)), shape)]
+    for sizes in ([(), (1,), (columns,)], [(columns,), (1,)]):
+        shape = draw(st.sampled_from(sizes))
+        kind = draw(
+            st.sampled_from([md.Float32Tensor, md.Float32Tensor, md.Float64Tensor])
+        )
+        given.append(tensor(kind, shape))
+    x, scale, bias = given
+    return (x, w, scale, zero, bias if draw(st.booleans()) else None), options
+
+
+def dynamic_product(draw: Draw) -> Call:
+    call = short_product(draw)
+    shape = getattr(call[0][1], "shape", (1,))
+    return on_dynamic_grids(draw, call, shape[-1])
+
+
+def dynamic_convolution(draw: Draw) -> Call:
+    call = short_convolution(draw)
+    return on_dynamic_grids(draw, call, call[0][1].shape[0])
+
+
+def rounded_to_part(draw: Draw) -> Call:
+    part = st.sampled_from(["codes", "scale", "zero_point", "zero"])
+    return (any_tensor(draw, FLOATS),), {"part": draw(part)}
+
+
 def overlapping(draw: Draw) -> Call:
     n, c, b = draw(st.tuples(*[st.integers(0, 3)] * 3))
     shapes = [(n, b, 4), (n, c, b)]
@@ -682,6 +726,51 @@ def overlapping(draw: Draw) -> Call:
         "centered": draw(st.sampled_from([False, True, 1])),
     }
     return tuple(given), options
+
+
+def sampled(draw: Draw) -> Call:
+    n, c = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    sizes = tuple(draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)))
+    points = tuple(draw(st.integers(0, 3)) for _ in sizes)
+    shapes = [(n, c, *sizes), (n, *points, len(sizes))]
+    options = {
+        "mode": draw(st.sampled_from(["bilinear", "nearest", "bicubic", "linear"])),
+        "padding_mode": draw(st.sampled_from(["zeros", "border", "reflection", 0])),
+        "align_corners": draw(st.sampled_from([False, True, 1])),
+        "normalized": draw(st.sampled_from([False, True, None])),
+    }
+    return tuple(of_one_type(draw, shapes)), options
+
+
+def of_one_type(draw: Draw, shapes: list[tuple[int, ...]]) -> list[Any]:
+    """Tensors of floats, most often of one type and of these shapes."""
+    kind = draw(st.sampled_from(FLOATS))
+    return [
+        tensor(kind, shape) if draw(st.integers(0, 9)) else any_tensor(draw, FLOATS)
+        for shape in shapes
+    ]
+
+
+def regions(columns: int) -> Callable[[Draw], Call]:
+    """An image and boxes of so many columns, with an image for each if there are 4."""
+
+    def drawn(draw: Draw) -> Call:
+        n, c, h, w, k = draw(st.tuples(*[st.integers(0, 3)] * 5))
+        given = of_one_type(draw, [(n, c, h, w), (k, columns)])
+        options: dict[str, Any] = {
+            "output_size": draw(st.sampled_from([1, (2, 3), 0, (1, 2, 3), "2"])),
+            "spatial_scale": draw(st.sampled_from([1, 0.5, 0, -1, "1"])),
+        }
+        if columns == 4:
+            given.append(any_tensor(draw, INTEGERS, st.just((k,))))
+            options |= {
+                "sampling_ratio": draw(st.sampled_from([0, 2, -1, 1.5])),
+                "aligned": draw(st.sampled_from([False, True, 1])),
+                "mode": draw(st.sampled_from(["avg", "max", "mean"])),
+            }
+        return tuple(given), options
+
+    return drawn
 
 
 def recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
@@ -859,7 +948,14 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take_along_axis: taken_along,
     md.scatter: scattered,
     md.matmul_integer: short_product,
+    md.conv2d_integer: short_convolution,
+    md.dynamic_quantize: rounded_to_part,
+    md.dynamic_matmul: dynamic_product,
+    md.dynamic_conv2d: dynamic_convolution,
     md.non_max_suppression: overlapping,
+    md.grid_sample: sampled,
+    md.roi_align: regions(4),
+    md.roi_pool: regions(5),
     md.astype: cast,
     md.reduce_precision: rounded_to,
     md.view_as_real: one_complex,
@@ -872,6 +968,7 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     # How many places of a mask are true decides with what it broadcasts.
     **dict.fromkeys([md.getitem, md.setitem], (md.BoundsError, md.ShapeError)),
     md.embedding: (md.BoundsError,),
+    **dict.fromkeys([md.roi_align, md.roi_pool], (md.BoundsError,)),
     md.decision_trees: (md.BoundsError, md.DataError),
     **dict.fromkeys([md.lstm, md.gru, md.rnn], (md.BoundsError,)),
     **dict.fromkeys([md.take, md.take_along_axis, md.scatter], (md.BoundsError,)),

@@ -21,6 +21,10 @@ def floats(*shape: int) -> Any:
     return md.from_numpy((numbers / 8).astype(np.float32).reshape(shape))
 
 
+def int8_filters() -> Any:
+    return md.ones((3, 2, 2, 2), dtype=md.int8)
+
+
 def integers(*shape: int) -> Any:
     return md.from_numpy(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2)
 
@@ -115,8 +119,33 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.matmul_integer: calls(
         lambda: tuple(md.astype(integers(2, 2), md.int8) for _ in range(2))
     ),
+    md.conv2d_integer: calls(
+        lambda: (md.ones((1, 2, 4, 4), dtype=md.uint8), int8_filters())
+    ),
+    md.dynamic_quantize: calls(
+        lambda: (md.ones((2, 3), dtype=md.float32),), part="codes"
+    ),
+    md.dynamic_matmul: calls(
+        lambda: (
+            md.ones((2, 2), dtype=md.float32),
+            md.astype(integers(2, 2), md.int8),
+            md.ones((2,), dtype=md.float32),
+        )
+    ),
+    md.dynamic_conv2d: calls(
+        lambda: (
+            md.ones((1, 2, 4, 4), dtype=md.float32),
+            int8_filters(),
+            md.ones((3,), dtype=md.float32),
+        )
+    ),
     md.scatter: calls(lambda: (floats(2, 3), integers(2, 2), floats(2, 2))),
     md.non_max_suppression: calls(lambda: (floats(1, 3, 4), floats(1, 2, 3))),
+    md.grid_sample: calls(lambda: (floats(1, 2, 3, 4), floats(1, 2, 3, 2))),
+    md.roi_align: calls(
+        lambda: (floats(2, 2, 4, 5), floats(2, 4), integers(2)), output_size=2
+    ),
+    md.roi_pool: calls(lambda: (floats(2, 2, 4, 5), md.zeros((2, 5))), output_size=2),
     md.broadcast_to: calls(lambda: (floats(2, 3),), shape=(4, 2, 3)),
     md.expand_dims: calls(lambda: (floats(2, 3),), axis=1),
     md.moveaxis: calls(lambda: (floats(2, 3), 0, 1)),

@@ -1,8 +1,10 @@
 """Dynamic quantization: DynamicQuantizeLinear with MatMulInteger and ConvInteger.
 
-A product with a constant matrix is `md.matmul_integer`. The others stay in float: codes
-are whole numbers, and their products and sums are exact as long as the float type
-represents them. A sum that could leave float32 is computed in float64.
+A product with a constant matrix is `md.matmul_integer`, a convolution of images with
+constant weights `md.conv2d_integer`; a rewrite joins them with what scales their sums.
+The others stay in float: codes are whole numbers, and their products and sums are exact
+as long as the float type represents them. A sum that could leave float32 is computed in
+float64.
 """
 
 from __future__ import annotations
@@ -33,21 +35,9 @@ EXACT = ((md.float32, 2**24), (md.float64, 2**53))
 def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
     """Read DynamicQuantizeLinear: the grid covers all elements and 0."""
     x = op.inputs[0]
-    low = g.step(op, "low", md.minimum, g.step(op, "min", md.min, x), 0.0)
-    high = g.step(op, "high", md.maximum, g.step(op, "max", md.max, x), 0.0)
-    width = g.step(op, "width", md.sub, high, low)
-    step = g.step(op, "step", md.div, width, 255.0)
-    # If all elements are 0, the scale is 1, as in ONNX Runtime.
-    is_zero = g.step(op, "is_zero", md.equal, step, 0.0)
-    scale = g.step(op, "scale", md.where, is_zero, 1.0, step)
-    start = g.step(op, "start", md.neg, g.step(op, "part", md.div, low, scale))
-    inside = g.step(op, "inside", md.clip, start, min=0.0, max=255.0)
-    zero = g.step(op, "zero", md.round, inside)
-    whole = g.step(op, "whole", md.round, g.step(op, "steps", md.div, x, scale))
-    shifted = g.step(op, "shifted", md.add, whole, zero)
-    g.call(op, md.astype, shifted, md.uint8, casting="saturate")
-    g.call_output(op, 1, md.astype, scale, md.float32)
-    g.call_output(op, 2, md.astype, zero, md.uint8, casting="saturate")
+    g.call(op, md.dynamic_quantize, x, part="codes")
+    for at, part in ((1, "scale"), (2, "zero_point")):
+        g.call_output(op, at, md.dynamic_quantize, x, part=part)
 
 
 def matmul_integer(g: Builder, op: Operator) -> None:
@@ -82,12 +72,20 @@ def conv_integer(g: Builder, op: Operator) -> None:
     if op.input(2) and g.shape(op.input(2)) not in ((), (1,)):
         problem = f"has zero points of shape {g.shape(op.input(2))} for its input"
         raise op.error(problem, "Use one zero point")
+    if len(shape) == 4 and g.array(w) is not None and _is_known(g, op, 3):
+        g.call(op, md.conv2d_integer, *op.inputs, **options)
+        return
     terms = prod(shape[1:])
     wide = _float_for(g, op, terms, lambda w: w.reshape(-1, terms).T)
     # Borders are filled with the zero point, the number 0.
     a, b = _numbers(g, op, (0, 2), wide, 1), _numbers(g, op, (1, 3), wide, 0)
     sums = g.step(op, "sums", operation, a, b, None, **options)
     g.call(op, md.astype, sums, md.int32)
+
+
+def _is_known(g: Builder, op: Operator, at: int) -> bool:
+    """Return whether an optional input is absent or a constant."""
+    return op.input(at) is None or g.array(op.input(at)) is not None
 
 
 def _float_for(

@@ -31,7 +31,8 @@ from mdtensor.quant.model.onnx.build import (
     errors_of,
 )
 from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED, Element, magnitudes
-from mdtensor.quant.model.onnx.files import check_model, inline_functions
+from mdtensor.quant.model.onnx.files import check_model
+from mdtensor.quant.model.onnx.functions import inline_functions
 from mdtensor.quant.model.onnx.nodes import (
     defined,
     initial_arrays,

@@ -64,30 +64,6 @@ def read_model(path: str | os.PathLike[str]) -> Any:
     return model
 
 
-def inline_functions(model: Any) -> Any:
-    """Return a ModelProto in which calls of model-local functions are inlined.
-
-    Raises:
-        ModelError: the functions call each other in a circle, or use another operator
-            set than the model.
-    """
-    if not model.functions:
-        return model
-    onnx_package()
-    from onnx import inliner
-
-    try:
-        made = inliner.inline_local_functions(model)
-    # The package raises types of its own, and others than these by the version.
-    except Exception as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"the functions of the model cannot be replaced by their nodes: {line}",
-            "Export the model without functions",
-        ) from None
-    return made
-
-
 def check_model(model: Any, what: object) -> None:
     """Raise if a ModelProto does not have a graph, or if a name in it is not text.
 

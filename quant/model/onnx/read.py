@@ -30,13 +30,13 @@ from mdtensor.quant.model.onnx.build import (
 )
 from mdtensor.quant.model.onnx.files import (
     check_model,
-    inline_functions,
     narrow_in,
     notes_in,
     onnx_package,
     read_model,
     rule_in,
 )
+from mdtensor.quant.model.onnx.functions import inline_functions
 from mdtensor.quant.model.onnx.nodes import (
     DOMAINS,
     defined,

@@ -82,10 +82,12 @@ SINCE: dict[Any, int] = {
     **dict.fromkeys([md.fft.fft, md.fft.ifft, md.fft.rfft, md.fft.irfft], 20),
     md.gelu: 20,
     md.group_norm: 21,
+    md.grid_sample: 20,
     md.interpolate: 18,
     md.layer_norm: 17,
     md.mish: 18,
     md.rms_norm: 23,
+    md.roi_align: 16,
     md.scatter: 18,
 }
 
@@ -465,7 +467,7 @@ def element_code(dtype: Any) -> int:
 
 @emits(md.conv2d)
 def conv2d(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("Conv", inputs, **_convolution(sink, node))
+    sink.result("Conv", inputs, **convolution(sink, node))
 
 
 @emits(md.conv1d)
@@ -514,11 +516,11 @@ def _padding2(node: Node) -> tuple[int, int]:
 @emits(md.conv_transpose2d)
 def conv_transpose2d(sink: Sink, node: Node, inputs: list[str]) -> None:
     grown = pair(node.options.get("output_padding", 0), "output_padding", 0)
-    window = _convolution(sink, node)
+    window = convolution(sink, node)
     sink.result("ConvTranspose", inputs, output_padding=grown, **window)
 
 
-def _convolution(sink: Sink, node: Node) -> dict[str, Any]:
+def convolution(sink: Sink, node: Node) -> dict[str, Any]:
     """Return the attributes of a convolution."""
     return {
         "kernel_shape": sink.specs[node.inputs[1]].shape[2:],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import ModelError
-from mdtensor.extend import normalize_axes
+from mdtensor.extend import normalize_axes, pair
 from mdtensor.graph import Node
 from mdtensor.quant.model.onnx.write_operators import Sink, element_code, emits
 
@@ -54,3 +56,69 @@ def non_max_suppression(sink: Sink, node: Node, inputs: list[str]) -> None:
     given += map(sink.constant, numbers)
     centered = int(bool(options.get("centered", False)))
     sink.result("NonMaxSuppression", given, center_point_box=centered)
+
+
+#: The modes of GridSample from operator set 20 on.
+MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+
+
+@emits(md.grid_sample)
+def grid_sample(sink: Sink, node: Node, inputs: list[str]) -> None:
+    options = node.options
+    x, grid = inputs
+    if not options.get("normalized", True):
+        grid = _normalized(sink, node, grid, bool(options.get("align_corners")))
+    mode, padding = options.get("mode", "bilinear"), options.get("padding_mode")
+    given: dict[str, Any] = {"mode": MODES[mode], "padding_mode": padding or "zeros"}
+    given["align_corners"] = int(bool(options.get("align_corners", False)))
+    sink.result("GridSample", [x, grid], **given)
+
+
+def _normalized(sink: Sink, node: Node, grid: str, align_corners: bool) -> str:
+    """Return points in pixels as numbers from -1 to 1.
+
+    They round twice, so positions differ by about 1e-7 of the size of the image.
+    """
+    sizes = np.array(sink.specs[node.inputs[0]].shape[:1:-1], np.float64)
+    if min(sizes) < 0:
+        raise ModelError(
+            f"node {node.name!r} has points in pixels of an image of dynamic size",
+            "Give the sizes: model.save(path, input_shapes)",
+        )
+    if align_corners:
+        factor, term = 2 / np.maximum(sizes - 1, 1), -np.ones_like(sizes)
+    else:
+        factor, term = 2 / sizes, 1 / sizes - 1
+    storage = sink.specs[node.inputs[1]].dtype.storage
+    numbers = (sink.constant(n.astype(storage)) for n in (factor, term))
+    scaled = sink.emit("Mul", [grid, next(numbers)])
+    return sink.emit("Add", [scaled, next(numbers)])
+
+
+@emits(md.roi_align)
+def roi_align(sink: Sink, node: Node, inputs: list[str]) -> None:
+    x, boxes, images = inputs
+    if sink.specs[node.inputs[2]].dtype is not md.int64:
+        images = sink.emit("Cast", [images], to=element_code(md.int64))
+    options = node.options
+    height, width = pair(options["output_size"], "output_size", 1)
+    aligned = options.get("aligned", False)
+    sink.result(
+        "RoiAlign",
+        [x, boxes, images],
+        output_height=height,
+        output_width=width,
+        spatial_scale=float(options.get("spatial_scale", 1.0)),
+        sampling_ratio=int(options.get("sampling_ratio", 0)),
+        coordinate_transformation_mode=(
+            "half_pixel" if aligned else "output_half_pixel"
+        ),
+        mode=options.get("mode", "avg"),
+    )
+
+
+@emits(md.roi_pool)
+def roi_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
+    size = pair(node.options["output_size"], "output_size", 1)
+    scale = float(node.options.get("spatial_scale", 1.0))
+    sink.result("MaxRoiPool", inputs, pooled_shape=[*size], spatial_scale=scale)

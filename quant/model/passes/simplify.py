@@ -38,6 +38,7 @@ from mdtensor.quant.model.passes.convolutions import (
     replace_conv_transposes,
     widen_signals,
 )
+from mdtensor.quant.model.passes.dynamic_products import join_dynamic_products
 from mdtensor.quant.model.passes.fold import (
     drop_zero_biases,
     fold_batch_norms,
@@ -351,6 +352,7 @@ PASSES: tuple[Rewrite, ...] = (
     fold_constants,
     move_constant_codes,
     drop_identities,
+    join_dynamic_products,
     fold_pads,
     widen_signals,
     join_signals,

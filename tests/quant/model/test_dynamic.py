@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, strategies as st
 from onnx import TensorProto, helper
@@ -214,7 +215,7 @@ def test_the_bytes_of_onnxruntime(
     for one in (model, load(saved)):
         assert np.asarray(one(x)).tobytes() == wanted.tobytes()
         plan = one.plan()
-        products = [n for n in plan.nodes if n.operation == "matmul_integer"]
+        products = [n for n in plan.nodes if n.operation == "dynamic_matmul"]
         assert [node.arithmetic for node in products] == ["integer", "integer"]
 
 
@@ -229,3 +230,79 @@ def test_a_call_with_new_data_and_new_grids(
         x = RNG.standard_normal((4, 16), np.float32) + np.float32(shift)
         wanted = onnxruntime_of(small, {"x": x})[0]
         assert np.asarray(model(x)).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_convolutions_of_onnxruntime(
+    weights: Any,
+    groups: int,
+    has_bias: bool,
+    make_model: Any,
+    onnxruntime_of: Any,
+    tmp_path: Any,
+) -> None:
+    """The results have the bytes of ONNX Runtime; so has the saved file."""
+    names = ["x", "w", *(["b"] if has_bias else [])]
+    window: dict[str, Any] = {"pads": [1, 0, 2, 1], "strides": [2, 1], "group": groups}
+    nodes = [
+        helper.make_node("Conv", names, ["a"], **window),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    shapes = {"w": (4, 4 // groups, 3, 2), "b": (4,)}
+    constants = {n: RNG.standard_normal(shapes[n], np.float32) for n in names[1:]}
+    path, small = make_model(nodes, {"x": (2, 4, 7, 6)}, constants), tmp_path / "s.onnx"
+    quantize_dynamic(path, small, weight_type=weights, reduce_range=True)
+    model, saved = load(small), tmp_path / "saved.onnx"
+    model.save(saved)
+    assert [n.operation for n in model.plan().nodes] == ["dynamic_conv2d", "relu"]
+    for x in (1, 0, -5):
+        data = RNG.standard_normal((2, 4, 7, 6), np.float32) + np.float32(x)
+        wanted = onnxruntime_of(small, {"x": data})[0]
+        for one in (model, load(saved)):
+            assert np.asarray(one(data)).tobytes() == wanted.tobytes()
+        assert onnxruntime_of(saved, {"x": data})[0].tobytes() == wanted.tobytes()
+
+
+def test_values_that_others_read_too(make_model: Any, onnxruntime_of: Any) -> None:
+    """A chain whose codes, sums or scales are results is computed in its parts."""
+    w = RNG.integers(-60, 60, (6, 3)).astype(np.int8)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["c", "s", "z"]),
+        helper.make_node("MatMulInteger", ["c", "w", "z"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["s", "own"], ["factor"]),
+        helper.make_node("Mul", ["real", "factor"], ["y"]),
+    ]
+    known = {"w": w, "own": np.float32([0.5, 0.25, 2.0])}
+    kinds = {"c": TensorProto.UINT8, "sums": TensorProto.INT32, "y": TensorProto.FLOAT}
+    path = make_model(nodes, {"x": (4, 6)}, known, tuple(kinds))
+    file = onnx.load(path)
+    for value in file.graph.output:
+        value.type.tensor_type.elem_type = kinds[value.name]
+    onnx.save(file, path)
+    x = RNG.standard_normal((4, 6), np.float32)
+    for ours, theirs in zip(load(path)(x), onnxruntime_of(path, {"x": x}), strict=True):
+        assert np.asarray(ours).tobytes() == theirs.tobytes()
+
+
+def test_a_bias_of_another_shape_stays_a_sum(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["c", "s", "z"]),
+        helper.make_node("MatMulInteger", ["c", "w", "z"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["s", "own"], ["factor"]),
+        helper.make_node("Mul", ["real", "factor"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "more"], ["y"]),
+    ]
+    w, x = RNG.integers(-60, 60, (6, 3)).astype(np.int8), RNG.standard_normal((4, 6))
+    for shape in ((4, 1), (1,), (4, 3), (3,), (1, 3)):
+        more = RNG.standard_normal(shape).astype(np.float32)
+        known = {"w": w, "own": np.float32(0.5), "more": more}
+        path = make_model(nodes, {"x": (4, 6)}, known)
+        feeds = {"x": x.astype(np.float32)}
+        found = np.asarray(load(path)(**feeds))
+        assert found.tobytes() == onnxruntime_of(path, feeds)[0].tobytes()

@@ -60,6 +60,21 @@ def test_calls_are_the_nodes_inside() -> None:
     assert given.SerializeToString() == before
 
 
+def test_a_function_of_another_operator_set() -> None:
+    inner = layer()
+    inner.opset_import[0].version = 16
+    given = model(inner, twice())
+    before = given.SerializeToString()
+    wanted = np.maximum(np.maximum(X @ W, 0) @ W, 0)
+    assert np.asarray(load(given)(X)).tolist() == wanted.tolist()
+    assert given.SerializeToString() == before
+    # Selu got more types in operator set 22.
+    given.opset_import[0].version = 22
+    words = r"'Layer' uses Selu of operator set 16, which differs .* the model, 22"
+    with pytest.raises(ModelError, match=words):
+        load(given)
+
+
 def test_metadata_is_kept() -> None:
     given = model(twice(), layer())
     helper.set_model_props(given, {"mdtensor.rounding": "tflite_ref"})

@@ -16,6 +16,8 @@ from mdtensor.quant.model.onnx.operators import (
     manipulation as manipulation,
     recurrent as recurrent,
     reduction as reduction,
+    rotary as rotary,
+    sampling as sampling,
     scatter as scatter,
     selection as selection,
     sequences as sequences,

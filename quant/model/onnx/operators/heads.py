@@ -28,9 +28,37 @@ def attention(g: Builder, op: Operator) -> None:
     op.require("do_rotary", 0)
     x, weights, bias = op.inputs[0], op.inputs[1], op.input(2)
     all_three = g.step(op, "product", md.matmul, x, weights)
+    _attend_to_parts(g, op, all_three, bias, (op.input(3), op.input(5)))
+
+
+@reads(f"{MS}QAttention")
+def quantized_attention(g: Builder, op: Operator) -> None:
+    """Read QAttention: Attention with an exact product of codes.
+
+    The sums are multiplied by the scales of x and of the weights, in float32.
+    """
+    _refuse(op, {8: "past"})
+    op.require("do_rotary", 0)
+    x, weights, bias, x_scale, scale = (str(name) for name in op.inputs[:5])
+    given = (x, weights, op.input(6), op.input(7))
+    sums = g.step(op, "sums", md.matmul_integer, *given)
+    real = g.step(op, "real", md.astype, sums, md.float32)
+    factor = g.step(op, "factor", md.mul, x_scale, scale)
+    product = g.step(op, "product", md.mul, real, factor)
+    _attend_to_parts(g, op, product, bias, (op.input(5), None))
+
+
+def _attend_to_parts(
+    g: Builder,
+    op: Operator,
+    all_three: str,
+    bias: str | None,
+    masks: tuple[str | None, str | None],
+) -> None:
+    """Add the attention of q, k and v, which lie side by side in a product."""
     if bias:
         all_three = g.step(op, "biased", md.add, all_three, bias)
-    columns = g.shape(weights)[-1]
+    columns = g.shape(all_three)[-1]
     sizes = tuple(op.get("qkv_hidden_sizes", (columns // 3,) * 3))
     require_count(op, sizes, 3, "qkv_hidden_sizes")
     if sum(sizes) != columns:
@@ -43,7 +71,7 @@ def attention(g: Builder, op: Operator) -> None:
         )
         for at, stem in enumerate("qkv")
     ]
-    _attend(g, op, parts, op.input(3), op.input(5))
+    _attend(g, op, parts, *masks)
 
 
 @reads(f"{MS}MultiHeadAttention")
