@@ -18,7 +18,7 @@ from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.storage import AS_FLOATS
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.isa import DOT_ISAS, EMULATED, IS_JIT_DISABLED
+from mdtensor.kernels.cpu.elsewhere import kernels_elsewhere
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.batches import has_batch
 from mdtensor.quant.plans.machine import KINDS, Process
@@ -67,7 +67,7 @@ def write_plan(
 
 
 def chosen_isas(isas: Any, own: str) -> tuple[str, ...]:
-    """Return the ISAs of a file: by default `own`, or the fastest one that it can hold.
+    """Return the ISAs of a file: by default `own`.
 
     Raises:
         OptionError: `isas` is not a list of names.
@@ -76,32 +76,25 @@ def chosen_isas(isas: Any, own: str) -> tuple[str, ...]:
     if not is_list or not all(isinstance(name, str) for name in isas):
         problem = f"isas is {shown(isas)}"
         raise OptionError(problem, "Give a list of names, such as ['avx2', 'generic']")
-    if isas:
-        return tuple(isas)
-    names = own, *Process().isas()
-    return (next(name for name in names if name in PACKINGS),)
+    return tuple(isas) or (own,)
 
 
+# Other CPUs have other packed weights, which this one can pack (decision 0095).
 def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
-    """Return a plan of the same graph for an ISA that can be stored.
+    """Return a plan of the same graph for an ISA, which this CPU need not have.
 
     Args: reasons: as for `Plan`.
 
     Raises:
-        OptionError: there are no stored plans for the ISA.
+        OptionError: there is no such ISA.
     """
-    here = [name for name in Process().isas() if name in PACKINGS]
-    fix = f"Use isas= with {' or '.join(here)}"
     if isa not in PACKINGS:
+        fix = f"Use isas= with {', '.join(PACKINGS)}"
         raise OptionError(f"plans for {isa} cannot be stored", fix)
-    if isa not in here:
-        other = f"Start one with MDTENSOR_ISA={isa}{EMULATED}, or u{fix[1:]}"
-        is_possible = isa in DOT_ISAS and not IS_JIT_DISABLED
-        fix = other if is_possible else fix
-        raise OptionError(f"this process makes no plans for {isa}", fix)
     if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
         return plan
-    own = kernel_set.kernels(isa)
+    is_here = isa in Process().isas()
+    own = kernel_set.kernels(isa) if is_here else kernels_elsewhere(isa)
     made: Plan = kernel_set.make_on(own, Plan, plan.graph, reasons)
     return made
 

@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 from support import stored_plans
 
-from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.plans.machine import Process
 from mdtensor_run.errors import PlanError
-from mdtensor_run.packing import PACKINGS
 from mdtensor_run.runner import Runner
 
-pytestmark = pytest.mark.skipif(
-    kernel_set.HOST.name not in PACKINGS, reason="no plans for this ISA"
-)
 TESTS, ROOT = Path(__file__).parents[2:4]
 #: Files of each of the three sorts in a quick run and in a part of the long one.
 QUICK, LONG = 150, 4000
