@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any, NoReturn, TypeVar, cast
 
 from mdtensor.dispatch.call import MISSING, TARGET, is_named
-from mdtensor.dispatch.classes import is_below, is_of_annotations
+from mdtensor.dispatch.classes import is_below
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     members,
@@ -103,17 +103,10 @@ def wrong_type_error(
     return NoMethodError(problem, _cut(advice(given, name)), call, types, (), name)
 
 
-def refuse_annotations(operation: object, types: tuple[type, ...]) -> None:
-    """Reject generic aliases such as `list[int]`, which plum cannot order.
-
-    Raises:
-        NoMethodError: one of `types` is the type of such an alias.
-    """
-    if any(map(is_of_annotations, types)):
-        call = call_text(operation, types)
-        raise NoMethodError(
-            "an argument is a generic alias", "Pass a value", call, types
-        )
+def annotation_error(operation: object, types: tuple[type, ...]) -> NoMethodError:
+    """Return the error of a generic alias such as `list[int]`, given as an argument."""
+    call = call_text(operation, types)
+    return NoMethodError("an argument is a generic alias", "Pass a value", call, types)
 
 
 def no_rounding_error(arguments: Iterable[Any]) -> OptionError:

@@ -56,7 +56,9 @@ class MethodSet(Described):
             refuse_frozen(self, module)
             self.later += (module,)
             MethodSet.changes += 1
-            self._forget()
+            # At the import of mdtensor nothing was called yet.
+            if self._methods or self.has_entries:
+                self._forget()
 
     def add_method(self, new: Method, override: bool, module: object = None) -> None:
         """Add a method; with `override` it replaces one with the same signature.
@@ -105,6 +107,11 @@ class MethodSet(Described):
         self._open_methods = tuple(m for m in self._methods.values() if m.is_open)
         self._token = get_cache_token()
         self.forget_selections()
+
+    @property
+    def has_entries(self) -> bool:
+        """Return whether a call table has an entry, with or without a method."""
+        raise NotImplementedError
 
     def forget_selections(self) -> None:
         """Make the next calls select their methods again, since these changed."""
