@@ -56,6 +56,8 @@ def modules(name):
     return modules_of(name, not isa.lacking("avx2", isa.FEATURES))
 
 
+# An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
+# without VNNI (decision 0034).
 def modules_of(name, has_avx2=True):
     """Return the modules of the ISA `name` on a CPU that has it.
 
@@ -71,8 +73,6 @@ def modules_of(name, has_avx2=True):
     return found | {family: f"dot8.{family}" for family in DOT_FAMILIES.get(name, ())}
 
 
-# An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
-# without VNNI (decision 0034).
 #: The families of `dot8/` that make an ISA faster.
 DOT_FAMILIES = {
     "avxvnni": ("matmul",),
