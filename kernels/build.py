@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mdtensor.kernels.cpu.program import STEP, kinds
+from mdtensor.kernels.cpu.threads import words
 from mdtensor.kernels.native import library
 from mdtensor.kernels.native.library import FOLDER, FORMAT, INDEX, PLACE
 from mdtensor.kernels.native.targets import MACHINES, environment
@@ -175,6 +176,7 @@ def build(names, to, machine=None):
         )
         index = {"format": FORMAT, "stamp": library.stamp(), "libraries": {}}
         index["steps"] = describe_steps()
+        index["queue"] = words.describe()
         index["platform"] = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
         for name, (path, functions) in zip(names, made, strict=True):
             print(f"{name}: {len(functions)} functions, {path.stat().st_size:,} bytes")

@@ -28,7 +28,6 @@ from mdtensor import (
     ops as _ops,
     registry as registry,
 )
-from mdtensor.compositions import TopKResult as TopKResult, split as split, topk as topk
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -42,13 +41,11 @@ from mdtensor.device import (
 from mdtensor.dispatch.builder import register as register
 from mdtensor.dispatch.catalog import *
 from mdtensor.dispatch.catalog import check_declarations as _check_declared
-from mdtensor.dispatch.introspect import (
-    Call as Call,
-    traced as traced,
-    which as which,
-    why as why,
+from mdtensor.dispatch.method import (
+    Method as Method,
+    Selection as Selection,
+    Trial as _Trial,
 )
-from mdtensor.dispatch.method import Method as Method, Selection as Selection
 from mdtensor.dispatch.operation import (
     Generic as Generic,
     Operation as Operation,
@@ -332,7 +329,6 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.trial import try_call as _try_call  # noqa: F401  `which` needs it
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
     IntegerInfo as IntegerInfo,
@@ -345,6 +341,16 @@ from mdtensor.types import *
 bool = dtypes.bool_
 newaxis = None
 _check_declared(operations())
+
+
+def _try_call(selection: Selection) -> _Trial:
+    """Run a selected call once, see `Selection.trial`."""
+    from mdtensor.trial import try_call
+
+    return try_call(selection)
+
+
+Selection.try_call = staticmethod(_try_call)
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg
@@ -363,7 +369,9 @@ _LATER |= {"extend"}
 #: The functions and classes that are imported when they are used, by module.
 _USED = {
     "checking": ("audit", "checked"),
+    "compositions": ("TopKResult", "split", "topk"),
     "contraction": ("einsum",),
+    "dispatch.introspect": ("Call", "traced", "which", "why"),
     "graph": ("Trace", "compile", "lazy", "realize", "trace"),
     "ops.conversion": ("asarray", "from_dlpack"),
     "ops.creation": (

@@ -26,11 +26,6 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
-from mdtensor.compositions import (
-    TopKResult as TopKResult,
-    split as split,
-    topk as topk,
-)
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -43,12 +38,6 @@ from mdtensor.device import (
 )
 from mdtensor.dispatch.builder import register as register
 from mdtensor.dispatch.catalog import *
-from mdtensor.dispatch.introspect import (
-    Call as Call,
-    traced as traced,
-    which as which,
-    why as why,
-)
 from mdtensor.dispatch.method import (
     Method as Method,
     Selection as Selection,
@@ -511,6 +500,8 @@ negative: _calls.Neg
 """Return -x. The smallest signed integer and unsigned integers wrap."""
 __version__: str
 __array_api_version__: str
+from mdtensor.dispatch.introspect import Call as Call
+from mdtensor.compositions import TopKResult as TopKResult
 from mdtensor.graph.trace import Trace as Trace
 from mdtensor.ops.views import View as View
 from mdtensor._calls import arange as arange
@@ -545,7 +536,12 @@ from mdtensor.ops.views import ranked_out as ranked_out
 from mdtensor.graph.lazy import realize as realize
 from mdtensor import safetensors as safetensors
 from mdtensor.ops.for_each import set_num_threads as set_num_threads
+from mdtensor.compositions import split as split
 from mdtensor import tables as tables
+from mdtensor.compositions import topk as topk
 from mdtensor.graph.trace import trace as trace
+from mdtensor.dispatch.introspect import traced as traced
+from mdtensor.dispatch.introspect import which as which
+from mdtensor.dispatch.introspect import why as why
 from mdtensor import wide as wide
 from mdtensor._calls import zeros as zeros

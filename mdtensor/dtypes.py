@@ -9,7 +9,6 @@ import re
 from functools import lru_cache
 from typing import Any, Final, Self
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -157,8 +156,38 @@ def _dtype(known: DType) -> np.dtype[Any]:
         raise ProtocolError(error.problem, error.fix) from None
 
 
+# ml_dtypes is imported on use: it takes an eighth of the import of mdtensor, and few
+# programs have floats of this type (decision 0091).
+def _bfloat16() -> DType:
+    """Return bfloat16, whose storage is a type of ml_dtypes."""
+    made = object.__new__(DType)
+    made.name, made.kind, made.bits = "bfloat16", "real floating", 16
+    made.maximum, made.digits = (2 - 2.0**-7) * 2.0**127, 8
+    made.minimum = -made.maximum
+    _REGISTRY[made.name], _ORIGINS[made.name] = made, caller_origin(0)
+    return made
+
+
+def _later(known: DType, name: str) -> Any:
+    """Return the storage of bfloat16; Python asks for attributes that are not set.
+
+    Raises:
+        AttributeError: there is no such attribute.
+        ProtocolError: the error of `dtype`, which Python hides.
+    """
+    if name == "dtype":
+        return _dtype(known)
+    if name != "storage" or not hasattr(known, "name"):
+        raise AttributeError(f"an element type has no attribute {name!r}")
+    import ml_dtypes
+
+    known.storage = np.dtype(getattr(ml_dtypes, known.name))
+    return known.storage
+
+
 # Set outside the class, so that the stubs do not offer `x.dtype.dtype` to readers.
 setattr(DType, "dtype", property(_dtype))  # noqa: B010
+setattr(DType, "__getattr__", _later)  # noqa: B010
 
 
 def _check_words(name: object, kind: object) -> None:
@@ -213,8 +242,7 @@ def _bits(given: object, storage: np.dtype[Any]) -> int:
     most = 8 * storage.itemsize
     least = 1
     if storage.kind not in "biu":  # some bits of a float are not a narrower float
-        info: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
-        least = most = info.bits * (2 if storage.kind == "c" else 1)
+        least = most = _finfo(storage).bits * (2 if storage.kind == "c" else 1)
     if type(given) is not int or not least <= given <= most:
         wanted = f"{most}" if least == most else f"an integer from {least} to {most}"
         fix = f"Use {wanted} for {storage}"
@@ -231,8 +259,17 @@ def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | floa
         unused = max(8 * storage.itemsize - bits, 0)
         most = int(np.iinfo(storage).max) >> unused
         return int(np.iinfo(storage).min) >> unused, most, most.bit_length()
-    found: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
+    found = _finfo(storage)
     return float(found.min), float(found.max), int(found.nmant) + 1
+
+
+def _finfo(storage: np.dtype[Any]) -> Any:
+    """Return the limits of NumPy's floats, or of those that ml_dtypes knows."""
+    if storage.kind in "fc" and storage.isbuiltin == 1:
+        return np.finfo(storage)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
 
 
 def dtype(name: object) -> DType:
@@ -301,7 +338,7 @@ uint16: Final = DType("uint16", "unsigned integer", 16, "uint16")
 uint32: Final = DType("uint32", "unsigned integer", 32, "uint32")
 uint64: Final = DType("uint64", "unsigned integer", 64, "uint64")
 float16: Final = DType("float16", "real floating", 16, "float16")
-bfloat16: Final = DType("bfloat16", "real floating", 16, ml_dtypes.bfloat16)
+bfloat16: Final = _bfloat16()
 float32: Final = DType("float32", "real floating", 32, "float32")
 float64: Final = DType("float64", "real floating", 64, "float64")
 complex64: Final = DType("complex64", "complex floating", 64, "complex64")

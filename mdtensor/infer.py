@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mdtensor.dispatch.call import items
-from mdtensor.dispatch.call_errors import bind, no_rounding_error
 from mdtensor.dispatch.catalog import get_op
-from mdtensor.dispatch.introspect import tensors
 from mdtensor.dispatch.method import Selection
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import (
@@ -56,6 +54,9 @@ def infer(operation: object, /, *arguments: Any, **options: Any) -> Any:
 
     Source: PyPTO, `create_op_call`; JAX, `eval_shape`.
     """
+    # Imported late: most programs never ask (decision 0091).
+    from mdtensor.dispatch.introspect import tensors
+
     call = get_op(operation) if isinstance(operation, str) else operation
     declared = getattr(call, "operation", None)
     if not isinstance(declared, Operation):
@@ -77,6 +78,8 @@ def _infer(
     specs: tuple[Any, ...],
     given: dict[str, Any],
 ) -> Any:
+    from mdtensor.dispatch.call_errors import bind, no_rounding_error
+
     specs, options = bind(declared, specs, given)
     if declared.sequence:
         specs = items(declared.name, specs[0])

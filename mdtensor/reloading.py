@@ -19,10 +19,19 @@ class Origin(NamedTuple):
     spec: object
 
 
+#: The last run of each module.
+_KNOWN: dict[str, Origin] = {}
+
+
 def origin_of(module: object) -> Origin:
     """Return the current run of the module with this name."""
-    spec = getattr(sys.modules.get(f"{module}"), "__spec__", None)
-    return Origin(f"{module}", getattr(spec, "origin", None), spec)
+    name = f"{module}"
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    known = _KNOWN.get(name)
+    # A module declares many objects.
+    if known is None or known.spec is not spec:
+        known = _KNOWN[name] = Origin(name, getattr(spec, "origin", None), spec)
+    return known
 
 
 def caller_origin(depth: int) -> Origin:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device, devices
-from mdtensor.dispatch.call_errors import call_text
 from mdtensor.dispatch.method import Method, Selection
 from mdtensor.dispatch.operation import Generic, Operation, operations
 from mdtensor.dispatch.suggestions import closest
@@ -114,9 +113,11 @@ def probe(operation: Operation, kind: type[Tensor], form: Form) -> Selection:
         try:
             selection.deduce(*arguments, **options)
         except MdtensorError as error:
-            raise error.within(
-                error.call or call_text(operation, tuple(types))
-            ) from None
+            # Imported late, as for errors of calls.
+            from mdtensor.dispatch.call_errors import call_text
+
+            call = error.call or call_text(operation, tuple(types))
+            raise error.within(call) from None
     return selection
 
 

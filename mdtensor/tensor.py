@@ -117,9 +117,8 @@ class Tensor(Interchange, Operators):
                 f"Give one of kind {' or '.join(cls._kinds)}, or derive from another "
                 "class",
             )
-        width = 8 * dtype.storage.itemsize
         # Methods of integers compute in the storage, so they would leave the range.
-        if dtype.is_integer and dtype.bits != width:
+        if dtype.is_integer and dtype.bits != (width := 8 * dtype.storage.itemsize):
             raise RegistrationError(
                 f"the dtype of {cls.__name__} has {dtype.bits} bits, but its storage "
                 f"{dtype.storage} has {width}, in which integers are computed",

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import ml_dtypes
-
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
@@ -69,6 +67,9 @@ def finfo(type: object, /) -> FloatInfo:
     if not found.is_floating:
         fix = "Use iinfo" if found.is_integer else ""
         raise OptionError(f"{found} is not a floating type", fix, "finfo")
+    # Imported late: NumPy's own function does not know bfloat16 (decision 0091).
+    import ml_dtypes
+
     numbers: Any = ml_dtypes.finfo(found.storage)  # type: ignore[no-untyped-call]
     return FloatInfo(
         bits=found.bits,

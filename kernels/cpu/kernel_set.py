@@ -51,31 +51,35 @@ def modules(name):
     An intrinsic that the CPU lacks would abort the process, so on such a CPU `dot8/` is
     emulated. A process compiles `dot8/` for one ISA.
     """
-    found = {family: f"generic.{family}" for family in FAMILIES}
-    found["reduction"] = "generic.pool"
-    if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
-        fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
-        if name in ("avx2", "avxvnni", "avx512"):
-            fast += ("conv", "elementwise", "matmul")
-        found |= {family: f"avx2.{family}" for family in fast}
-    if name in isa.DOT_ISAS:
-        found |= {family: f"dot8.{family}" for family in dot_families(name)}
-    return found
+    if name in isa.DOT_ISAS and name != isa.DOT_ISA:
+        raise ValueError(f"{name}: this process has {isa.DOT_ISA}")
+    return modules_of(name, not isa.lacking("avx2", isa.FEATURES))
 
 
 # An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
 # without VNNI (decision 0034).
-def dot_families(name):
-    """Return the families of `dot8/` that make the ISA `name` faster."""
-    if name != isa.DOT_ISA:
-        raise ValueError(f"{name}: this process has {isa.DOT_ISA}")
-    if name == "avxvnni":
-        return ("matmul",)
-    if name == "neon":
-        return ("conv", "matmul")
-    if name == "avx512":
-        return ("elementwise", "matmul", "reduction")
-    return ("conv", "elementwise", "matmul", "reduction")
+def modules_of(name, has_avx2=True):
+    """Return the modules of the ISA `name` on a CPU that has it.
+
+    Args: has_avx2: of an x86 CPU; one that emulates the ISA may lack it.
+    """
+    found = {family: f"generic.{family}" for family in FAMILIES}
+    found["reduction"] = "generic.pool"
+    if name not in ("generic", "neon") and has_avx2:
+        fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
+        if name in ("avx2", "avxvnni", "avx512"):
+            fast += ("conv", "elementwise", "matmul")
+        found |= {family: f"avx2.{family}" for family in fast}
+    return found | {family: f"dot8.{family}" for family in DOT_FAMILIES.get(name, ())}
+
+
+#: The families of `dot8/` that make an ISA faster.
+DOT_FAMILIES = {
+    "avxvnni": ("matmul",),
+    "neon": ("conv", "matmul"),
+    "avx512": ("elementwise", "matmul", "reduction"),
+    "vnni": ("conv", "elementwise", "matmul", "reduction"),
+}
 
 
 def families(name):
@@ -90,15 +94,20 @@ def families(name):
 
 def entries(name):
     """Return {kernel: entry} of the ISA `name`."""
-    places = [(modules(name)[family], FAMILIES[family]) for family in FAMILIES]
+    return entries_in(modules(name), name, Entry)
+
+
+def entries_in(own, name, kind):
+    """Return the entries of an ISA, given its modules and the class of an entry."""
+    places = [(own[family], FAMILIES[family]) for family in FAMILIES]
     places += [(f"generic.{module}", SHARED[module]) for module in SHARED]
     found = {
-        kernel: Entry(module, kernel, name)
+        kernel: kind(module, kernel, name)
         for module, kernels in places
         for kernel in kernels
     }
     # One kernel reads codes of either sign; a library holds it for each.
-    signed = Entry("generic.elementwise", "dequantize_u8f32", name, "int8")
+    signed = kind("generic.elementwise", "dequantize_u8f32", name, "int8")
     return found | {"dequantize_s8f32": signed}
 
 
@@ -109,20 +118,23 @@ def compiled(name):
     return SimpleNamespace(**{kernel: entry.compiled for kernel, entry in found})
 
 
-PACKINGS = {"generic": of_generic, "avx2": of_avx2, "dot8": of_dot8}
-
-
 @cache
-def kernels(name):
-    """Return the kernels of the ISA `name` and their properties, by name."""
-    own = modules(name)
+def packing(module, name):
+    """Return how a module packs for the ISA `name`."""
+    folder = module.split(".")[0]
+    if folder == "dot8":
+        return of_dot8.Packing(name)
+    return {"generic": of_generic, "avx2": of_avx2}[folder]
+
+
+def with_packing(name, own, found):
+    """Return the kernels `found` of an ISA, and how those in its modules pack."""
     products, depthwise, windows = (
-        PACKINGS[own[family].split(".")[0]]
-        for family in ("matmul", "conv", "float_conv")
+        packing(own[family], name) for family in ("matmul", "conv", "float_conv")
     )
     return SimpleNamespace(
         name=name,
-        **entries(name)
+        **found
         | {
             "pack_s8": products.pack_s8,
             "padded_columns": of_generic.padded_columns,
@@ -144,6 +156,12 @@ def kernels(name):
     )
 
 
+@cache
+def kernels(name):
+    """Return the kernels of the ISA `name` and their properties, by name."""
+    return with_packing(name, modules(name), entries(name))
+
+
 HOST = kernels(isa.ISA)
 #: The kernels for steps and layers that this context makes.
 CHOSEN: ContextVar[SimpleNamespace] = ContextVar("isa", default=HOST)
@@ -162,5 +180,5 @@ def isa_of(kernel):
     """Return the ISA of a kernel."""
     folder = kernel.__module__.split(".")[-2]
     if folder == "dot8":
-        return isa.DOT_ISA
+        return getattr(kernel, "isa", isa.DOT_ISA)
     return folder if folder in isa.ISAS else "generic"

@@ -21,7 +21,7 @@ PLACE = Path(os.environ.get("MDTENSOR_LIBRARIES") or FOLDER)
 INDEX = "entries.json"
 GLUE = "mdtensor.kernels.native._glue"
 #: The version of `INDEX` and of the calls between the glue and a library.
-FORMAT = 2
+FORMAT = 3
 MODES = ("auto", "native", "jit")
 _log = logging.getLogger(__name__)
 

@@ -2,9 +2,8 @@
 
 Errors hold types, never values. The error of a missing method names the first argument
 that rules out the nearest method, the nearest methods with their places, and a fix: how
-to make the expected type (`offer` of its class), the advice of the argument's type
-(`remedy`), or a cast after which a method exists. The error of an ambiguous call names
-the method that would decide it.
+to make the expected type (`offer` of its class), or what `remedies` finds. The error of
+an ambiguous call names the method that would decide it.
 
 Texts stay below 2,000 characters, because a sequence may have a thousand tensors.
 """
@@ -12,16 +11,14 @@ Texts stay below 2,000 characters, because a sequence may have a thousand tensor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import takewhile
-from numbers import Number
 from typing import Any, NoReturn, TypeVar, cast
 
-from mdtensor import dtypes
 from mdtensor.dispatch.call import MISSING, TARGET, is_named
-from mdtensor.dispatch.classes import is_below, is_of_annotations
+from mdtensor.dispatch.classes import is_below
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     members,
@@ -29,36 +26,20 @@ from mdtensor.dispatch.declaration import (
     type_name,
 )
 from mdtensor.dispatch.placed_options import option_error
+from mdtensor.dispatch.remedies import advice, way_out, working_casts
 from mdtensor.dispatch.suggestions import option
-from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
-    CastError,
-    DeviceError,
     DispatchError,
     NoMethodError,
     OptionError,
-    PromotionError,
     describe,
     grids,
 )
-from mdtensor.foreign import number_attribute
 
 #: The number of methods, and of argument types, that an error shows.
 SHOWN = 3
 SHOWN_TYPES = 8
-#: Target types of suggested casts, in this order; exact casts come before lossy ones.
-CASTS = (
-    dtypes.float32,
-    dtypes.int64,
-    dtypes.bool_,
-    dtypes.float64,
-    dtypes.complex64,
-    dtypes.complex128,
-)
-_NUMBERS = (bool, int, float, complex)
-#: Python types that `asarray` makes a tensor of.
-_VALUES = (list, tuple, range, *_NUMBERS)
 
 
 def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError:
@@ -82,12 +63,12 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     if not nearest:
         return NoMethodError("no method", "Nothing is registered yet", call, types)
     problem, name, culprit, hint = _culprit(operation, types, nearest[0])
-    casts = tuple(_casts(operation, types, nearest[0], name))
+    casts = tuple(working_casts(operation, types, nearest[0], name))
     # If the expected type cannot be made by a cast, its class says how to make one.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
     # A tensor does not help if the method wants a class of the caller.
     if not offer and not _is_foreign(hint):
-        offer = _way_out(operation, types, culprit, name)
+        offer = _cut(way_out(operation, types, culprit, name))
     remedy = offer or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
     known = call, types, _places(nearest), name, casts
@@ -119,20 +100,13 @@ def wrong_type_error(
     """Return the error of an argument whose type the declaration rules out."""
     problem = f"{name} is {_cut(given.__name__, 48)}, not {_cut(want)}"
     call = call_text(operation, types)
-    return NoMethodError(problem, _remedy(given, name), call, types, (), name)
+    return NoMethodError(problem, _cut(advice(given, name)), call, types, (), name)
 
 
-def refuse_annotations(operation: object, types: tuple[type, ...]) -> None:
-    """Reject generic aliases such as `list[int]`, which plum cannot order.
-
-    Raises:
-        NoMethodError: one of `types` is the type of such an alias.
-    """
-    if any(map(is_of_annotations, types)):
-        call = call_text(operation, types)
-        raise NoMethodError(
-            "an argument is a generic alias", "Pass a value", call, types
-        )
+def annotation_error(operation: object, types: tuple[type, ...]) -> NoMethodError:
+    """Return the error of a generic alias such as `list[int]`, given as an argument."""
+    call = call_text(operation, types)
+    return NoMethodError("an argument is a generic alias", "Pass a value", call, types)
 
 
 def no_rounding_error(arguments: Iterable[Any]) -> OptionError:
@@ -218,22 +192,6 @@ def _culprit(
     return "no method", "", None, None
 
 
-def _way_out(
-    operation: Any, types: tuple[type, ...], culprit: type | None, name: str
-) -> str:
-    """Return the advice for the argument; it names only types that have a method."""
-    if culprit is None or not hasattr(culprit, "ways"):
-        return _remedy(culprit, name)
-    found = []
-    # Suggest only what works: each way is tried on the types before it is shown.
-    for at, (words, _) in enumerate(culprit.ways()):
-        changed = tuple(t.ways()[at][1] if hasattr(t, "ways") else t for t in types)
-        selection = operation.find(changed)
-        if selection and not _is_refused(selection):
-            found.append(re.sub(r"\bx\b", name or "x", words))
-    return f"Use {' or '.join(found)}" if found else ""
-
-
 def _in_words(text: str, hint: object) -> str:
     """Return `text` with the names of kinds in words that users know."""
     for kind in members(hint):
@@ -241,120 +199,6 @@ def _in_words(text: str, hint: object) -> str:
         if words and not hasattr(kind, "dtype"):
             text = re.sub(rf"\b{kind.__name__}\b", words, text)
     return text
-
-
-def _remedy(given: type | None, name: str) -> str:
-    """Return the advice for an argument of the type `given`; may be empty."""
-    x = name or "x"
-    if given is None:
-        return ""
-    if given.__name__.lower().endswith("dtype"):
-        return "Use astype(x, dtype) for another element type"
-    if given.__module__.startswith("numpy") or given in _VALUES:
-        return f"Use asarray({x}) to make it a tensor"
-    if hasattr(given, "__array__") and not hasattr(given, "with_dtype"):
-        return _remedy_of_array(given, x)
-    if hasattr(given, "__dlpack__") and not hasattr(given, "with_dtype"):
-        return f"Use from_dlpack({x}) to make it a tensor"
-    if issubclass(given, Number):
-        return f"Use float({x})"
-    return _cut(str(getattr(given, "remedy", "")))
-
-
-def _remedy_of_array(given: type, x: str) -> str:
-    """Return the advice for an array of another library."""
-    numbers = number_attribute(given)
-    return f"Use asarray({x}{numbers and '.'}{numbers}) to make it a tensor"
-
-
-def _casts(
-    operation: Any, types: tuple[type, ...], nearest: Any, name: str
-) -> Iterator[str]:
-    """Yield casts of the tensors that do not fit, after which one method is found."""
-    placed = list(zip(map(_open, types), nearest.fitting(types), strict=False))
-    castable = [t for t, fits in placed if not fits]
-    is_full = operation.sequence or len(types) == len(operation.dispatched)
-    if not (is_full and castable and all(map(_is_plain, castable))):
-        return
-    sources = {t.dtype for t in castable}
-    # The types of the other operands come first: a cast to one of them changes least.
-    others = [t.dtype for t, fits in placed if fits and _is_plain(t)]
-    known = [to for to in dict.fromkeys((*others, *CASTS)) if _is_allowed(sources, to)]
-    x = name if len(castable) == 1 else "x"
-
-    def found(to: DType) -> Any:
-        try:
-            cast = tuple(t if fits else t.with_dtype(to) for t, fits in placed)
-        except DeviceError:  # it may have few tensor types
-            return None
-        return operation.find(cast)
-
-    # Sorting is stable, so each group keeps the order of preference.
-    for to in sorted(known, key=lambda to: bool(_loss(sources, to))):
-        # An operation that accepts numbers would read a cast to bool as 0 and 1.
-        is_useful = to is not dtypes.bool_ or not found(dtypes.int64)
-        if is_useful and (selection := found(to)) and not _is_refused(selection):
-            yield f"astype({x}, {to}){_loss(sources, to)}"
-
-
-def _open(cls: type) -> Any:
-    """Return `cls` as `Any`: the callers read attributes of tensor classes."""
-    return cls
-
-
-def _is_refused(selection: Any) -> bool:
-    """Return whether the shape rule raises for these types, as without a common one."""
-    kinds = selection.types
-    if not all(kind in _NUMBERS or hasattr(kind, "spec") for kind in kinds):
-        return False
-    arguments = [k(1) if k in _NUMBERS else k.spec((2, 2)) for k in kinds]
-    try:
-        selection.deduce(*arguments)
-    except (DeviceError, DispatchError, PromotionError, CastError):
-        return True
-    except Exception:  # the shapes and options are made up, so these errors say nothing
-        return False
-    return False
-
-
-def _is_plain(cls: object) -> bool:
-    """Return whether `cls` is a tensor type that `astype` casts."""
-    dtype = getattr(cls, "dtype", None)
-    return isinstance(dtype, DType) and (_is_number(dtype) or dtype.kind == "bool")
-
-
-def _is_number(dtype: DType) -> bool:
-    return dtype.is_integer or dtype.is_floating or dtype.is_complex
-
-
-def _is_allowed(sources: set[DType], to: DType) -> bool:
-    """Return whether `astype` casts to `to`: complex only to complex or bool."""
-    keeps = to.is_complex or to.kind == "bool"
-    return keeps or not any(dtype.is_complex for dtype in sources)
-
-
-def _loss(sources: set[DType], to: DType) -> str:
-    """Return the loss of a cast in words; empty if it is exact."""
-    losing = [dtype for dtype in sources if not _is_exact(dtype, to)]
-    if not losing:
-        return ""
-    keeps_integers = _is_number(to) and not to.is_integer
-    if keeps_integers and all(dtype.is_integer for dtype in losing):
-        return f", lossy beyond 2**{to.digits}"
-    return ", lossy"
-
-
-def _is_exact(dtype: DType, to: DType) -> bool:
-    """Return whether `to` represents every value of `dtype`."""
-    has_fractions = dtype.is_floating or dtype.is_complex
-    keeps_fractions = to.is_floating or to.is_complex
-    if has_fractions > keeps_fractions or dtype.is_complex > to.is_complex:
-        return False
-    return (
-        to.minimum <= dtype.minimum
-        and dtype.maximum <= to.maximum
-        and dtype.digits <= to.digits
-    )
 
 
 def _below(narrow: object) -> Callable[[Any], bool]:

@@ -25,9 +25,9 @@ from mdtensor.html import small_table, tag
 
 #: Abstract classes of Python's numbers. A bool is not accepted as one.
 _NUMBERS = {int: Integral, float: Real}
-_ENTRY = re.compile(r"    (\w+(?:, \w+)*): ?(.*)")
+_ENTRY = r"    (\w+(?:, \w+)*): ?(.*)"
 #: The modules of annotations that errors and signatures leave out.
-_HOMES = re.compile(r"\b(?:typing|collections\.abc|numpy)\.")
+_HOMES = r"\b(?:typing|collections\.abc|numpy)\."
 REQUIRED = inspect.Parameter.empty
 
 
@@ -247,7 +247,7 @@ def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
     for line in lines:
         if line and not line.startswith(" "):
             break
-        entry = _ENTRY.fullmatch(line)
+        entry = re.fullmatch(_ENTRY, line)
         if entry:
             names = entry[1].split(", ")
             found |= dict.fromkeys(names, entry[2].strip())
@@ -292,7 +292,7 @@ def type_name(hint: object) -> str:
         return " | ".join(map(type_name, get_args(hint)))
     if isinstance(hint, type) and not get_args(hint):
         return "None" if hint is type(None) else hint.__name__
-    return _HOMES.sub("", str(hint))
+    return re.sub(_HOMES, "", str(hint))
 
 
 def members(hint: object) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import plum
 
-from mdtensor.dispatch import call_errors
 from mdtensor.dispatch.call import TARGET
 from mdtensor.dispatch.checks import (
     check_annotations,
@@ -332,7 +331,10 @@ class Selection:
     @property
     def line(self) -> str:
         """Return the call, its method and the place of the function, in one line."""
-        call = call_errors.call_text(self.operation, self.types)
+        # Imported late, as for errors.
+        from mdtensor.dispatch.call_errors import call_text
+
+        call = call_text(self.operation, self.types)
         return f"{call} -> {self.method}  {self.place}"
 
     def facts(self) -> Iterator[tuple[str, str]]:

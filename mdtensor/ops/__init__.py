@@ -21,7 +21,10 @@ def name_methods(operations: Mapping[str, Generic]) -> None:
     Args:
         operations: operations by name; those of other packages are left out.
     """
+    families: dict[str, list[Generic]] = {}
     for operation in operations.values():
-        home, _, family = operation.__module__.rpartition(".")
+        families.setdefault(operation.__module__, []).append(operation)
+    for module, own in families.items():
+        home, _, family = module.rpartition(".")
         if home == "mdtensor.generics":
-            methods_later(f"{__name__}.{family}", operation)
+            methods_later(f"{__name__}.{family}", *own)

@@ -7,7 +7,7 @@ each table names its source; tests compare every cell.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cached_property, reduce
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
@@ -70,7 +70,13 @@ class Table(RuleSet):
         self, name: str, matrix: str, quotients: Quotients, *, averages: bool = True
     ) -> None:
         super().__init__(name, quotients, averages=averages)
-        self.cells = cells(matrix)
+        self._matrix = matrix
+
+    # Read on use: most programs keep to one set of rules (decision 0091).
+    @cached_property
+    def cells(self) -> Cells:
+        """Return the defined cells by row and column."""
+        return cells(self._matrix)
 
     # Types are folded from the highest down, so that the order of operands never
     # matters (decision 0008).

@@ -542,7 +542,8 @@ class Model:
             path: of the file, by convention `net.mdt`.
             input_shapes: as for `plan`.
             isas: one plan for each of these ISAs, in the order in which a machine
-                chooses: avx2, generic. By default that of this model, if files hold it.
+                chooses: vnni, avx512, avxvnni, avx2, neon, generic. This CPU need not
+                have them. By default that of this model.
 
         Raises:
             ModelError: a node is not a compiled step, a value is neither float32 nor

@@ -7,6 +7,7 @@ from mdtensor.kernels.cpu.entry import Entry
 from mdtensor.kernels.cpu.isa import here
 from mdtensor.kernels.cpu.program import STEP, kinds
 from mdtensor.kernels.cpu.program.invoke import invokers
+from mdtensor.kernels.cpu.threads import words
 from mdtensor.kernels.native import library
 
 #: ISAs whose kernels do not depend on that of the process, the fastest first.
@@ -33,7 +34,7 @@ class Kernels:
 class Process:
     """What a plan needs to know of this process."""
 
-    step, kinds = STEP, KINDS
+    step, kinds, queue = STEP, KINDS, words.describe()
 
     @property
     def stamp(self) -> str:

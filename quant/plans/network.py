@@ -68,7 +68,8 @@ class StoredNetwork:
 
         Args:
             inputs: tensors or NumPy arrays, in the order of `inputs`, or by name.
-            threads: for inputs that hold several times the images of the plan.
+            threads: the most threads: for large steps, or for inputs that hold several
+                times the images of the plan.
 
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape; or

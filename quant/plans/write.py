@@ -18,17 +18,20 @@ from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.storage import AS_FLOATS
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.isa import DOT_ISAS, EMULATED, IS_JIT_DISABLED
+from mdtensor.kernels.cpu.elsewhere import kernels_elsewhere
+from mdtensor.kernels.cpu.threads.split import job
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.plans.batches import has_batch
 from mdtensor.quant.plans.machine import KINDS, Process
 from mdtensor.quant.qparams import QParams
-from mdtensor_run.check import check_rows
+from mdtensor_run.check import check_apart, check_rows
 from mdtensor_run.layout import pack
 from mdtensor_run.packing import PACKINGS
-from mdtensor_run.row import Refused
+from mdtensor_run.row import Refused, Row
 
 Array = npt.NDArray[Any]
+#: Names of the header that hold the place of a section.
+PLACES = {"at", "rows_at", "constants_at", "pieces_at", "first_at"}
 #: Types of codes that a file can hold, and their NumPy types.
 CODES = {qint8: "int8", quint8: "uint8"}
 #: The types of values without a grid, and the names that NumPy has for them.
@@ -67,7 +70,7 @@ def write_plan(
 
 
 def chosen_isas(isas: Any, own: str) -> tuple[str, ...]:
-    """Return the ISAs of a file: by default `own`, or the fastest one that it can hold.
+    """Return the ISAs of a file: by default `own`.
 
     Raises:
         OptionError: `isas` is not a list of names.
@@ -76,34 +79,31 @@ def chosen_isas(isas: Any, own: str) -> tuple[str, ...]:
     if not is_list or not all(isinstance(name, str) for name in isas):
         problem = f"isas is {shown(isas)}"
         raise OptionError(problem, "Give a list of names, such as ['avx2', 'generic']")
-    if isas:
-        return tuple(isas)
-    names = own, *Process().isas()
-    return (next(name for name in names if name in PACKINGS),)
+    return tuple(isas) or (own,)
 
 
+# Other CPUs have other packed weights, which this one can pack (decision 0095).
 def plan_for(plan: Plan, isa: str, reasons: Mapping[Any, str]) -> Plan:
-    """Return a plan of the same graph for an ISA that can be stored.
+    """Return a plan of the same graph for an ISA, which this CPU need not have.
 
     Args: reasons: as for `Plan`.
 
     Raises:
-        OptionError: there are no stored plans for the ISA.
+        OptionError: there is no such ISA.
     """
-    here = [name for name in Process().isas() if name in PACKINGS]
-    fix = f"Use isas= with {' or '.join(here)}"
     if isa not in PACKINGS:
+        fix = f"Use isas= with {', '.join(PACKINGS)}"
         raise OptionError(f"plans for {isa} cannot be stored", fix)
-    if isa not in here:
-        other = f"Start one with MDTENSOR_ISA={isa}{EMULATED}, or u{fix[1:]}"
-        is_possible = isa in DOT_ISAS and not IS_JIT_DISABLED
-        fix = other if is_possible else fix
-        raise OptionError(f"this process makes no plans for {isa}", fix)
     if {contents_of(one).isa for one in _compiled(plan)} == {isa}:
         return plan
-    own = kernel_set.kernels(isa)
-    made: Plan = kernel_set.make_on(own, Plan, plan.graph, reasons)
+    made: Plan = kernel_set.make_on(_kernels_of(isa), Plan, plan.graph, reasons)
     return made
+
+
+def _kernels_of(isa: str) -> Any:
+    """Return the kernels of an ISA, and how it packs."""
+    is_here = isa in Process().isas()
+    return kernel_set.kernels(isa) if is_here else kernels_elsewhere(isa)
 
 
 def _compiled(plan: Plan) -> list[Compiled]:
@@ -174,6 +174,7 @@ class _File:
         rows, kernels = _named(contents.rows)
         _require_rules(rows, kernels, contents)
         return {
+            "job": self._add_job(contents),
             "arena": int(contents.arena),
             "rows": len(rows),
             "rows_at": self._place(rows),
@@ -201,15 +202,45 @@ class _File:
             ],
         }
 
+    # Cut here, since the runner knows no kernel: a piece is a row (decision 0095).
+    def _add_job(self, contents: Any) -> dict[str, int] | None:
+        """Add the rows of a part, cut for several threads; None if it is not cut."""
+
+        def is_allowed(pieces: Sequence[Any]) -> bool:
+            rows, kernels = _named(np.array(pieces, contents.rows.dtype))
+            numbers = [(i, i + 1) for i in range(len(rows))]
+            try:
+                checked = _checked_rows(rows, kernels, contents, are_pieces=True)
+                check_apart(checked, numbers)
+            except Refused:
+                return False
+            return True
+
+        own = _kernels_of(contents.isa)
+        found = kernel_set.make_on(own, job, contents.rows, is_allowed)
+        if found is None:
+            return None
+        return {
+            "rows": len(found.rows),
+            "rows_at": self._place(_named(found.rows)[0]),
+            "pieces": len(found.pieces),
+            "pieces_at": self._place(found.pieces.astype(np.int64)),
+            "groups": len(found.first) - 1,
+            "first_at": self._place(found.first.astype(np.int64)),
+        }
+
     def header(self, places: list[int]) -> dict[str, Any]:
         """Return the header for sections at these places."""
 
         def moved(one: Mapping[str, Any]) -> dict[str, Any]:
-            names = one.keys() & {"at", "rows_at", "constants_at"}
+            names = one.keys() & PLACES
             return {**one, **{name: places[one[name]] for name in names}}
 
+        def moved_part(one: Mapping[str, Any]) -> dict[str, Any]:
+            return moved(one) | {"job": one["job"] and moved(one["job"])}
+
         plans = [
-            {"isa": isa, "parts": [moved(part) for part in parts]}
+            {"isa": isa, "parts": [moved_part(part) for part in parts]}
             for isa, parts in zip(self._isas, self._plans, strict=True)
         ]
         values = {"inputs": self._inputs, "outputs": self._outputs, "plans": plans}
@@ -231,14 +262,24 @@ def _named(rows: Array) -> tuple[Array, list[str]]:
 
 def _require_rules(rows: Array, kernels: list[str], contents: Any) -> None:
     """Raise ModelError for a plan that a runner would refuse."""
-    constants = contents.constants.copy()
     try:
-        check_rows(
-            rows, kernels, int(contents.arena), constants, PACKINGS[contents.isa]
-        )
+        _checked_rows(rows, kernels, contents)
     except Refused as problem:
         fix = "Run the model itself; a runner would refuse the file"
         raise ModelError(f"the plan cannot be stored: {problem}", fix) from None
+
+
+def _checked_rows(
+    rows: Array, kernels: list[str], contents: Any, are_pieces: bool = False
+) -> list[Row]:
+    """Return rows after the checks of the runner.
+
+    Raises:
+        Refused: a kernel could read or write other bytes than its own.
+    """
+    arena, constants = int(contents.arena), contents.constants.copy()
+    given = rows, kernels, arena, constants, PACKINGS[contents.isa]
+    return check_rows(*given, are_pieces)
 
 
 def describe(name: str, spec: TensorSpec) -> dict[str, Any]:

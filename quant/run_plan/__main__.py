@@ -18,7 +18,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("inputs", nargs="*", help="an .npy file for each input")
     named = "an .npz file for the results, or .npy for one"
     parser.add_argument("-o", "--output", "--out", metavar="PATH", help=named)
-    parser.add_argument("--threads", type=int, default=1, help="for several images")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="at most; one if omitted"
+    )
     given = parser.parse_args(arguments)
     try:
         network = run(given.plan)

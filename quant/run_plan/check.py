@@ -1,6 +1,7 @@
 """Checks of the rows of a stored plan, before any kernel runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor_run.packing import Packing
-from mdtensor_run.row import ALIGN, SLACK, Refused, Row
+from mdtensor_run.row import ALIGN, ITEM, SLACK, Refused, Row
 from mdtensor_run.rules_of_codes import RULES as OF_CODES
 from mdtensor_run.rules_of_floats import RULES as OF_FLOATS
 from mdtensor_run.rules_of_sequences import RULES as OF_SEQUENCES
@@ -25,6 +26,7 @@ def check_rows(
     arena: int,
     constants: npt.NDArray[np.uint8],
     packing: Packing,
+    are_pieces: bool = False,
 ) -> list[Row]:
     """Return the rows as Python numbers, after all checks.
 
@@ -33,6 +35,7 @@ def check_rows(
         kernels: names of functions.
         arena: its bytes.
         constants: of all steps.
+        are_pieces: whether values may begin anywhere, as in pieces of steps.
 
     Raises:
         Refused: a kernel could read or write other bytes than its own.
@@ -49,14 +52,16 @@ def check_rows(
             named[name] = np.asarray(named[name]).tolist()
         row = Row(named, constants, packing)
         try:
-            _check(row, kernels, arena, constants.size)
+            _check(row, kernels, arena, constants.size, are_pieces)
         except Refused as problem:
             raise Refused(f"step {number} {problem}") from None
         found.append(row)
     return found
 
 
-def _check(row: Row, kernels: Sequence[str], arena: int, constants: int) -> None:
+def _check(
+    row: Row, kernels: Sequence[str], arena: int, constants: int, is_piece: bool
+) -> None:
     """Check the buffers of a row, then what its kernel does with them."""
     f = row.fields
     row.ints("kind", least=0, most=len(kernels) - 1)
@@ -65,11 +70,14 @@ def _check(row: Row, kernels: Sequence[str], arena: int, constants: int) -> None
     # The loop over steps skips a step without a result.
     if f.out_bytes == 0:
         return
+    # Kernels load vectors from any address, but a number from a multiple of its size.
+    item = 1 if kernels[f.kind] in OF_CODES else ITEM
     for name in ("x", "y", "out", "constants"):
+        align = item if is_piece and name != "constants" else ALIGN
         place, size = row.ints(name, f"{name}_bytes", least=0)
         slack = 0 if name == "constants" else SLACK
         room = constants if name == "constants" else arena
-        row.require(place % ALIGN == 0, f"has {name} at {place}")
+        row.require(place % align == 0, f"has {name} at {place}")
         row.require(
             place + size + slack <= room, f"has {name} at {place} + {size} of {room}"
         )
@@ -92,3 +100,60 @@ def _require_apart(row: Row) -> None:
         row.require(is_apart, f"writes its own input {name}")
         row.require(f.scratch_bytes <= place, f"has scratch in its input {name}")
     row.require(f.scratch_bytes <= f.out, "has scratch in its result")
+
+
+#: The most pieces of a group that are compared with each other.
+MOST_PIECES = 64
+
+
+# A kernel may read a value twice, so another thread must not write it (decision 0095).
+def check_apart(rows: Sequence[Row], pieces: Iterable[tuple[int, int]]) -> None:
+    """Require that no piece writes what another one of its group reads or writes.
+
+    Args:
+        rows: the result of `check_rows`.
+        pieces: the first row of each piece, and the row after its last.
+
+    Raises:
+        Refused: two pieces are not independent, or there are very many.
+    """
+    own = [[row.fields for row in rows[a:b] if row.fields.out_bytes] for a, b in pieces]
+    if len(own) > MOST_PIECES:
+        raise Refused(f"has {len(own)} pieces at once")
+    for i, writers in enumerate(own):
+        for f in writers:
+            for others in own[:i] + own[i + 1 :]:
+                for other in others:
+                    _require_clear(f, other)
+
+
+def check_groups(
+    rows: Sequence[Row], pieces: npt.NDArray[Any], first: npt.NDArray[Any], most: int
+) -> None:
+    """Require that threads find whole pieces, and that those of a group are apart.
+
+    Args:
+        rows: the result of `check_rows`.
+        pieces: int64 [pieces, 2]; the first row, and the row after the last.
+        first: int64 [groups + 1], the first piece of each group, and their number.
+        most: of groups.
+
+    Raises:
+        Refused: a place is not one, or pieces are not independent.
+    """
+    places, starts = pieces.tolist(), first.tolist()
+    if any(not 0 <= a <= b <= len(rows) for a, b in places):
+        raise Refused("has a piece of rows that do not exist")
+    is_whole = 1 <= len(starts) - 1 <= most and starts[0] == 0
+    if not is_whole or starts[-1] != len(places) or starts != sorted(starts):
+        raise Refused("has groups of pieces that do not exist")
+    for a, b in pairwise(starts):
+        check_apart(rows, places[a:b])
+
+
+def _require_clear(f: Any, other: Any) -> None:
+    """Require that a step neither reads nor writes the result of another one."""
+    for name in ("x", "y", "out"):
+        place, size = getattr(other, name), getattr(other, f"{name}_bytes")
+        if place < f.out + f.out_bytes and f.out < place + size:
+            raise Refused(f"writes {name} of a piece that may run at once")

@@ -71,6 +71,11 @@ class Fields:
             self.refuse(f"has something else than texts in {name}")
         return tuple(values)
 
+    def optional(self, name: str) -> "Fields | None":
+        """Return an object, or None if there is none."""
+        found = self._found.get(name)
+        return None if found is None else Fields(self._path, found, name)
+
     def grid(self) -> dict[str, Any] | None:
         """Return the description of a grid, or None; whoever makes a grid checks it."""
         found = self._found.get("grid")

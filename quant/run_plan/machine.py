@@ -18,7 +18,7 @@ import numpy as np
 
 from mdtensor_run.errors import PlanError
 
-INDEX, FORMAT = "entries.json", 2
+INDEX, FORMAT = "entries.json", 3
 HERE = os.path.dirname(os.path.realpath(__file__))
 FIX = "Install the wheel mdtensor-run for this system, or run make native"
 #: Names of the same features in Linux and in the index.
@@ -98,6 +98,7 @@ class Libraries:
         stamp: a hash of the sources of the kernels; a plan has that of its kernels.
         step: the type of the record of a step.
         kinds: the function of each kind of step, in the order of their numbers.
+        queue: the words that threads share.
 
     Raises:
         PlanError: there is no index that this version can read.
@@ -112,6 +113,7 @@ class Libraries:
                 raise ValueError
             self.stamp: str = self._index["stamp"]
             self.kinds: list[str] = self._index["steps"]["functions"]
+            self.queue: dict[str, int] = self._index["queue"]
             self.step = _dtype(self._index["steps"]["record"])
         except (OSError, ValueError, KeyError, TypeError):
             problem = f"{path} is not an index of this version"

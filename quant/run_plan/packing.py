@@ -60,16 +60,26 @@ def _avx2_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
     return (2 * (round_up(c, 8) // 8) * (kernel_h // 2 + 1) * kernel_w * 32,)
 
 
+def _dot_products(n: int, k: int) -> int:
+    return round_up(k, 4) * padded_columns(n)
+
+
+def _word_products(n: int, k: int) -> int:
+    # Weights are 16-bit words.
+    return 2 * _dot_products(n, k)
+
+
 def _neon_products(n: int, k: int) -> int:
     # Each column starts with the sum of its weights.
     return (round_up(k, 4) + 4) * padded_columns(n)
 
 
-def _neon_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
+def _dot_depthwise(c: int, kernel_h: int, kernel_w: int) -> tuple[int, ...]:
     blocks, part = round_up(c, 64) // 64, kernel_h * (kernel_w + 3)
     return tuple(256 * blocks * (count * part + 1) for count in (1, 2))
 
 
+#: The sizes of each ISA. Those with AVX-512 do not multiply windows of floats.
 PACKINGS = {
     "generic": Packing(
         *(_generic_products, _generic_products, _generic_depthwise),
@@ -79,8 +89,20 @@ PACKINGS = {
         *(_avx2_products, _avx2_columns, _avx2_depthwise),
         *(lambda k: round_up(k, 4), True),
     ),
+    "avxvnni": Packing(
+        *(_dot_products, _dot_products, _avx2_depthwise),
+        *(lambda k: round_up(k, 4), True),
+    ),
+    "avx512": Packing(
+        *(_word_products, _word_products, _avx2_depthwise),
+        *(lambda k: round_up(k, 4), False),
+    ),
+    "vnni": Packing(
+        *(_dot_products, _dot_products, _dot_depthwise),
+        *(lambda k: k, False),
+    ),
     "neon": Packing(
-        *(_neon_products, _neon_products, _neon_depthwise),
+        *(_neon_products, _neon_products, _dot_depthwise),
         *(lambda k: k, True),
     ),
 }

@@ -1,17 +1,20 @@
 """A part of a plan: steps that run in one compiled call, with their values."""
 
+from collections.abc import Callable
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor_run.check import check_rows
+from mdtensor_run.check import check_groups, check_rows
 from mdtensor_run.errors import HasNaN, PlanError, damaged
 from mdtensor_run.fields import ITEMS, Fields
 from mdtensor_run.layout import ALIGN, Stored
 from mdtensor_run.packing import PACKINGS
-from mdtensor_run.row import SLACK, Refused
+from mdtensor_run.row import SLACK, Refused, Row
+from mdtensor_run.threads import Job, Pool
 
 ALONE = -1
 #: Turns the code of an int8 into that of a uint8, and back.
@@ -163,6 +166,7 @@ class Part:
         step: np.dtype[Any],
         kinds: list[str],
         library: Library,
+        pool: Callable[[], Pool],
     ) -> None:
         self.inputs = fields.each("inputs", Slot.read)
         self.outputs = fields.each("outputs", Slot.read)
@@ -177,31 +181,73 @@ class Part:
         if unknown := [name for name in kernels if name not in kinds]:
             problem = f"{stored.path} needs the kernel {unknown[0]}"
             raise PlanError(problem, "Compile the model again with this version")
-        section = stored.section(fields.size("rows_at"), count * step.itemsize)
-        # A copy: nobody changes it after it was checked.
-        self.rows = section.view(step).copy()
+        self._stored, self._kernels, self._packing = stored, kernels, PACKINGS[isa]
+        self._job, self._pool = fields.optional("job"), pool
         self._constants = stored.section(
             fields.size("constants_at"), fields.size("constants")
         )
-        try:
-            check_rows(self.rows, kernels, self._size, self._constants, PACKINGS[isa])
-        except Refused as problem:
-            raise damaged(stored.path, str(problem)) from None
-        self._link(kernels, kinds, library)
+        self.rows = self._read_rows(fields.size("rows_at"), count, step)
+        self._check(self.rows)
+        self._places = [
+            (field, np.array([find(name) for name in kernels], np.int64))
+            for field, find in (("function", library.address), ("kind", kinds.index))
+        ]
+        self._link(self.rows)
         self._free: list[Arena] = []
-
-    def _link(
-        self, kernels: tuple[str, ...], kinds: list[str], library: Library
-    ) -> None:
-        """Write the numbers and addresses of this process into the rows."""
-        used = self.rows["kind"].clip(0, max(len(kernels) - 1, 0))
-        for field, find in (("function", library.address), ("kind", kinds.index)):
-            found = np.array([find(name) for name in kernels], np.int64)
-            self.rows[field] = found[used] if found.size else 0
         self._run = library.function("program.run.run")
         self._copy = library.function("generic.copies.copy_f32")
         self._nothing = np.zeros(0, np.int64)
         self._pieces = np.zeros((0, 2), np.int64)
+
+    def _read_rows(self, at: int, count: int, step: np.dtype[Any]) -> Array:
+        section = self._stored.section(at, count * step.itemsize)
+        # A copy: nobody changes it after it was checked.
+        found: Array = section.view(step).copy()
+        return found
+
+    def _check(self, rows: Array, are_pieces: bool = False) -> list[Row]:
+        """Return the rows as Python numbers.
+
+        Raises:
+            PlanError: a kernel could read or write other bytes than its own.
+        """
+        given = rows, self._kernels, self._size, self._constants, self._packing
+        try:
+            return check_rows(*given, are_pieces)
+        except Refused as problem:
+            raise damaged(self._stored.path, str(problem)) from None
+
+    def _link(self, rows: Array) -> None:
+        """Write the numbers and addresses of this process into rows."""
+        used = rows["kind"].clip(0, max(len(self._kernels) - 1, 0))
+        for field, found in self._places:
+            rows[field] = found[used] if found.size else 0
+
+    # Read with the first call that wants threads, since most processes have none.
+    @cached_property
+    def job(self) -> Job | None:
+        """Return the rows for several threads; None if the file has none.
+
+        Raises:
+            PlanError: a row or a piece does not fit.
+        """
+        fields, section = self._job, self._stored.section
+        if fields is None:
+            return None
+        count, groups = fields.size("pieces"), fields.size("groups")
+        rows = self._read_rows(
+            fields.size("rows_at"), fields.size("rows"), self.rows.dtype
+        )
+        pieces = section(fields.size("pieces_at"), 16 * count).view(np.int64)
+        first = section(fields.size("first_at"), 8 * (groups + 1)).view(np.int64)
+        found = Job(rows, pieces.reshape(-1, 2).copy(), first.copy())
+        checked, most = self._check(rows, True), self._pool().most_groups
+        try:
+            check_groups(checked, *found[1:], most)
+        except Refused as problem:
+            raise damaged(self._stored.path, str(problem)) from None
+        self._link(rows)
+        return found
 
     def _arena(self) -> Arena:
         try:
@@ -210,8 +256,10 @@ class Part:
             problem = f"the plan needs an arena of {self._size:,} bytes"
             raise PlanError(problem, "Run it where there is more memory") from None
 
-    def __call__(self, values: dict[str, Array]) -> None:
+    def __call__(self, values: dict[str, Array], threads: int = 1) -> None:
         """Run the part on values by name, and add its results.
+
+        The bytes are the same for any number of threads.
 
         Raises:
             PlanError: a NaN would become a code, or a kernel failed.
@@ -223,11 +271,8 @@ class Part:
             arena = self._arena()
         for slot, view in zip(self.inputs, arena.inputs, strict=True):
             slot.write(values[slot.name], view, self._copy)
-        words, pieces = self._nothing, self._pieces
         try:
-            self._run(
-                ALONE, words, self.rows, pieces, words, arena.bytes, self._constants
-            )
+            self._compute(arena.bytes, threads)
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
             problem = f"a kernel failed: {error or type(error).__name__}"
             raise PlanError(problem, "Compile the model again") from None
@@ -237,3 +282,12 @@ class Part:
         for slot, view in zip(self.outputs, arena.outputs, strict=True):
             values[slot.name] = slot.take(view)
         self._free.append(arena)
+
+    def _compute(self, arena: Array, threads: int) -> None:
+        """Run all rows, on several threads if the workers are free."""
+        words, constants = self._nothing, self._constants
+        if threads > 1 and (job := self.job) is not None:
+            given = job, self.rows[:0], arena, constants
+            if self._pool().run(threads, *given):
+                return
+        self._run(ALONE, words, self.rows, self._pieces, words, arena, constants)

@@ -138,9 +138,9 @@ class Row:
             read = (outputs - 1) * stride + reach
             self.require(reach <= MOST_REACH, f"has a window of {reach} pixels")
             self.require(0 <= before <= MOST_REACH, f"has {before} pixels of padding")
-            # A stride may leave pixels over; padding may follow them.
-            least, most = size + before - stride + 1, size + before + MOST_REACH
-            self.require(least <= read <= most, f"has windows over {read} pixels")
+            # A piece of an image leaves rows over; padding may follow them.
+            most = size + before + MOST_REACH
+            self.require(read <= most, f"has windows over {read} pixels")
         (images,) = self.ints("images")
         elements = images * w.height * w.width * w.channels
         self.require(elements <= MOST, "has an image that is too large")

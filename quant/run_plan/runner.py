@@ -1,6 +1,7 @@
 """A stored plan, ready to run on NumPy arrays."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from mdtensor_run.layout import PathLike, Stored, open_plan
 from mdtensor_run.machine import libraries
 from mdtensor_run.packing import PACKINGS
 from mdtensor_run.part import Array, Library, Part
+from mdtensor_run.threads import pool_of
 
 
 class Machine(Protocol):
@@ -28,6 +30,10 @@ class Machine(Protocol):
     @property
     def kinds(self) -> list[str]:
         """Return the function of each kind of step."""
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """Return the places of the words that threads share."""
 
     def isas(self) -> list[str]:
         """Return the ISAs that can run here."""
@@ -81,10 +87,11 @@ class Runner:
         self.inputs: list[Value] = header.each("inputs", Value.read)
         self.outputs: list[Value] = header.each("outputs", Value.read)
         library = machine.library(self.isa)
+        pool = partial(pool_of, find_machine, self.isa)
 
         def part(fields: Fields) -> Part:
             return Part(
-                *(stored, fields, self.isa, machine.step, machine.kinds, library)
+                *(stored, fields, self.isa, machine.step, machine.kinds, library, pool)
             )
 
         def variant(fields: Fields) -> list[Part]:
@@ -98,8 +105,9 @@ class Runner:
     def __call__(self, *arrays: npt.ArrayLike, threads: int = 1) -> Any:
         """Return the result for NumPy arrays, or a tuple if there are several.
 
-        An array with k times the images of the plan along its first axis runs as k
-        calls, on up to `threads` threads, if the network treats images one by one.
+        Large steps are divided between up to `threads` threads, with the same bytes. An
+        array with k times the images of the plan along its first axis runs as k calls,
+        one on a thread, if the network treats images one by one.
 
         Raises:
             PlanError: an array has another type or shape, or a NaN that would become a
@@ -113,7 +121,7 @@ class Runner:
             raise PlanError(f"{len(given)} inputs, not {len(self.inputs)}", names)
         count = self._batches(given)
         if count == 1:
-            results = self._run(given)
+            results = self._run(given, threads)
         else:
             results = self._run_batches(given, count, threads)
         return results[0] if len(results) == 1 else results
@@ -139,11 +147,11 @@ class Runner:
             raise PlanError(problem, "Pass as many images in each")
         return counts.pop() if counts else 1
 
-    def _run(self, given: Sequence[Array]) -> tuple[Array, ...]:
+    def _run(self, given: Sequence[Array], threads: int = 1) -> tuple[Array, ...]:
         names = (value.name for value in self.inputs)
         values = self._constants | dict(zip(names, given, strict=True))
         for part in self.parts:
-            part(values)
+            part(values, threads)
         return tuple(values[value.name] for value in self.outputs)
 
     def _run_batches(

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 from support import stored_plans, tiny_network
 
-from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant import load
 from mdtensor.quant.plans import cache
-from mdtensor_run.packing import PACKINGS
 
 Call = Callable[..., Any]
-OWN = kernel_set.HOST.name
-pytestmark = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from support import stored_plans
 from typer.testing import CliRunner
 
@@ -13,11 +12,6 @@ from mdtensor.cli.commands import app
 from mdtensor.errors import MdtensorError
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant import load, load_plan
-from mdtensor_run.packing import PACKINGS
-
-pytestmark = pytest.mark.skipif(
-    kernel_set.HOST.name not in PACKINGS, reason="no plans for this ISA"
-)
 
 
 def call(*arguments: object) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import registry
+from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.later import methods_later
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import OptionError, RegistrationError
@@ -65,6 +66,30 @@ assert "mdtensor.ops.arithmetic" in sys.modules
 assert "mdtensor.ops.reduction" not in sys.modules
 """
     in_process(code)
+
+
+#: What the import of mdtensor leaves to its first use.
+LATER = (
+    *("ml_dtypes", "numba", "mdtensor.dispatch.call_errors", "mdtensor.trial"),
+    *("mdtensor.dispatch.introspect", "mdtensor.compositions", "mdtensor.checking"),
+)
+
+
+def test_import_leaves_to_others_what_most_programs_do_not_use() -> None:
+    code = f"""
+import sys, mdtensor as md
+assert not {{*{LATER}}} & {{*sys.modules}}, {{*{LATER}}} & {{*sys.modules}}
+assert md.bfloat16.bits == 16 and "ml_dtypes" not in sys.modules
+assert md.bfloat16.storage.name == "bfloat16" and "ml_dtypes" in sys.modules
+assert md.split and md.which and md.why
+"""
+    in_process(code)
+
+
+def test_our_shape_rules_take_the_declared_parameters() -> None:
+    """`generic` checks those of other packages only."""
+    for function in md.operations().values():
+        check_rule(function.operation, function.operation.rule)
 
 
 def test_a_second_method_for_a_signature_raises_before_any_call() -> None:

@@ -75,6 +75,8 @@ def changed_row(content, rng):
     header, _ = header_of(content)
     plan = header["plans"][0]["parts"]
     part = plan[rng.integers(len(plan))]
+    # Half of the changed rows are those for several threads.
+    part = part["job"] if part["job"] and rng.random() < 0.5 else part
     words = np.frombuffer(content, np.uint8).copy()
     size = part["rows"] * 720
     rows = words[part["rows_at"] : part["rows_at"] + size].view(np.int64)

@@ -16,8 +16,10 @@ PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = False
 #: The largest factor of depthwise weights, which are int16, see
 #: `multipliers.multiples`.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
+#: ISAs whose float products have vectors of 512 bits.
+WIDE = ("avx512", "vnni")
 #: A process has one vector size, so that all its float products give the same bytes.
-IS_WIDE = isa.ISA in ("avx512", "vnni")
+IS_WIDE = isa.ISA in WIDE
 #: AVX-512 has other tiles, which were not measured, so it keeps im2col.
 MULTIPLIES_WINDOWS = not IS_WIDE
 

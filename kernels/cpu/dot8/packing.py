@@ -13,21 +13,10 @@ from mdtensor.kernels.cpu.generic.packing import (
     im2col_pitch as im2col_pitch,
 )
 
-#: True with 32 registers of 512 bits; otherwise there are as many bits as in 8 of them.
-IS_WIDE = isa.DOT_ISA in ("avx512", "vnni")
-# Fewer sums would wait for each other, as a product takes several cycles.
-#: Accumulators that fit the registers next to the operands.
-TILE = 24 if IS_WIDE else 4
-#: Whether bytes are multiplied as 16-bit words.
-HAS_WORDS = isa.DOT_ISA == "avx512"
-#: Bytes of 4 packed weights of a column.
-GROUP_BYTES = 8 if HAS_WORDS else 4
-# `sdot` takes signed codes, so sums start at 128 times the weights (decision 0034).
-OFFSET = 128 if isa.DOT_ISA == "neon" else 0
-#: Kernels compare sums with exception sums.
-PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = True
-#: Weights are bytes, which a multiple would exceed.
-MOST_FACTOR = 0
+# From this many groups of k on, narrow panels pay, since they stay in the first cache.
+DEEP = 40
+# Vectors of a panel of fewer groups.
+WIDEST = 6
 
 
 def split_bytes(groups):
@@ -39,64 +28,20 @@ def split_bytes(groups):
 
 # Panels of packed weights.
 
-# With few registers only one shape of tiles is compiled.
-HAS_ONE_SHAPE = TILE == 4
-# A column starts with offset * sum of its weights, if the product has an offset.
-HEAD_BYTES = 4 if OFFSET else 0
-# From this many groups of k on, narrow panels pay, since they stay in the first cache.
-DEEP = 40
-# Vectors of a panel of fewer groups.
-WIDEST = 6
-#: Packed weights can be divided only at multiples of this many columns.
-PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
-
-
-def packed_column_bytes(k):
-    """Return the bytes of a packed column of k weights."""
-    return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
-
 
 # Panels are narrow for long sums, because 6 vectors from the second cache take longer
 # than their products (decision 0042).
-def panel_width(first, count, k4):
+def panel_of_several(first, count, k4):
     """Return the vectors of 16 columns in the panel from vector `first` on."""
-    if HAS_ONE_SHAPE:
-        return 1
     left = count - first
     if k4 < DEEP:
         return min(left, WIDEST)
     return left if left == 4 and first % WIDEST == 0 else min(left, WIDEST // 2)
 
 
-def pack_s8(w):
-    """Pack w[n, k] as panels [K/4][width][16][4]; K and columns padded with 0.
-
-    `split_bytes` may change the last two axes. If products subtract an offset from
-    codes, each panel starts with its heads, int32 [width][16]: the offset times the sum
-    of each column of weights, which a kernel adds to the sums.
-
-    Args:
-        w: int8 [n, k].
-
-    Returns: int8 1-D.
-    """
-    n, k = w.shape
-    vectors, k4 = (n + 15) // 16, (k + 3) // 4
-    padded = np.zeros((vectors * 16, 4 * k4), np.int8)
-    padded[:n, :k] = w
-    groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
-    # Products subtract the offset from each code; a head adds that part again.
-    heads = padded.sum(1, dtype=np.int32) * np.int32(OFFSET)
-    parts, first = [np.zeros(0, np.int8)], 0
-    while first < vectors:
-        end = first + panel_width(first, vectors, k4)
-        if HEAD_BYTES:
-            parts.append(heads[16 * first : 16 * end].view(np.int8))
-        panel = groups[:, first:end]
-        panel = np.ascontiguousarray(split_bytes(panel) if HAS_WORDS else panel)
-        parts.append(panel.reshape(-1).view(np.int8))
-        first = end
-    return np.concatenate(parts)
+def panel_of_one(first, count, k4):
+    """Return the same for few registers, with which panels have one vector."""
+    return 1
 
 
 # Blocks of channels of a depthwise convolution: 64 each. Up to 32 left-over channels
@@ -108,7 +53,6 @@ GROUP = 4
 # Channels of a tile, and of a tile in halves; vectors of a block.
 BLOCK = 64
 HALF, QUAD = BLOCK // 2, 4
-HAS_HALVES = IS_WIDE
 
 
 def block_count(c):
@@ -118,29 +62,25 @@ def block_count(c):
 
 # Up to 32 left-over channels share a vector twice, or half of it would be computed for
 # nothing (decision 0043).
-def is_half(c, i):
+def is_half_block(c, i):
     """Return whether block i of c channels is a half block."""
-    return HAS_HALVES and 0 < c - BLOCK * i <= HALF
+    return 0 < c - BLOCK * i <= HALF
+
+
+def is_never_half(c, i):
+    """Return the same for an ISA without half blocks."""
+    return False
 
 
 # Numba compiles this function alone, so it does not call the one above.
-def block_start(c, i):
+def start_with_halves(c, i):
     """Return the first channel of block i; the last block ends with channel c - 1."""
-    is_short = HAS_HALVES and 0 < c - BLOCK * i <= HALF
-    return max(0, min(BLOCK * i, c - (HALF if is_short else BLOCK)))
+    return max(0, min(BLOCK * i, c - (HALF if 0 < c - BLOCK * i <= HALF else BLOCK)))
 
 
-def lanes_of(values, i):
-    """Return values[c, ..] of block i as [64, ..]; missing channels are 0.
-
-    A half block of 32 channels is repeated.
-    """
-    c, first = len(values), block_start(len(values), i)
-    size = HALF if is_half(c, i) else BLOCK
-    own = values[first : first + size]
-    half = np.zeros((size, *values.shape[1:]), values.dtype)
-    half[: len(own)] = own
-    return np.concatenate([half] * (BLOCK // size))
+def start_of_whole(c, i):
+    """Return the same for an ISA without half blocks."""
+    return max(0, min(BLOCK * i, c - BLOCK))
 
 
 def parts_of(w):
@@ -152,28 +92,6 @@ def parts_of(w):
         parts.append(part.astype(np.int8))
         rest = rest - part
     return parts
-
-
-def pack_depthwise(w):
-    """Pack w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], with sums.
-
-    Each block starts with its sums: int32 [4][16], `OFFSET` times the weights' sum.
-    Vector i of a kernel row is for pixels that lie s = i + 1 - kw left of the output's
-    first pixel: its byte p holds tap p - s, or 0. For the order of channels see
-    `conv_tile.group_of`.
-
-    Args:
-        w: integers [c, kh, kw] of DEPTHWISE_BITS.
-
-    Returns: int8, 1-D.
-    """
-    parts, blocks = parts_of(w), []
-    sums = w.astype(np.int32).sum((1, 2), dtype=np.int32) * np.int32(OFFSET)
-    for i in range(block_count(len(w))):
-        rows = [shift_rows(lanes_of(part, i)) for part in parts]
-        rows.append(in_tiles(lanes_of(sums[:, None], i)[None]).view(np.int8))
-        blocks += [part.reshape(-1) for part in rows]
-    return np.concatenate(blocks)
 
 
 def shift_rows(w):
@@ -192,3 +110,124 @@ def in_tiles(values):
     """Return [.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
     split = values.reshape(*values.shape[:-2], QUAD, QUAD, QUAD, -1)
     return np.ascontiguousarray(np.swapaxes(split, -4, -3))
+
+
+# A plan for another CPU is packed here, so an ISA is an object and no constant of the
+# process (decision 0095).
+class Packing:
+    """How one of these ISAs packs weights.
+
+    Args: name: of the ISA.
+
+    Attributes:
+        IS_WIDE: True with 32 registers of 512 bits; otherwise there are as many bits as
+            in 8 of them.
+        TILE: accumulators that fit the registers next to the operands.
+        HAS_ONE_SHAPE: with few registers only one shape of tiles is compiled.
+        HAS_WORDS: whether bytes are multiplied as 16-bit words.
+        GROUP_BYTES: bytes of 4 packed weights of a column.
+        OFFSET: what products subtract from codes. `sdot` takes signed codes, so sums
+            start at 128 times the weights (decision 0034).
+        HEAD_BYTES: a column starts with OFFSET * sum of its weights, if there is one.
+        PANEL_COLUMNS: packed weights can be divided only at multiples of it.
+        HAS_HALVES: whether depthwise blocks may be half blocks.
+    """
+
+    #: Kernels compare sums with exception sums.
+    PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = True
+    #: Weights are bytes, which a multiple would exceed.
+    MOST_FACTOR = 0
+    TERM_BYTES = TERM_BYTES
+    im2col_pitch = staticmethod(im2col_pitch)
+
+    def __init__(self, name):
+        self.IS_WIDE = self.HAS_HALVES = name in ("avx512", "vnni")
+        # Fewer sums would wait for each other, as a product takes several cycles.
+        self.TILE = 24 if self.IS_WIDE else 4
+        self.HAS_ONE_SHAPE = not self.IS_WIDE
+        self.HAS_WORDS = name == "avx512"
+        self.GROUP_BYTES = 8 if self.HAS_WORDS else 4
+        self.OFFSET = 128 if name == "neon" else 0
+        self.HEAD_BYTES = 4 if self.OFFSET else 0
+        self.PANEL_COLUMNS = 16 if self.HAS_ONE_SHAPE else 16 * WIDEST
+        self.panel_width = panel_of_one if self.HAS_ONE_SHAPE else panel_of_several
+        self.is_half = is_half_block if self.HAS_HALVES else is_never_half
+        self.block_start = start_with_halves if self.HAS_HALVES else start_of_whole
+
+    def packed_column_bytes(self, k):
+        """Return the bytes of a packed column of k weights."""
+        return self.HEAD_BYTES + self.GROUP_BYTES * ((k + 3) // 4)
+
+    def pack_s8(self, w):
+        """Pack w[n, k] as panels [K/4][width][16][4]; K and columns padded with 0.
+
+        `split_bytes` may change the last two axes. If products subtract an offset
+        from codes, each panel starts with its heads, int32 [width][16]: the offset
+        times the sum of each column of weights, which a kernel adds to the sums.
+
+        Args:
+            w: int8 [n, k].
+
+        Returns: int8 1-D.
+        """
+        n, k = w.shape
+        vectors, k4 = (n + 15) // 16, (k + 3) // 4
+        padded = np.zeros((vectors * 16, 4 * k4), np.int8)
+        padded[:n, :k] = w
+        groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
+        # Products subtract the offset from each code; a head adds that part again.
+        heads = padded.sum(1, dtype=np.int32) * np.int32(self.OFFSET)
+        parts, first = [np.zeros(0, np.int8)], 0
+        while first < vectors:
+            end = first + self.panel_width(first, vectors, k4)
+            if self.HEAD_BYTES:
+                parts.append(heads[16 * first : 16 * end].view(np.int8))
+            panel = groups[:, first:end]
+            panel = split_bytes(panel) if self.HAS_WORDS else panel
+            parts.append(np.ascontiguousarray(panel).reshape(-1).view(np.int8))
+            first = end
+        return np.concatenate(parts)
+
+    def pack_depthwise(self, w):
+        """Pack w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], with sums.
+
+        Each block starts with its sums: int32 [4][16], `OFFSET` times the weights'
+        sum. Vector i of a kernel row is for pixels that lie s = i + 1 - kw left of the
+        output's first pixel: its byte p holds tap p - s, or 0. For the order of
+        channels see `conv_tile.group_of`.
+
+        Args:
+            w: integers [c, kh, kw] of DEPTHWISE_BITS.
+
+        Returns: int8, 1-D.
+        """
+        parts, blocks = parts_of(w), []
+        sums = w.astype(np.int32).sum((1, 2), dtype=np.int32) * np.int32(self.OFFSET)
+        for i in range(block_count(len(w))):
+            rows = [shift_rows(self._lanes_of(part, i)) for part in parts]
+            rows.append(in_tiles(self._lanes_of(sums[:, None], i)[None]).view(np.int8))
+            blocks += [part.reshape(-1) for part in rows]
+        return np.concatenate(blocks)
+
+    def _lanes_of(self, values, i):
+        """Return values[c, ..] of block i as [64, ..]; missing channels are 0.
+
+        A half block of 32 channels is repeated.
+        """
+        c, first = len(values), self.block_start(len(values), i)
+        size = HALF if self.is_half(c, i) else BLOCK
+        own = values[first : first + size]
+        half = np.zeros((size, *values.shape[1:]), values.dtype)
+        half[: len(own)] = own
+        return np.concatenate([half] * (BLOCK // size))
+
+
+#: How kernels of this process pack; they compile these as constants.
+HERE = Packing(isa.DOT_ISA)
+IS_WIDE, TILE, HAS_ONE_SHAPE = HERE.IS_WIDE, HERE.TILE, HERE.HAS_ONE_SHAPE
+GROUP_BYTES, OFFSET, HEAD_BYTES = HERE.GROUP_BYTES, HERE.OFFSET, HERE.HEAD_BYTES
+HAS_HALVES = HERE.HAS_HALVES
+panel_width, is_half, block_start = HERE.panel_width, HERE.is_half, HERE.block_start
+pack_s8, packed_column_bytes = HERE.pack_s8, HERE.packed_column_bytes
+pack_depthwise, PANEL_COLUMNS = HERE.pack_depthwise, HERE.PANEL_COLUMNS
+MOST_FACTOR = HERE.MOST_FACTOR

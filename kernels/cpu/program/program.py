@@ -203,12 +203,12 @@ class Layout:
             row.constants_bytes = plan.constants.size
             row.function = 0 if program.on is not kernel_set.HOST else address(row.kind)
         # Empty until the first call of `job`.
-        self._jobs = []
+        self._jobs, self._on = [], program.on
 
     def job(self):
         """Return the rows as a job of the thread pool, or None if it is not faster."""
         if not self._jobs:
-            self._jobs.append(job(self.rows))
+            self._jobs.append(kernel_set.make_on(self._on, job, self.rows))
         return self._jobs[0]
 
     def view(self, arena, slot):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.program import STEP, kinds
 from mdtensor.kernels.cpu.program.kinds import ITEM
@@ -82,6 +82,7 @@ def _image_parts(row, count, pixel_bytes):
         own = part.window
         own.height, own.out_h = h - skipped, b - a
         own.pad_top += skipped - a * window.stride_h
+        part.strip = min(part.strip, b - a)
         parts.append(part)
     return parts
 
@@ -101,7 +102,7 @@ def _products(row, count):
     if pixels < PIXELS * count and row.groups == 1:
         if row.kind == kinds.CONV_F32:
             return _float_columns(row, count)
-        if kernel_set.HOST.PANEL_COLUMNS:
+        if kernel_set.CHOSEN.get().PANEL_COLUMNS:
             return _columns(row, count)
     parts = []
     # The incomplete tile goes to the caller, because workers begin later.
@@ -110,7 +111,9 @@ def _products(row, count):
         place, length = a * pixel_bytes, (b - a) * pixel_bytes
         part = _move(row, a * c, adds * place, place, length)
         part.x_bytes = (b - a) * c
-        part.images, part.window.out_h, part.window.out_w = 1, 1, b - a
+        # A row of pixels: each result reads the one at its place.
+        own, part.images = part.window, 1
+        own.height, own.width = own.out_h, own.out_w = 1, b - a
         parts.append(part)
     return parts
 
@@ -119,12 +122,12 @@ def _columns(row, count):
     """Cut a product by columns of the weights."""
     window, n, size = row.window, row.columns, 4 if row.is_exact else 1
     depth = window.channels * window.kernel_h * window.kernel_w
-    column_bytes = kernel_set.HOST.packed_column_bytes(depth)
+    column_bytes = kernel_set.CHOSEN.get().packed_column_bytes(depth)
     parts = []
-    for a, b in _ranges(n, count, kernel_set.HOST.PANEL_COLUMNS):
+    for a, b in _ranges(n, count, kernel_set.CHOSEN.get().PANEL_COLUMNS):
         part = _move(row, 0, 0, a * size, row.out_bytes - a * size)
         part.columns = b - a
-        part.padded_columns = kernel_set.HOST.padded_columns(b - a)
+        part.padded_columns = kernel_set.CHOSEN.get().padded_columns(b - a)
         part.weights += a * column_bytes
         part.weight_bytes -= a * column_bytes
         part.bias += 4 * a
@@ -381,7 +384,7 @@ POOLS = (
 
 def nanoseconds(row):
     """Return an estimate of the time that the row takes one thread."""
-    products, depthwise = RATES[isa.ISA]
+    products, depthwise = RATES[kernel_set.CHOSEN.get().name]
     window = row.window
     taps = window.kernel_h * window.kernel_w
     outputs = row.images * window.out_h * window.out_w
@@ -390,7 +393,7 @@ def nanoseconds(row):
         return outputs * row.out_channels * depth / products
     if row.kind == kinds.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
-    of_products, of_depthwise = FLOAT_RATES[isa.ISA]
+    of_products, of_depthwise = FLOAT_RATES[kernel_set.CHOSEN.get().name]
     if row.kind in (kinds.CONV_F32, kinds.WINDOWS_F32):
         return outputs * row.out_channels * row.depth / of_products
     if row.kind == kinds.DEPTHWISE_F32:
@@ -424,14 +427,17 @@ def _pieces(row):
     return cut(row, 4 if time > LONG_NANOSECONDS else 2)
 
 
-def job(rows):
-    """Return the Job of all rows, or None if one thread is as fast."""
+def job(rows, is_allowed=None):
+    """Return the Job of all rows, or None if one thread is as fast.
+
+    Args: is_allowed: tells of the pieces of a row whether it may be cut so.
+    """
     # A group is a list of pieces, a piece is a list of rows.
     groups, chain = [], []
     for row in rows:
         parts = _pieces(row)
-        if len(parts) == 1:
-            chain += parts
+        if len(parts) == 1 or (is_allowed and not is_allowed(parts)):
+            chain.append(row)
             continue
         groups += [[chain]] if chain else []
         groups.append([[part] for part in parts])

@@ -35,3 +35,18 @@ ALONE, CALLER = -1, 0
 #: Longer than the pause between two groups or two consecutive calls, but much shorter
 #: than a time slice. Waking a sleeping thread takes 40 us, 15 of them in its caller.
 SPIN_NANOSECONDS = 200_000
+
+
+def describe():
+    """Return the words that a runner of stored plans needs, by name."""
+    return {
+        "can_wait": CAN_WAIT,
+        "words": QUEUE_WORDS,
+        "taken": TAKEN,
+        "asleep": ASLEEP,
+        "workers": WORKERS,
+        "most_workers": MOST_WORKERS,
+        "at": AT,
+        "threads": THREADS,
+        "most_groups": MOST_GROUPS,
+    }

@@ -7,14 +7,10 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from mdtensor.errors import DataError, ModelError, OptionError
-from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant import load, load_plan
 from mdtensor_run import PlanError
 from mdtensor_run.layout import open_plan
-from mdtensor_run.packing import PACKINGS
 
-OWN = kernel_set.HOST.name
-pytestmark = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
 ROW, CUBE = {"x": (2, 3)}, {"x": (2, 4, 4)}
 INTS = np.int64
 

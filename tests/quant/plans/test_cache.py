@@ -23,10 +23,8 @@ from mdtensor.kernels.numpy.threads import THREADS
 from mdtensor.quant import load, runway
 from mdtensor.quant.model.kept import KeptModel
 from mdtensor.quant.plans import cache
-from mdtensor_run.packing import PACKINGS
 
 OWN = kernel_set.HOST.name
-pytestmark = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
 
 
 @pytest.fixture

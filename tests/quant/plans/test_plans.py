@@ -26,8 +26,6 @@ from mdtensor_run import PlanError, run
 from mdtensor_run.packing import PACKINGS
 
 OWN = kernel_set.HOST.name
-needs_packing = pytest.mark.skipif(OWN not in PACKINGS, reason=f"no plans for {OWN}")
-pytestmark = needs_packing
 needs_library = pytest.mark.skipif(
     bool(libraries.missing()), reason=f"{libraries.missing()}: run make native"
 )
@@ -162,6 +160,52 @@ def test_other_isas(network, tmp_path, isas):
     assert run(tmp_path / "own.mdt").isa == "generic"
 
 
+OTHERS = [name for name in PACKINGS if name not in (OWN, "generic", "avx2")]
+
+
+def test_a_file_for_every_isa(network, tmp_path):
+    """Plans for other CPUs are made here, and each CPU takes its own."""
+    model, x = network
+    isas = [*OTHERS, OWN, "generic"]
+    model.compile(tmp_path / "net.mdt", x.shape, isas=isas)
+    header, _ = stored_plans.header_of((tmp_path / "net.mdt").read_bytes())
+    assert [plan["isa"] for plan in header["plans"]] == [*dict.fromkeys(isas)]
+    found = load_plan(tmp_path / "net.mdt")
+    assert found.isa == OWN
+    assert np.array_equal(np.asarray(found(x)), np.asarray(model(x)))
+
+
+def test_a_file_for_other_cpus_is_refused(network, tmp_path):
+    model, x = network
+    model.compile(tmp_path / "net.mdt", x.shape, isas=OTHERS)
+    listed = ", ".join(OTHERS)
+    with pytest.raises(ModelError, match=f"has plans for {listed}, and this machine "):
+        load_plan(tmp_path / "net.mdt")
+
+
+EMULATED = """
+import sys
+import numpy as np
+from mdtensor.quant import load_plan
+found = load_plan(sys.argv[1])
+print(found.isa, np.asarray(found(np.load(sys.argv[2]))).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", isa.DOT_ISAS)
+def test_other_cpus_emulated(network, tmp_path, name):
+    """A file that was written here, in a process with the instructions of each CPU."""
+    model, x = network
+    model.compile(tmp_path / "net.mdt", x.shape, isas=[name])
+    np.save(tmp_path / "x.npy", x)
+    variables = {"MDTENSOR_ISA": name + isa.EMULATED * (name != OWN)}
+    command = "-c", EMULATED, tmp_path / "net.mdt", tmp_path / "x.npy"
+    found = libraries.output(*command, **variables)
+    assert found == f"{name} {np.asarray(model(x)).tobytes().hex()}"
+
+
 @needs_library
 @pytest.mark.compiled
 def test_the_runner(network, stored, tmp_path):
@@ -241,6 +285,7 @@ def test_what_cannot_be_stored(network, tmp_path):
         model.compile(path)
     with pytest.raises(OptionError, match="plans for sparc cannot be stored"):
         model.compile(path, x.shape, isas=["sparc"])
+    assert path.read_bytes() == b"before"
     net = mobilenet.Network()
     y = net.append("Erf", [net.conv("x", (3, 4))])
     other = tiny_network.network(net, net.append("Tan", [y]), tmp_path)
