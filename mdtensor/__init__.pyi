@@ -226,7 +226,7 @@ dynamic_conv2d: _calls.DynamicConv2D
 """Return the convolution of x, rounded to 8 bits, with scale · (w - zero)."""
 dynamic_matmul: _calls.DynamicMatmul
 """Return x · scale · (w - zero) + bias, with x rounded to 8 bits."""
-dynamic_quantize: _calls.LikeDynamicQuantize
+dynamic_quantize: _calls.DynamicQuantize
 """Return codes of x, or their scale or zero point, on a grid that covers x and 0."""
 decision_trees: _calls.DecisionTrees
 """Return the leaf that each row of x reaches in each tree."""
@@ -408,9 +408,9 @@ pixel_unshuffle: _calls.PixelUnshuffle
 """Move pixels into channels; undoes `pixel_shuffle`."""
 grid_sample: _calls.GridSample
 """Return the elements of an image at the points of a grid."""
-roi_align: _calls.LikeDynamicQuantize
+roi_align: _calls.RoiAlign
 """Return regions of images, each resampled to one size."""
-roi_pool: _calls.LikeDynamicQuantize
+roi_pool: _calls.RoiPool
 """Return the largest pixels in the parts of regions of images."""
 argmax: _calls.LikeArgmax
 """Return the index of the first largest element along `axis`, or first NaN."""

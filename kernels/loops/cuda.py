@@ -12,6 +12,7 @@ then computes the elements of the row.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -131,8 +132,9 @@ def render(loop: Loop) -> Kernel:
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
     factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
-    rows = bool(loop.before), loop.is_row, loop.tile, factors
-    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
+    rows = bool(loop.before), loop.is_row
+    kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
+    return replace(kernel, tile=loop.tile, factors=factors)
 
 
 def _parameters(loop: Loop) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy.float16 import is_narrow, widen
 from mdtensor.kernels.numpy.sampling import Taps, corners, weighted
-from mdtensor.kernels.numpy.ufunc import in_float32, is_narrow, widen
+from mdtensor.kernels.numpy.ufunc import in_float32
 
 Array = npt.NDArray[Any]
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.numpy.float16 import is_narrow, widen
 from mdtensor.kernels.numpy.resize import inner_weight, outer_weight
-from mdtensor.kernels.numpy.ufunc import in_float32, is_narrow, widen
+from mdtensor.kernels.numpy.ufunc import in_float32
 
 Array = npt.NDArray[Any]
 #: The taps of an axis: places and weights [points] of each; the place is -1 if the tap

@@ -14,7 +14,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, DispatchError, PromotionError
+from mdtensor.errors import CastError, DeviceError, DispatchError, PromotionError
 from mdtensor.foreign import number_attribute
 
 #: Target types of suggested casts, in this order; exact casts come before lossy ones.

@@ -66,7 +66,7 @@ def _parts(
 ) -> tuple[Array, Array, Array | None, Array | None]:
     """Return the buffers of constants."""
     rest = (None if one is None else one.buffer for one in (zero, bias))
-    return w.buffer, scale.buffer, *rest  # type: ignore[return-value]
+    return w.buffer, scale.buffer, *rest
 
 
 def _matmul(w: Array, scale: Array, zero: Array | None, bias: Array | None) -> Product:

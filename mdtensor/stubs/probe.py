@@ -30,6 +30,7 @@ _AXES = (
     *((2, 2, 2), (1, 1, 1), (4, 4, 1), (3, 3, 1)),
     *((2, 2, 1), (1, 2, 1), (2, 1, 1), (4, 1, 1), (3, 1, 1)),
     *((3, 2, 2, 2, 2, 2, 2, 1), (3, 2, 2, 2, 2, 1), (2, 1, 1, 2, 1)),
+    (4, 2, 1),
 )
 _SHAPES = tuple(product((DYNAMIC, 1), _AXES))
 #: Values for parameters without a default, by name.
@@ -42,6 +43,7 @@ _VALUES: dict[str, Any] = {
     "fill_value": 1,
     "key": 0,
     "normalized_shape": (1,),
+    "output_size": (1, 1),
     "pad_width": ((1, 1), (1, 1)),
     "repeats": 1,
     "repetitions": (1, 1),

@@ -17,7 +17,8 @@ from mdtensor.graph import Graph
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
-from mdtensor.quant.model.model import Model, is_unchanged
+from mdtensor.quant.model.model import MOST, Model, is_unchanged
+from mdtensor.quant.model.recent import Recent
 from mdtensor.quant.plans import cache
 from mdtensor.quant.plans.cache import Kept
 from mdtensor.quant.plans.network import StoredNetwork
@@ -45,7 +46,7 @@ class KeptModel(Model):
         self, read: Callable[[], Graph], place: Path, name: str, kept: Kept | None
     ) -> None:
         self._on, self.search = kernel_set.CHOSEN.get(), None
-        self._plans, self._calls = {}, {}
+        self._plans, self._calls = Recent(MOST), {}
         self._lock, self._reading = threading.Lock(), threading.RLock()
         self._read, self._place, self._name = read, place, name
         self._kept = kept

@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError, shown
@@ -59,6 +59,7 @@ from mdtensor.quant.model.quantize.search import (
     Step,
     check_budget,
 )
+from mdtensor.quant.model.recent import Recent
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
@@ -85,7 +86,7 @@ class Model:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
         #: What `quantize` tried and chose for a budget; None without one.
         self.search: Search | None = None
-        self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self._plans: Recent[tuple[tuple[int, ...], ...], Plan] = Recent(MOST)
         self._calls: dict[Hashable, Callable[..., tuple[Any, ...]]] = {}
         self._lock = threading.Lock()
 
@@ -202,20 +203,13 @@ class Model:
         return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
 
     def _plan_for_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
-        key = tuple(shapes.values())
-        with self._lock:
-            # The plan uses the instruction set that was chosen when the model was made,
-            # whatever the context of this call chooses.
-            plan = self._plans.pop(key, None)
-            if plan is None:
-                specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
-                graph = replace(self.graph, inputs=specs)
-                plan = kernel_set.make_on(self._on, Plan, graph, STAY_FLOAT)
-            # A dict keeps the order of insertion: the least recently used is the first.
-            while len(self._plans) >= MOST:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = plan
-            return plan
+        def make() -> Plan:
+            specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
+            graph = replace(self.graph, inputs=specs)
+            # With the instruction set of the model, not that of the caller's context.
+            return cast(Plan, kernel_set.make_on(self._on, Plan, graph, STAY_FLOAT))
+
+        return self._plans.get(tuple(shapes.values()), make)
 
     @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:

@@ -14,7 +14,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.passes.patterns import Matcher
+from mdtensor.graph.passes.patterns import Matcher
 
 #: One operation for a chain, by the product of integers in it.
 JOINED: dict[Any, Any] = {

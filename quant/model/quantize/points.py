@@ -38,5 +38,6 @@ def point_nodes(graph: Graph) -> dict[str, str]:
 def _reads(reader: Node, node: Node, found: dict[str, str]) -> bool:
     """Return whether a node reads the result of another one as positions."""
     if reader.operation in SAMPLING:
-        return reader.inputs[1] == node.output and reader.inputs[0] != node.output
+        points, image = reader.inputs[1], reader.inputs[0]
+        return bool(points == node.output and image != node.output)
     return reader.name in found
