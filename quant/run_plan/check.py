@@ -102,8 +102,8 @@ def _require_apart(row: Row) -> None:
     row.require(f.scratch_bytes <= f.out, "has scratch in its result")
 
 
-#: The most pieces of a group that are compared with each other.
-MOST_PIECES = 64
+#: The most pieces and rows of a group, since all are compared with each other.
+MOST_PIECES, MOST_ROWS = 64, 1024
 
 
 # A kernel may read a value twice, so another thread must not write it (decision 0095).
@@ -118,8 +118,9 @@ def check_apart(rows: Sequence[Row], pieces: Iterable[tuple[int, int]]) -> None:
         Refused: two pieces are not independent, or there are very many.
     """
     own = [[row.fields for row in rows[a:b] if row.fields.out_bytes] for a, b in pieces]
-    if len(own) > MOST_PIECES:
-        raise Refused(f"has {len(own)} pieces at once")
+    count = sum(map(len, own))
+    if len(own) > MOST_PIECES or count > MOST_ROWS:
+        raise Refused(f"has {len(own)} pieces of {count} rows at once")
     for i, writers in enumerate(own):
         for f in writers:
             for others in own[:i] + own[i + 1 :]:
@@ -142,8 +143,11 @@ def check_groups(
         Refused: a place is not one, or pieces are not independent.
     """
     places, starts = pieces.tolist(), first.tolist()
-    if any(not 0 <= a <= b <= len(rows) for a, b in places):
-        raise Refused("has a piece of rows that do not exist")
+    # One behind the other, so that the work below does not exceed that of all rows.
+    ends = [0, *(b for _, b in places)][: len(places)]
+    pairs = zip(ends, places, strict=True)
+    if any(not end <= a <= b <= len(rows) for end, (a, b) in pairs):
+        raise Refused("has a piece of rows that do not exist, or of another piece")
     is_whole = 1 <= len(starts) - 1 <= most and starts[0] == 0
     if not is_whole or starts[-1] != len(places) or starts != sorted(starts):
         raise Refused("has groups of pieces that do not exist")

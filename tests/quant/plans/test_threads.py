@@ -87,6 +87,7 @@ def changed(content, place, count, change):
     [
         ("pieces", lambda n: n + 1000, "a piece of rows that do not exist"),
         ("pieces", lambda n: -n, "a piece of rows that do not exist"),
+        ("pieces", lambda n: n % 2, "a piece of rows .* of another piece"),
         ("first", lambda n: n[::-1], "groups of pieces that do not exist"),
         ("first", lambda n: n + 1, "groups of pieces that do not exist"),
         # Steps that wait for each other would run at once.
