@@ -257,6 +257,10 @@ class BudgetError(MdtensorError, ArithmeticError):
 class AllocationError(MdtensorError, MemoryError):
     """Values that do not fit into the memory that the system gives."""
 
+    # dask makes errors by `__new__`, and that of MemoryError takes no other class.
+    def __new__(cls, *arguments: Any) -> Self:
+        return Exception.__new__(cls, *arguments)
+
 
 class DeviceError(MdtensorError, ValueError):
     """Operands on different devices, or a device that does not exist."""

@@ -55,6 +55,12 @@ def test_fields_survive_pickle_and_copy(kind: type[errors.MdtensorError]) -> Non
         )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_is_made_as_dask_makes_it(kind: type[errors.MdtensorError]) -> None:
+    """Its workers send errors with a reduction of their own."""
+    assert type(kind.__new__(kind)) is kind
+
+
 def test_text_without_call_or_fix() -> None:
     assert str(errors.ShapeError("bad")) == "bad."
     assert str(errors.ShapeError("bad", "Better")) == "bad. Better."

@@ -46,7 +46,8 @@ def codes(x: Array, scale: Any, zero: Any) -> Array:
     """
     if not scale < INFINITE:
         return np.zeros_like(x, np.uint8)
-    found = x / scale
+    # NumPy divides an array without axes to a scalar.
+    found = np.asarray(x / scale)
     np.rint(found, out=found)
     found += zero
     # Only the largest code can be exceeded: the smallest is that of the minimum.

@@ -545,11 +545,6 @@ def function(name: str, signatures: list[str]) -> Iterator[str]:
 
 
 def call_class(name: str, signatures: list[str]) -> Iterator[str]:
-    """Yield the lines of the type of all operations with these signatures.
-
-    Without any, as where an option decides the type of the result, it takes anything.
-    """
+    """Yield the lines of the type of all operations with these signatures."""
     yield f"class {name}(Call):"
-    if not signatures:
-        yield "    def __call__(self, *arguments: Any, **options: Any) -> Any: ..."
     yield from function("__call__", signatures)

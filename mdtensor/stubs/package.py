@@ -17,6 +17,7 @@ from mdtensor.stubs.members import attributes
 from mdtensor.stubs.overloads import (
     INDENT,
     Calls,
+    Overload,
     call_class,
     function,
     of_arrays,
@@ -178,6 +179,10 @@ class Package:
             overloads = self.calls.overloads(call.operation)
             if overloads:
                 overloads = [*overloads, *of_arrays(call.operation)]
+            else:
+                # An option decides the type of the result.
+                places = ("Any",) * len(call.operation.dispatched)
+                overloads = [Overload(places, "Any")]
             key = tuple(signature(call.operation, o) for o in overloads)
             alike.setdefault(key, []).append(call.operation)
         for key, members in alike.items():

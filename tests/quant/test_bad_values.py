@@ -77,7 +77,15 @@ OWN = {
 }
 #: What takes or describes models: their own tests have wrong arguments.
 OF_MODELS = (
-    *("Calibration", "Comparison", "Model", "ShadowModel", "SizedModel", "Stream"),
+    *(
+        "Calibration",
+        "Comparison",
+        "DecidedModel",
+        "Model",
+        "ShadowModel",
+        "SizedModel",
+        "Stream",
+    ),
     *("compare", "load"),
 )
 #: They trust their caller, as those of plain tensors do: calls wait for them.

@@ -120,7 +120,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
         lambda: tuple(md.astype(integers(2, 2), md.int8) for _ in range(2))
     ),
     md.conv2d_integer: calls(
-        lambda: (md.ones((1, 2, 4, 4), dtype=md.uint8), int8_filters())
+        lambda: (md.ones((1, 2, 4, 4), dtype=md.uint8), int8_filters(), None, None)
     ),
     md.dynamic_quantize: calls(
         lambda: (md.ones((2, 3), dtype=md.float32),), part="codes"
@@ -137,6 +137,8 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
             md.ones((1, 2, 4, 4), dtype=md.float32),
             int8_filters(),
             md.ones((3,), dtype=md.float32),
+            None,
+            None,
         )
     ),
     md.scatter: calls(lambda: (floats(2, 3), integers(2, 2), floats(2, 2))),

@@ -19,6 +19,7 @@ REFUSING = {
     *("rfft", "ihfft", "rfftn", "det", "slogdet", "inv", "solve", "pinv"),
     *("matrix_rank", "cholesky", "qr", "svd", "svdvals"),
     *("eig", "eigvals", "eigh", "eigvalsh", "view_as_complex"),
+    *("dynamic_quantize", "dynamic_matmul", "dynamic_conv2d"),
 }
 
 

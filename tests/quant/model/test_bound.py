@@ -371,7 +371,7 @@ def test_a_model_keeps_the_plans_that_it_used_last(
     second = model.plan({"x": (2, 6)})
     model.plan({"x": (4, 6)})
     # The plan for 3 rows was used longest ago.
-    assert [key for (key,) in model._plans] == [(1, 6), (2, 6), (4, 6)]
+    assert [key for (key,) in model._plans._values] == [(1, 6), (2, 6), (4, 6)]
     assert model.plan({"x": (2, 6)}) is second
     for rows in range(1, 9):
         assert np.asarray(model(pixels(rows))).shape == (rows, 5)

@@ -85,7 +85,6 @@ def test_what_needs_one_graph(branches: Path, tmp_path: Path) -> None:
         lambda: model.weight_bytes,
         lambda: pickle.dumps(model),
         lambda: copy.deepcopy(model),
-        lambda: model.to("emucuda"),
         lambda: model.to("auto"),
         lambda: quant.compare(model, model, [X]),
     ):
