@@ -11,12 +11,8 @@ import mdtensor as md
 
 TESTS = Path(__file__).resolve().parent
 FUSION = "rendered/test_fusion.py"
-FILES = ["test_emucuda.py", "rendered/test_operations.py", "rendered/test_products.py"]
-FILES += ["quant/rendered/test_codes.py", "test_ledger.py"]
-FILES += ["rendered/test_faults.py", "rendered/test_lines.py"]
-FILES += ["rendered/test_compiled.py", FUSION]
-FILES += ["quant/rendered/test_placed.py", "rendered/test_capture.py"]
-FILES += ["rendered/test_events.py"]
+FILES = ["test_emucuda.py", "test_ledger.py"]
+FILES += sorted(str(p.relative_to(TESTS)) for p in TESTS.glob("**/rendered/test_*.py"))
 #: On a double of CuPy: the code of cuda:0, and the operations with the most of it.
 DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "rendered/test_capture.py"]
 DOUBLE += ["rendered/test_products.py", "rendered/test_events.py"]
