@@ -51,6 +51,7 @@ def check_rows(
         for name in arrays:
             named[name] = np.asarray(named[name]).tolist()
         row = Row(named, constants, packing)
+        row.is_piece = are_pieces
         try:
             _check(row, kernels, arena, constants.size, are_pieces)
         except Refused as problem:

@@ -48,6 +48,8 @@ class Row:
     ) -> None:
         self.fields = SimpleNamespace(**values)
         self.packing, self._constants = packing, constants
+        #: Whether it is a piece of a step, which need not read all of its input.
+        self.is_piece = False
         self.needs = {"x": 0, "y": 0, "out": 0, "scratch": 0, "constants": 0}
 
     def require(self, is_true: bool, problem: str) -> None:
@@ -140,7 +142,9 @@ class Row:
             self.require(0 <= before <= MOST_REACH, f"has {before} pixels of padding")
             # A piece of an image leaves rows over; padding may follow them.
             most = size + before + MOST_REACH
-            self.require(read <= most, f"has windows over {read} pixels")
+            least = size + before - stride + 1
+            is_enough = self.is_piece or least <= read
+            self.require(is_enough and read <= most, f"has windows over {read} pixels")
         (images,) = self.ints("images")
         elements = images * w.height * w.width * w.channels
         self.require(elements <= MOST, "has an image that is too large")
