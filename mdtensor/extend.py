@@ -79,6 +79,7 @@ from mdtensor.rendered.launches import (
     launch as launch,
     types_of as types_of,
 )
+from mdtensor.rendered.methods import add as add_rendered
 from mdtensor.rendered.pool import counts as pool_counts, seen as pool_taps
 from mdtensor.rendered.products import (
     contract as contract,
@@ -169,7 +170,7 @@ __all__ += [
     "siblings",
 ]
 __all__ += ["Kernel", "bind_launch", "ledger", "register_rendered", "render_wgsl"]
-__all__ += ["types_of"]
+__all__ += ["add_rendered", "types_of"]
 #: Reprs and files.
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
 __all__ += ["take_grid", "write_problem"]

@@ -8,8 +8,8 @@ argument as a number of another size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,11 @@ Walk = npt.NDArray[np.int64]
 THREADS, FOLDING = 256, 64
 #: The largest number of blocks; further elements are steps of the same threads.
 BLOCKS = 65535
+#: Layouts of operands for which a kernel keeps its launch.
+LAYOUTS = 256
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """What a launcher passes to a kernel: buffers and numbers in order, and walks.
 
     Args:
@@ -75,6 +76,10 @@ class Kernel:
     is_row: bool = False
     tile: int = 0
     factors: Ints = ()
+    #: Walks, grid and block by the layouts of the operands.
+    _bound: dict[Any, tuple[tuple[Walk, ...], int, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def __name__(self) -> str:
@@ -101,6 +106,19 @@ class Kernel:
             TypeError: an argument has another type than the kernel declares.
             ValueError: there are too few or too many, or shapes do not fit.
         """
+        # A program launches the same layouts again and again, and a walk takes longer
+        # to compute than to launch.
+        key = tuple(map(_layout, arguments))
+        known = self._bound.get(key)
+        if known is not None:
+            return Launch(tuple(arguments[: len(self.inputs) + 1]), *known)
+        launch = self._bind(arguments)
+        if len(self._bound) >= LAYOUTS:
+            self._bound.clear()
+        self._bound[key] = launch[1:]
+        return launch
+
+    def _bind(self, arguments: Sequence[Any]) -> Launch:
         folds = self.takes_axes
         count = len(self.inputs) + 1 + folds
         if len(arguments) != count:
@@ -195,6 +213,14 @@ class Kernel:
             (0,) * len(shape) if one.is_table else jumps_of(x, shape)
             for one, x in zip(declared, operands, strict=True)
         ]
+
+
+def _layout(argument: Any) -> Any:
+    """Return all that a launch depends on in an argument: an operand, or axes."""
+    try:
+        return argument.__class__, argument.dtype, argument.shape, argument.strides
+    except AttributeError:
+        return tuple(argument) if isinstance(argument, Sequence) else id(argument)
 
 
 def _check(name: str, at: int, declared: Input, given: Any) -> None:

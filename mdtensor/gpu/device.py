@@ -16,7 +16,7 @@ from mdtensor import ledger
 from mdtensor.errors import DeviceError, OptionError, shown
 from mdtensor.gpu import toolkit
 from mdtensor.gpu.memory import Count, CudaBuffer, CudaMemory
-from mdtensor.gpu.streams import CudaStream, reporting
+from mdtensor.gpu.streams import CudaStream, failure, reporting
 from mdtensor.rendered import register
 from mdtensor.rendered.queues import RenderedDevice
 
@@ -102,11 +102,16 @@ class Cuda(RenderedDevice):
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> CudaBuffer:
         gpu, stream = self.gpu, self.stream_now()
         size = prod(shape) * storage.itemsize
-        doing = f"allocating {size:,} bytes next to {self._count.used:,} in use"
-        with reporting(doing):
+        # Without a block, whose entry takes as long as the allocation.
+        try:
             block = gpu.allocate(size, stream.raw)
+        except Exception as error:
+            doing = f"allocating {size:,} bytes next to {self._count.used:,} in use"
+            raise failure(doing, error) from error
         memory = CudaMemory(size, block.ptr, block, stream, self._count)
-        return CudaBuffer(memory, np.ndarray(shape, storage, memory.span))
+        made = CudaBuffer(memory, np.ndarray(shape, storage, memory.span))
+        made.address = memory.address
+        return made
 
     def from_host(self, array: npt.NDArray[Any]) -> CudaBuffer:
         made = self.alloc(array.shape, array.dtype)
@@ -209,6 +214,8 @@ class Cuda(RenderedDevice):
     def main_stream(self) -> CudaStream:
         """Return CuPy's current stream; our own outside of CuPy's `with` blocks."""
         current = self.gpu.cuda.get_current_stream()
+        if current.ptr == 0 and self._main is not None:
+            return self._main
         found = self._stream_of(current.ptr, lambda: current)
         found.is_shared = found is not self._main
         return found

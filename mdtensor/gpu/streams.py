@@ -20,9 +20,14 @@ def reporting(what: str) -> Iterator[None]:
     except MdtensorError:
         raise
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        problem = f"cuda:0: {what} fails with {type(error).__name__}: {reason}"
-        raise DeviceError(problem) from error
+        raise failure(what, error) from error
+
+
+def failure(what: str, error: Exception) -> DeviceError:
+    """Return our error for one of CuPy or of the driver."""
+    reason = str(error).strip().partition("\n")[0].rstrip(".")
+    problem = f"cuda:0: {what} fails with {type(error).__name__}: {reason}"
+    return DeviceError(problem)
 
 
 class CudaEvent(QueueEvent):

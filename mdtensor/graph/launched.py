@@ -17,16 +17,16 @@ from mdtensor.device import Device
 from mdtensor.errors import MdtensorError
 from mdtensor.graph.calls import Call, Output
 from mdtensor.graph.replay import Source
-from mdtensor.rendered.launch_plan import LaunchPlan, NoViewError
+from mdtensor.rendered.launch_plan import LaunchPlan
 from mdtensor.rendered.recording import (
+    NoViewError,
     Planned,
     Recorded,
     UnknownValueError,
+    around,
     recording,
 )
 from mdtensor.tensor import Tensor
-
-_new = object.__new__
 
 
 class Launched:
@@ -92,7 +92,7 @@ class Launched:
         except NoViewError:
             return self._run_calls(tensors)
         pairs = zip(self._results.values(), made, strict=True)
-        return tuple(_around(like, buffer) for like, buffer in pairs)
+        return tuple(around(like, buffer) for like, buffer in pairs)
 
     def _run_calls(self, tensors: Any) -> tuple[Any, ...]:
         """Run the calls one by one, for arguments with other strides."""
@@ -105,17 +105,6 @@ class Launched:
         for call in self.calls:
             (known[call.number, 0],) = call.run(value)
         return tuple(known[number, 0] for number in self.writes)
-
-
-def _around(like: Any, buffer: Any) -> Any:
-    """Return a tensor with the type and grid of another one, around a buffer."""
-    made = _new(type(like))
-    for kind in type(like).__mro__:
-        for name in vars(kind).get("__slots__", ()):
-            if name not in ("__weakref__", "buffer"):
-                setattr(made, name, getattr(like, name))
-    made.buffer = buffer
-    return made
 
 
 def launched(

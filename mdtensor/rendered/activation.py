@@ -17,8 +17,8 @@ from mdtensor.rendered.launches import (
     Operands,
     compute,
     launch,
-    unary,
 )
+from mdtensor.rendered.methods import unary
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
 

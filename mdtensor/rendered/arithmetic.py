@@ -9,7 +9,6 @@ from typing import Any, Union
 
 from mdtensor import promotion
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.errors import DataError, describe
 from mdtensor.generics import arithmetic, comparison, math, sorting
 from mdtensor.infer import infer
@@ -24,13 +23,12 @@ from mdtensor.rendered.launches import (
     NUMBERS,
     REAL,
     Operands,
-    binary,
     compute,
     count_true,
     device_of,
     types_of,
-    unary,
 )
+from mdtensor.rendered.methods import add, binary, unary
 from mdtensor.tensor import Tensor
 
 Build = Callable[..., Value]
@@ -142,10 +140,10 @@ def _register_formulas(device: Device) -> None:
     here = types_of(device, BOOLS)
     dense, weak = types_of(device, REAL), (int, float)
     for row in ((Union[(*dense, *weak)], Union[dense]), (Union[dense], Union[weak])):
-        method(sorting.where, types=(Union[here], *row))(_where)
+        add(sorting.where, (Union[here], *row), _where)
     same = types_of(device, COMPLEX)
     if same:
-        method(sorting.where, types=(Union[here], Union[same], Union[same]))(_where)
+        add(sorting.where, (Union[here], Union[same], Union[same]), _where)
 
 
 def _whole(name: str, x: Value) -> Value:

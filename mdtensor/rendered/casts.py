@@ -7,7 +7,6 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.generics.conversion import astype, to
 from mdtensor.infer import infer
@@ -23,6 +22,7 @@ from mdtensor.rendered.launches import (
     no_method,
     types_of,
 )
+from mdtensor.rendered.methods import add
 from mdtensor.tensor import Tensor
 
 #: The cast of each casting policy, and the test for values that raise.
@@ -38,7 +38,7 @@ POLICIES = {
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     wanted = Union[DType, str, type, np.dtype]
-    method(astype, types=(Union[types_of(device, ALL)], wanted))(_astype)
+    add(astype, (Union[types_of(device, ALL)], wanted), _astype)
 
 
 def _astype(

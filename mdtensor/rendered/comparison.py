@@ -14,7 +14,8 @@ from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Value
 from mdtensor.ops.operands import comparison_operand
-from mdtensor.rendered.launches import COMPLEX, REAL, Operands, binary, compute
+from mdtensor.rendered.launches import COMPLEX, REAL, Operands, compute
+from mdtensor.rendered.methods import binary
 from mdtensor.tensor import Tensor
 
 #: The comparison of the IR, and whether the operands change places.

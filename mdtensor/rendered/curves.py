@@ -21,7 +21,8 @@ from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Value, apply, cast, select
 from mdtensor.kernels.numpy.activation import SELU_ALPHA, SELU_SCALE
 from mdtensor.promotion import fit_scalar
-from mdtensor.rendered.launches import FLOATS, Operands, compute, renders, unary
+from mdtensor.rendered.launches import FLOATS, Operands, compute, renders
+from mdtensor.rendered.methods import unary
 from mdtensor.spec.options import number as option
 from mdtensor.tensor import Tensor
 

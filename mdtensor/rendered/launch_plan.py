@@ -11,11 +11,7 @@ from mdtensor.device import Device
 from mdtensor.kernels.loops.kernel import Kernel
 from mdtensor.rendered.fusion import Fused, fuse, walked
 from mdtensor.rendered.launches import render
-from mdtensor.rendered.recording import Planned, Recorded
-
-
-class NoViewError(Exception):
-    """The strides of an argument do not allow a view that was planned."""
+from mdtensor.rendered.recording import NoViewError, Planned, Recorded
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
-"""Launches of loops on tensors, and the rows of types that methods are added for."""
+"""Launches of loops on tensors, and the kinds of types that methods take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Protocol, Union
+from typing import Any, Protocol
 
 from mdtensor import dtypes
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.errors import (
     DeviceError,
     NoMethodError,
@@ -213,39 +211,3 @@ def types_of(device: Device, kinds: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(
         leaf for leaf in leaves() if leaf.device is device and leaf.dtype.kind in kinds
     )
-
-
-def _owned(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function; a partial one is of the module that wrote it, for checks."""
-    if isinstance(run, partial):
-        run.__module__ = run.func.__module__
-    return run
-
-
-# The host's methods are split in the same places, so none of ours is ambiguous
-# (decision 0063).
-def unary(
-    device: Device, operation: Any, kinds: tuple[str, ...], run: Callable[..., Any]
-) -> None:
-    """Add methods for one tensor: one for integers, one for floats, and so on."""
-    for group in (BOOLS, INTEGERS, FLOATS, COMPLEX):
-        here = types_of(device, group)
-        # A device may lack complex numbers.
-        if here and set(group) <= set(kinds):
-            method(operation, types=(Union[here],))(_owned(run))
-
-
-def binary(
-    device: Device,
-    operation: Any,
-    kinds: tuple[str, ...],
-    run: Callable[..., Any],
-    numbers: tuple[type, ...] = (),
-) -> None:
-    """Add methods for two operands: tensors, or a tensor and a Python number."""
-    here = types_of(device, kinds)
-    if not here:
-        return
-    method(operation, types=(Union[here], Union[(*here, *numbers)]))(_owned(run))
-    if numbers:
-        method(operation, types=(Union[numbers], Union[here]))(_owned(run))

@@ -8,6 +8,7 @@ over bytes that the host may touch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -53,7 +54,7 @@ class Buffer:
         self.dtype, self.size = elements.dtype, elements.size
         self.is_writable = elements.flags.writeable
 
-    @property
+    @cached_property
     def address(self) -> int:
         """Return where the device has the first element."""
         first = self._elements.ctypes.data - self.memory.span.ctypes.data

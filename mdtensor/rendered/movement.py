@@ -12,7 +12,6 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe
 from mdtensor.generics import linalg, manipulation
 from mdtensor.infer import infer
@@ -24,9 +23,9 @@ from mdtensor.rendered.launches import (
     no_method,
     render,
     types_of,
-    unary,
 )
 from mdtensor.rendered.memory import reshaped
+from mdtensor.rendered.methods import add, unary
 from mdtensor.spec.shapes import (
     integers,
     moveaxis_order,
@@ -53,10 +52,10 @@ def register(device: Device) -> None:
     ):
         unary(device, operation, ALL, run)
     here: Any = Union[types_of(device, ALL)]
-    method(manipulation.moveaxis, types=(here, object, object))(_moveaxis)
-    method(manipulation.tile, types=(here, object))(_tile)
-    method(manipulation.concat, types=(here,))(_concat)
-    method(manipulation.stack, types=(here,))(_stack)
+    add(manipulation.moveaxis, (here, object, object), _moveaxis)
+    add(manipulation.tile, (here, object), _tile)
+    add(manipulation.concat, (here,), _concat)
+    add(manipulation.stack, (here,), _stack)
 
 
 def view(x: Tensor, function: Callable[[Any], Any]) -> Any:

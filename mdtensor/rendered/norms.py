@@ -12,12 +12,12 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.generics import normalization as norms
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Loop, Value, apply, cast
 from mdtensor.rendered.launches import FLOATS, Operands, launch, types_of
+from mdtensor.rendered.methods import add
 from mdtensor.rendered.movement import copied
 from mdtensor.rendered.products import reshaped
 from mdtensor.spec.options import number
@@ -28,11 +28,11 @@ def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     floats: Any = Union[types_of(device, FLOATS)]
     weight: Any = Union[(*types_of(device, FLOATS), type(None))]
-    method(norms.layer_norm, types=(floats, weight, weight))(_layer_norm)
-    method(norms.rms_norm, types=(floats, weight))(_rms_norm)
-    method(norms.group_norm, types=(floats, weight, weight))(_group_norm)
-    method(norms.instance_norm, types=(floats, weight, weight))(_instance_norm)
-    method(norms.batch_norm, types=(floats,) * 5)(_batch_norm)
+    add(norms.layer_norm, (floats, weight, weight), _layer_norm)
+    add(norms.rms_norm, (floats, weight), _rms_norm)
+    add(norms.group_norm, (floats, weight, weight), _group_norm)
+    add(norms.instance_norm, (floats, weight, weight), _instance_norm)
+    add(norms.batch_norm, (floats,) * 5, _batch_norm)
 
 
 def _layer_norm(

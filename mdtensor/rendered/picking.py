@@ -10,7 +10,6 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, describe
 from mdtensor.generics import attention, indexing
 from mdtensor.infer import infer
@@ -27,6 +26,7 @@ from mdtensor.rendered.launches import (
     no_method,
     types_of,
 )
+from mdtensor.rendered.methods import add
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
 
@@ -37,9 +37,9 @@ def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     indices: Any = Union[types_of(device, INTEGERS)]
     every: Any = Union[types_of(device, ALL)]
-    method(indexing.take, types=(every, indices))(_take)
-    method(indexing.take_along_axis, types=(every, indices))(_take_along_axis)
-    method(attention.embedding, types=(indices, every))(_embedding)
+    add(indexing.take, (every, indices), _take)
+    add(indexing.take_along_axis, (every, indices), _take_along_axis)
+    add(attention.embedding, (indices, every), _embedding)
 
 
 def _take(x: Tensor, indices: Tensor, /, *, axis: int | None) -> Any:

@@ -12,7 +12,8 @@ from mdtensor.generics import pool
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load
-from mdtensor.rendered.launches import FLOATS, NUMBERS, unary
+from mdtensor.rendered.launches import FLOATS, NUMBERS
+from mdtensor.rendered.methods import unary
 from mdtensor.rendered.movement import fill
 from mdtensor.rendered.products import contract, reshaped
 from mdtensor.rendered.reduction import mean

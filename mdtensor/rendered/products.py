@@ -14,13 +14,13 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.generics import conv, matmul as products
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.bytewise import factors_of
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
+from mdtensor.rendered.methods import add
 from mdtensor.rendered.windows import Pair, bordered, taps
 from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
@@ -36,12 +36,12 @@ def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     here: Any = Union[types_of(device, NUMBERS)]
     bias: Any = Union[(*types_of(device, NUMBERS), type(None))]
-    method(products.matmul, types=(here, here))(_matmul)
-    method(products.vecdot, types=(here, here))(_vecdot)
-    method(products.outer, types=(here, here))(_outer)
-    method(products.linear, types=(here, here, bias))(_linear)
-    method(conv.conv2d, types=(here, here, bias))(_conv2d)
-    method(conv.conv1d, types=(here, here, bias))(_conv1d)
+    add(products.matmul, (here, here), _matmul)
+    add(products.vecdot, (here, here), _vecdot)
+    add(products.outer, (here, here), _outer)
+    add(products.linear, (here, here, bias), _linear)
+    add(conv.conv2d, (here, here, bias), _conv2d)
+    add(conv.conv1d, (here, here, bias), _conv1d)
 
 
 # Every product is a fold of views, so convolutions need no text (decision 0071). Those

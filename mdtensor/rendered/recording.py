@@ -15,18 +15,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
 from mdtensor import dtypes
+from mdtensor.kernels.cuda.reserved import Reserved
 from mdtensor.kernels.loops.ir import Input, Loop, Value
 
 View = Callable[[Any], Any]
+#: Where arrays of planned buffers are, which may be larger than the host's memory.
+_RESERVED = Reserved()
+_new = object.__new__
 
 
 class UnknownValueError(Exception):
     """A call needs more of a planned buffer than its shape and element type."""
+
+
+class NoViewError(Exception):
+    """The strides of an argument do not allow a view that was planned."""
 
 
 # A method runs on it as on any buffer, until it asks for an element (decision 0085).
@@ -55,8 +65,19 @@ class Planned:
     @classmethod
     def of(cls, source: int | Recorded, shape: tuple[int, ...], dtype: Any) -> Planned:
         """Return the whole buffer of a source."""
-        # Its elements are never touched, so no page of it is mapped.
-        return cls(source, np.empty(shape, dtype))
+        size = prod(shape) * dtype.itemsize
+        return cls(source, np.ndarray(shape, dtype, _RESERVED.span(size)))
+
+    @classmethod
+    def like(cls, source: int | Recorded, buffer: Any) -> Planned:
+        """Return a buffer with the shape and strides of another one."""
+        steps = [
+            (n - 1) * step for n, step in zip(buffer.shape, buffer.strides, strict=True)
+        ]
+        low = sum(step for step in steps if step < 0)
+        size = sum(map(abs, steps)) + buffer.dtype.itemsize if buffer.size else 0
+        given = buffer.dtype, _RESERVED.span(size), -low if size else 0, buffer.strides
+        return cls(source, np.ndarray(buffer.shape, *given))
 
     def view(self, function: View) -> Planned | None:
         """Return the view that `function` makes of an array; None if it copies."""
@@ -157,6 +178,23 @@ def _has_places(loop: Loop) -> bool:
             return True
         waiting += one.arguments
     return False
+
+
+def around(like: Any, buffer: Any) -> Any:
+    """Return a tensor with the type and grid of another one, around a buffer."""
+    kind = type(like)
+    made = _new(kind)
+    for name in _slots(kind):
+        setattr(made, name, getattr(like, name))
+    made.buffer = buffer
+    return made
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    """Return the attributes of a tensor but its buffer."""
+    names = (name for one in kind.__mro__ for name in vars(one).get("__slots__", ()))
+    return tuple(name for name in names if name not in ("__weakref__", "buffer"))
 
 
 def _is_array(declared: Input) -> bool:

@@ -17,7 +17,8 @@ from mdtensor.generics.conversion import astype
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
-from mdtensor.rendered.launches import ALL, NUMBERS, REAL, launch, no_method, unary
+from mdtensor.rendered.launches import ALL, NUMBERS, REAL, launch, no_method
+from mdtensor.rendered.methods import unary
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
 

@@ -16,7 +16,8 @@ from mdtensor.generics.conversion import astype
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, cast, load
-from mdtensor.rendered.launches import REAL, no_method, render, unary
+from mdtensor.rendered.launches import REAL, no_method, render
+from mdtensor.rendered.methods import unary
 from mdtensor.rendered.movement import fill
 from mdtensor.tensor import Tensor
 

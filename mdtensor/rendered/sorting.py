@@ -25,8 +25,8 @@ from mdtensor.rendered.launches import (
     compute,
     launch,
     no_method,
-    unary,
 )
+from mdtensor.rendered.methods import unary
 from mdtensor.rendered.products import contract
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Union
 
 from mdtensor.device import Device
-from mdtensor.dispatch.operation import method
 from mdtensor.errors import WriteError, checked, describe
 from mdtensor.generics.indexing import check_value, getitem, setitem
 from mdtensor.infer import infer
 from mdtensor.ops.operands import number
-from mdtensor.rendered.launches import ALL, no_method, types_of, unary
+from mdtensor.rendered.launches import ALL, no_method, types_of
+from mdtensor.rendered.methods import add, unary
 from mdtensor.rendered.movement import copied, fill, view, write
 from mdtensor.tensor import Tensor, announce_write
 
@@ -21,7 +21,7 @@ _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     unary(device, getitem, ALL, _getitem)
-    method(setitem, types=(Union[types_of(device, ALL)],))(_setitem)
+    add(setitem, (Union[types_of(device, ALL)],), _setitem)
 
 
 def _part(name: str, x: Tensor, key: Any) -> Any:

@@ -17,10 +17,9 @@ from mdtensor import (
     dtypes,
     leaf,
     leaves,
-    method,
 )
 from mdtensor.errors import DeviceError, NoMethodError, describe, no_method_on
-from mdtensor.extend import siblings
+from mdtensor.extend import add_rendered, siblings
 from mdtensor.quant import rules
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QInt16Tensor, QInt32Tensor, QUInt8Tensor
@@ -92,9 +91,7 @@ def add(
 ) -> None:
     """Add a method for a device, with the shape rule of the host."""
     rule = DeviceRule(operation.operation, device)
-    if isinstance(run, partial):
-        run.__module__ = run.func.__module__
-    method(operation, types=types, deduce=rule)(run)
+    add_rendered(operation, types, run, deduce=rule)
 
 
 def no_method(name: str, *arguments: Any) -> NoMethodError:
