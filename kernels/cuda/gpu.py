@@ -11,10 +11,12 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from threading import Lock, local
 from typing import Any
 
 from mdtensor.kernels.cuda import compiler, driver, nvrtc
+from mdtensor.kernels.cuda.blas import Blas
 from mdtensor.kernels.loops.arguments import packed
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 
@@ -43,6 +45,16 @@ class Gpu:
         self._own_pool: ContextVar[Any] = ContextVar("pool", default=None)
         self._functions: dict[str, Any] = {}
         self._lock, self._threads = Lock(), local()
+
+    @cached_property
+    def blas(self) -> Blas | None:
+        """Return cuBLAS; None if it is not installed."""
+        with self.device:
+            # CuPy's own errors, and those of libraries that it loads.
+            try:
+                return Blas()
+            except Exception:
+                return None
 
     def stream(self) -> Any:
         """Return a new stream that does not wait for the default stream."""
@@ -102,6 +114,10 @@ class Gpu:
         if not launch.grid:
             return
         self._enter_context()
+        if launch.product is not None:
+            assert self.blas is not None
+            self.blas.run(kernel, launch.product, addresses, stream)
+            return
         function = self._function(kernel)
         table, alive = packed(launch, addresses)
         self.cuda.driver.launchKernel(

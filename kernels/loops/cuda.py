@@ -37,8 +37,9 @@ ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < w.count;
        i += (long long)gridDim.x * blockDim.x) {{
+    const mdt::places<{count}> p = w.all(i);
 {body}
-    out[w.at({last}, i)] = {result};
+    out[p.at[{last}]] = {result};
   }}
 }}
 """
@@ -114,7 +115,7 @@ def render(loop: Loop) -> Kernel:
     if loop.before:
         text = ROWS.format(name="{name}", **fields, **rows_fields(loop, last))
     elif loop.fold is None:
-        lines = CudaStatements("    ", "w.at({0}, i)", locals=loop.locals)
+        lines = CudaStatements("    ", "p.at[{0}]", locals=loop.locals)
         result = lines.add(loop.value)
         text = ELEMENTWISE.format(
             name="{name}", body=lines.text, result=result, **fields

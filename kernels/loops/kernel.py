@@ -34,12 +34,14 @@ class Launch(NamedTuple):
         walks: arrays of int64, passed by value behind the operands.
         grid: blocks.
         block: threads of each.
+        product: what a library takes to compute the same, on a device that has one.
     """
 
     operands: tuple[Any, ...]
     walks: tuple[Walk, ...]
     grid: int
     block: int
+    product: Any = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Kernel:
     tile: int = 0
     factors: Ints = ()
     #: Walks, grid and block by the layouts of the operands.
-    _bound: dict[Any, tuple[tuple[Walk, ...], int, int]] = field(
+    _bound: dict[Any, tuple[Any, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 

@@ -466,18 +466,54 @@ MDT_FN T start_bit_or() { return (T)0; }
 
 // --- where elements are ----------------------------------------------------------------
 
+// Places of N operands, in elements.
+template <int N> struct places {
+  int64 at[N];
+};
+
 // Axes of a walk over elements, with the jump of each operand along each axis.
 template <int N> struct walk {
   int64 count, rank, size[8], jump[N][8];
+
+  // Divisions of 64 bits take five times as long as those of 32, and unrolled they take
+  // most of the time to compile.
+  __device__ bool is_short() const { return count <= 0x7fffffff; }
+
   __device__ int64 at(int operand, int64 i) const {
-    int64 place = 0;
-    // Divisions of 64 bits are long: unrolled they take most of the time to compile.
+    return is_short() ? place<uint32>(operand, (uint32)i) : place<int64>(operand, i);
+  }
+
+  template <typename I> __device__ int64 place(int operand, I i) const {
+    int64 found = 0;
 #pragma unroll 1
-    for (int64 axis = rank - 1; axis > 0; --axis) {
-      place += i % size[axis] * jump[operand][axis];
-      i /= size[axis];
+    for (int axis = (int)rank - 1; axis > 0; --axis) {
+      const I outer = i / (I)size[axis];
+      found += (int64)(i - outer * (I)size[axis]) * jump[operand][axis];
+      i = outer;
     }
-    return place + i * jump[operand][0];
+    return found + (int64)i * jump[operand][0];
+  }
+
+  // The places of all operands, with one division for each axis.
+  __device__ places<N> all(int64 i) const {
+    return is_short() ? every<uint32>((uint32)i) : every<int64>(i);
+  }
+
+  template <typename I> __device__ places<N> every(I i) const {
+    places<N> found = {};
+#pragma unroll 1
+    for (int axis = (int)rank - 1; axis > 0; --axis) {
+      const I outer = i / (I)size[axis];
+      const int64 along = (int64)(i - outer * (I)size[axis]);
+#pragma unroll
+      for (int operand = 0; operand < N; ++operand)
+        found.at[operand] += along * jump[operand][axis];
+      i = outer;
+    }
+#pragma unroll
+    for (int operand = 0; operand < N; ++operand)
+      found.at[operand] += (int64)i * jump[operand][0];
+    return found;
   }
 };
 

@@ -88,6 +88,21 @@ class Cuda(RenderedDevice):
         """Return whether the GPU multiplies 16 x 8 sums of codes: sm_80 and later."""
         return bool(self.gpu.arch >= TENSOR_CORES)
 
+    @property
+    def multiplies_floats(self) -> bool:  # type: ignore[override]
+        """Return whether cuBLAS is there."""
+        # Methods render while they are registered, before the GPU is open.
+        return self._gpu is not None and self._gpu.blas is not None
+
+    def render(self, loop: Any) -> Any:
+        """Return the kernel of a loop; products of floats are cuBLAS's, if it is there.
+
+        Raises:
+            UnsupportedLoopError: CUDA C++ lacks something.
+        """
+        make = toolkit.blas.product if self.multiplies_floats else toolkit.cuda.render
+        return make(loop)
+
     # --- memory -----------------------------------------------------------------------
 
     @property

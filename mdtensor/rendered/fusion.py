@@ -115,7 +115,8 @@ def _rows(records: Sequence[Recorded]) -> set[int]:
     found: set[int] = set()
     for record in records:
         sizes = [x.result.size for x in _sources(record) if id(x) in found]
-        if record.is_fold or record.result.size in sizes:
+        is_fold = record.is_fold and not record.is_alone
+        if is_fold or record.result.size in sizes:
             found.add(id(record))
     return found
 
@@ -136,7 +137,7 @@ class _Group:
     def take(self, record: Recorded) -> bool:
         """Add a launch that only launches of the group read; return whether it fits."""
         members = (record, *self.members)
-        if len(members) > MOST_LAUNCHES:
+        if len(members) > MOST_LAUNCHES or record.is_alone or self.root.is_alone:
             return False
         try:
             self.fused = _Builder(members, self._rows).fused()

@@ -4,6 +4,9 @@ Each result is one sum with a fixed order, k ascending, from the bias on; in a
 convolution k counts rows of the window, then columns, then channels. A float product
 is added with one rounding, as the compiled steps of the host do (decision 0029). Narrow
 floats are summed in float32 and rounded once; integers wrap.
+
+Where a library multiplies floats, as cuBLAS on a GPU, the order of a sum is its own,
+and the bias is added behind the sum.
 """
 
 from __future__ import annotations
@@ -26,10 +29,13 @@ from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
 
 View = Any
+Ints = tuple[int, ...]
 #: The fewest rows and columns that a product by tiles pays for.
 LEAST = 16
 #: Sides of tiles, and the blocks from which on the larger one has work for a GPU.
 SIDES, ENOUGH = (64, 128), 64
+#: The fewest channels of a result for which columns of windows are copied.
+CHANNELS = 8
 
 
 def register(device: Device) -> None:
@@ -92,10 +98,23 @@ def dot(a: Value, b: Value, type: str) -> Value:
 
 
 def _product(
-    name: str, spec: Any, a: View, b: View, bias: View | None, axes: tuple[int, ...]
+    name: str,
+    spec: Any,
+    a: View,
+    b: View,
+    bias: View | None,
+    axes: Ints,
+    may_multiply: bool = True,
 ) -> Any:
-    """Return the tensor of a spec: the sum of products of two views, from a bias on."""
-    type = ir.widen(load(0, spec.dtype.name)).type
+    """Return the tensor of a spec: the sum of products of two views, from a bias on.
+
+    Args:
+        may_multiply: let a library of the device compute it.
+    """
+    device, type = spec.type.device, ir.widen(load(0, spec.dtype.name)).type
+    if may_multiply and _multiplies(device, a, b):
+        found = _multiplied(name, device, a, b, bias, axes)
+        return spec.type.wrap(reshaped(found, spec.shape))
     buffers = [a, b] if bias is None else [a, b, bias]
     inputs = [Input(x.dtype.name) for x in buffers]
     elements = [cast(load(i, x.type), type) for i, x in enumerate(inputs)]
@@ -108,8 +127,52 @@ def _product(
         start=None if bias is None else elements[2],
         name=name,
     )
-    found = contract(spec.type.device, loop, buffers, axes)
+    found = contract(device, loop, buffers, axes)
     return spec.type.wrap(reshaped(found, spec.shape))
+
+
+def _multiplies(device: Device, a: View, b: View) -> bool:
+    """Return whether a library of a device multiplies two views."""
+    is_one_type = a.dtype == b.dtype and a.dtype.name in ir.FLOATS
+    return is_one_type and getattr(device, "multiplies_floats", False)
+
+
+def _multiplied(
+    name: str, device: Device, a: View, b: View, bias: View | None, axes: Ints
+) -> Any:
+    """Return the buffer of a product that a library computes, and a bias behind it."""
+    narrow = a.dtype.name
+    wide = narrow if bias is None else ir.widen(load(0, narrow)).type
+    sums = ir.widen(load(0, narrow)).type
+    elements = [cast(load(i, narrow), sums) for i in (0, 1)]
+    loop = Loop(
+        (Input(narrow), Input(narrow)),
+        dot(*elements, sums),
+        "dot",
+        cast(ir.total(sums), wide),
+        is_serial=True,
+        name=name,
+    )
+    found = launch(device, loop, _kept((a, b), axes), [a, b], axes)
+    if bias is None:
+        return found
+    shape = np.broadcast_shapes(*(x.shape for x in (a, b, bias)))
+    behind = bias.view(lambda array: _without(array, axes, len(shape)))
+    inputs = (Input(wide), Input(bias.dtype.name))
+    total = apply("add", load(0, wide), cast(load(1, bias.dtype.name), wide))
+    added = Loop(inputs, cast(total, narrow), name="add")
+    return launch(device, added, found.shape, [found, behind])
+
+
+def _kept(views: tuple[View, ...], axes: Ints) -> Ints:
+    shape = np.broadcast_shapes(*(x.shape for x in views))
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def _without(array: Any, axes: Ints, rank: int) -> Any:
+    """Return a view without the axes of size 1 that stand for the summed ones."""
+    whole = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    return whole[tuple(0 if axis in axes else slice(None) for axis in range(rank))]
 
 
 def reshaped(x: View, shape: tuple[int, ...]) -> View:
@@ -218,7 +281,37 @@ def _convolve(
     zero = np.zeros((), x.dtype)
     image = bordered(spec.type.device, x, window.padding, zero)
     views = filters(image, w, b, window, groups, size)
-    return _product(name, spec, *views, (5, 6, 7))
+    if _multiplies(spec.type.device, *views[:2]) and views[1].shape[1] >= CHANNELS:
+        return _convolve_by_matrices(name, spec, *views)
+    return _product(name, spec, *views, (5, 6, 7), may_multiply=False)
+
+
+def _convolve_by_matrices(
+    name: str, spec: Any, image: View, weights: View, bias: View | None
+) -> Any:
+    """Let a library multiply the weights and the columns of windows (im2col).
+
+    The channels come first among what is summed, so the weights of a tensor in
+    row-major order are a matrix as they are.
+    """
+
+    def is_matrix(x: View) -> bool:
+        rows, row = x.strides[3:5]
+        return bool(row == x.dtype.itemsize and rows == row * x.shape[4])
+
+    if image.shape[5:7] != (1, 1) or not is_matrix(image):
+        type = image.dtype.name
+        apart = image.view(lambda array: array.transpose(0, 1, 2, 7, 5, 6, 3, 4))
+        loop = Loop((Input(type),), load(0, type), name="columns")
+        made = launch(spec.type.device, loop, apart.shape, [apart])
+        image = made.view(lambda array: array.transpose(0, 1, 2, 6, 7, 3, 4, 5))
+    else:
+        image = image.view(_channels_first)
+    return _product(name, spec, image, weights.view(_channels_first), bias, (5, 6, 7))
+
+
+def _channels_first(array: Any) -> Any:
+    return np.moveaxis(array, -1, -3)
 
 
 def _conv2d(

@@ -23,6 +23,8 @@ class RenderedDevice(Device):
 
     #: Whether products of codes can go by tiles that tensor cores multiply.
     has_tensor_cores = False
+    #: Whether a library computes the products of floats.
+    multiplies_floats = False
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -90,7 +92,8 @@ class RenderedDevice(Device):
 
         launch = bind(self, kernel, given)
         if observe.ACTIVE:
-            observe.ran(kernel.__name__, "CUDA text")
+            language = "CUDA text" if launch.product is None else "cuBLAS"
+            observe.ran(kernel.__name__, language)
         ledger.launched(self, kernel.__name__)
         with self._lock:
             *inputs, out = launch.operands

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from typing import Any, NoReturn
 
@@ -122,6 +122,16 @@ class Recorded:
     def is_fold(self) -> bool:
         return self.loop.fold is not None
 
+    @cached_property
+    def is_alone(self) -> bool:
+        """Return whether no other launch can be joined with it.
+
+        It runs in an order of its own, or its values depend on places of elements.
+        """
+        loop = self.loop
+        in_order = loop.is_serial or loop.is_scan or loop.start is not None
+        return in_order or _has_places(loop)
+
     @property
     def domain(self) -> tuple[int, ...]:
         """Return the shape over which the value is computed."""
@@ -154,30 +164,11 @@ def is_recording() -> bool:
 def record(
     loop: Loop, shape: tuple[int, ...], buffers: list[Any], axes: tuple[int, ...]
 ) -> Planned:
-    """Record a launch, and return the buffer that it will write.
-
-    Raises:
-        UnknownValueError: only the launch itself can compute the loop.
-    """
+    """Record a launch, and return the buffer that it will write."""
     launches = _LAUNCHES.get()
     assert launches is not None
-    in_order = loop.is_serial or loop.is_scan or loop.start is not None
-    if in_order or _has_places(loop):
-        raise UnknownValueError(f"{loop.title} runs in an order of its own")
     launches.append(Recorded(loop, shape, tuple(buffers), axes))
     return launches[-1].result
-
-
-def _has_places(loop: Loop) -> bool:
-    """Return whether values depend on the places of elements, not on elements alone."""
-    waiting = [loop.value, *(() if loop.finish is None else (loop.finish,))]
-    while waiting:
-        one: Value = waiting.pop()
-        picks = one.name == "gather" and not loop.inputs[one.detail].is_table
-        if picks or one.name == "position":
-            return True
-        waiting += one.arguments
-    return False
 
 
 def around(like: Any, buffer: Any) -> Any:
@@ -195,6 +186,18 @@ def _slots(kind: type) -> tuple[str, ...]:
     """Return the attributes of a tensor but its buffer."""
     names = (name for one in kind.__mro__ for name in vars(one).get("__slots__", ()))
     return tuple(name for name in names if name not in ("__weakref__", "buffer"))
+
+
+def _has_places(loop: Loop) -> bool:
+    """Return whether values depend on the places of elements, not on elements alone."""
+    waiting = [loop.value, *(() if loop.finish is None else (loop.finish,))]
+    while waiting:
+        one: Value = waiting.pop()
+        picks = one.name == "gather" and not loop.inputs[one.detail].is_table
+        if picks or one.name == "position":
+            return True
+        waiting += one.arguments
+    return False
 
 
 def _is_array(declared: Input) -> bool:

@@ -17,6 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+from support import cublas_double
 
 from mdtensor.kernels.cuda import driver, nvrtc
 from mdtensor.kernels.emulated import compiler as gpp
@@ -102,7 +103,9 @@ def launch_kernel(
             ctypes.create_string_buffer(ctypes.string_at(at, n), n)
             for at, n in zip(pointers, ARGUMENTS[function], strict=False)
         ]
-        Stream.all[stream].graph.launches.append((function, gx, bx, values))
+        Stream.all[stream].graph.launches.append(
+            lambda: _replay(function, gx, bx, values)
+        )
         return
     failed = ENTRY(function)(arguments, gx, bx, 0, 0)
     if failed:
@@ -164,10 +167,14 @@ class Graph:
 
     def launch(self, stream: Any) -> None:
         CALLS.append(("graph", len(self.launches), stream.ptr))
-        for function, grid, block, values in self.launches:
-            places = [ctypes.addressof(value) for value in values]
-            table = (ctypes.c_void_p * len(places))(*places)
-            assert not ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
+        for launch in self.launches:
+            launch()
+
+
+def _replay(function: int, grid: int, block: int, values: list[Any]) -> None:
+    places = [ctypes.addressof(value) for value in values]
+    table = (ctypes.c_void_p * len(places))(*places)
+    assert not ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
 
 
 def _refuse_capture(*streams: Any) -> None:
@@ -356,6 +363,7 @@ def install(monkeypatch: Any) -> ModuleType:
             pointerGetAttributes=lambda ptr: SimpleNamespace(type=0),
         ),
     )
+    cublas_double.install(monkeypatch, Stream.all.__getitem__, CALLS)
     monkeypatch.setattr(driver, "driver_version", lambda: 13000)
     monkeypatch.setattr(driver, "cupy", lambda: made)
     monkeypatch.setattr(driver, "missing", lambda: "")
