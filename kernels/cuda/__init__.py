@@ -4,7 +4,8 @@
     nvrtc       NVIDIA's compiler, by its C interface
     compiler    the machine code of a kernel for an architecture, cached by content
     gpu         one GPU: memory, copies, streams, launches
+    blas        products of floats by cuBLAS
     exchange    arrays of CuPy on memory of ours, and the reverse
 
-Nothing here imports CuPy before a GPU is used. None of it has run on a GPU yet.
+Nothing here imports CuPy before a GPU is used.
 """
