@@ -129,6 +129,7 @@ THIRD_PARTY = {
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.kernels.cuda",),
+    "cupy_backends": ("mdtensor.kernels.cuda.blas",),
     "gguf": ("mdtensor.quant.gguf",),
     "safetensors": ("mdtensor.safetensors",),
     "onnx": ("mdtensor.cli", "mdtensor.quant.model", "mdtensor.quant.onnx_backend"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import settings
@@ -31,9 +31,6 @@ from mdtensor.rendered.recording import (
     recording,
 )
 from mdtensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from mdtensor.rendered.launch_plan import LaunchPlan
 
 Run = Callable[..., Any]
 #: Calls that a method keeps; a further one drops the oldest.
@@ -52,12 +49,12 @@ class _Call:
     """The launches of a call, and what its results are like.
 
     Args:
-        plan: the launches.
+        plan: the launches, a `LaunchPlan`.
         results: tensors around planned buffers.
         make: makes the result of several tensors; None for one.
     """
 
-    plan: LaunchPlan
+    plan: Any
     results: list[Any]
     make: Run | None
 
