@@ -32,7 +32,7 @@ def planted(name: str, old: str, new: str) -> Kernel:
 
 
 TRAP = planted("traps", "out[", "__trap(); out[")
-BEYOND = planted("writes_beyond", "out[w.at(1, i)]", "out[w.at(1, i) + 2]")
+BEYOND = planted("writes_beyond", "out[p.at[1]]", "out[p.at[1] + 2]")
 #: A kernel that raises takes one buffer.
 FAIL = Kernel(
     "fails",

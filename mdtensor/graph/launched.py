@@ -185,7 +185,7 @@ class _Run:
         buffers = [x.buffer for x in results.values()]
         try:
             plan = LaunchPlan(self._device, self._records, buffers)
-        except MdtensorError:
+        except (UnknownValueError, MdtensorError):
             return [*self._calls]
         is_fewer = len(plan.kernels) < len(self._records)
         if not is_fewer and len(self._calls) < 2:

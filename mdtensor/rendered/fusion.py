@@ -122,7 +122,8 @@ def _rows(records: Sequence[Recorded]) -> set[int]:
 
 
 def _sources(record: Recorded) -> list[Recorded]:
-    found = (x.source for x in record.operands if isinstance(x, Planned))
+    read = (*record.operands, record.into)
+    found = (x.source for x in read if isinstance(x, Planned))
     return [x for x in found if isinstance(x, Recorded)]
 
 

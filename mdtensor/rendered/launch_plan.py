@@ -11,7 +11,13 @@ from mdtensor.device import Device
 from mdtensor.kernels.loops.kernel import Kernel
 from mdtensor.rendered.fusion import Fused, fuse, walked
 from mdtensor.rendered.launches import render
-from mdtensor.rendered.recording import NoViewError, Planned, Recorded
+from mdtensor.rendered.recording import (
+    Blank,
+    NoViewError,
+    Planned,
+    Recorded,
+    UnknownValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -33,17 +39,22 @@ class LaunchPlan:
 
     Raises:
         NoMethodError: the language of the device lacks something.
+        UnknownValueError: nothing writes a result.
     """
 
     def __init__(
         self, device: Device, records: Sequence[Recorded], results: Sequence[Planned]
     ) -> None:
         self._device, self._results = device, tuple(results)
+        if any(isinstance(x.source, Blank) for x in results):
+            raise UnknownValueError("nothing writes a result")
         leaving = [x.source for x in results if isinstance(x.source, Recorded)]
         steps: list[_Step] = []
         needed = {id(one) for one in leaving}
         for one in reversed(fuse(records, leaving)):
-            sources = {id(x.source): x.source for x in one.operands}
+            into = one.record.into
+            read = (*one.operands, *(() if into is None else (into,)))
+            sources = {id(x.source): x.source for x in read}
             last = [x for x in sources.values() if isinstance(x, Recorded)]
             dead = tuple(x for x in last if id(x) not in needed)
             needed |= {id(x) for x in last}
@@ -68,13 +79,26 @@ class LaunchPlan:
         for step in self._steps:
             record = step.fused.record
             operands = [find(x.source, x.path) for x in step.fused.operands]
-            out = self._device.alloc(record.shape, record.result.dtype)
+            whole, out = self._target(record, made)
             axes = (step.fused.axes,) if step.kernel.takes_axes else ()
             self._device.launch(step.kernel, *operands, out, *axes)
-            made[id(record)] = out
+            made[id(record)] = whole
             for one in step.dead:
                 del made[id(one)]
         return [find(x.source, x.path) for x in self._results]
+
+    def _target(self, record: Recorded, made: dict[int, Any]) -> tuple[Any, Any]:
+        """Return the buffer of the result of a launch, and what of it is written."""
+        into = record.into
+        if into is None:
+            out = self._device.alloc(record.shape, record.result.dtype)
+            return out, out
+        source: Any = into.source
+        if isinstance(source, Blank):
+            whole = self._device.alloc(source.shape, source.dtype)
+        else:
+            whole = made[id(source)]
+        return whole, whole.view(partial(walked, into.path)) if into.path else whole
 
 
 def _found(buffers: Sequence[Any], made: dict[int, Any], source: Any, path: Any) -> Any:

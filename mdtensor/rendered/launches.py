@@ -29,7 +29,14 @@ from mdtensor.kernels.loops.ir import (
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.ledger import because, launched
 from mdtensor.ops.operands import number
-from mdtensor.rendered.recording import UnknownValueError, is_recording, record
+from mdtensor.rendered.recording import (
+    Blank,
+    Planned,
+    UnknownValueError,
+    View,
+    is_recording,
+    record,
+)
 from mdtensor.tensor import Tensor, leaves
 
 #: Kinds of element types that methods take.
@@ -101,6 +108,29 @@ def launch(
     out = device.alloc(shape, dtypes.dtype(loop.type).storage)
     device.launch(render(device, loop), *buffers, out, *axes)
     return out
+
+
+def blank(device: Device, shape: tuple[int, ...], storage: Any) -> Any:
+    """Return a new buffer, for `written`."""
+    if is_recording():
+        return Planned.of(Blank(shape, storage), shape, storage)
+    return device.alloc(shape, storage)
+
+
+def written(
+    device: Device, loop: Loop, target: Any, part: View, buffers: Iterable[Any]
+) -> Any:
+    """Launch a loop that writes a part of a new buffer; return the whole buffer.
+
+    Args:
+        target: a buffer that only the caller knows, from `blank` or from here.
+        part: the view of an array that is written.
+    """
+    place = target.view(part)
+    if is_recording():
+        return record(loop, place.shape, list(buffers), into=place)
+    device.launch(render(device, loop), *buffers, place)
+    return target
 
 
 # A device brings a renderer if its language is not CUDA C++ (decision 0077).

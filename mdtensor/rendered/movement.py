@@ -19,13 +19,16 @@ from mdtensor.kernels.loops.ir import Input, Loop, cast, load, scalar
 from mdtensor.ops.operands import number
 from mdtensor.rendered.launches import (
     ALL,
+    blank,
     launch,
     no_method,
     render,
     types_of,
+    written,
 )
 from mdtensor.rendered.memory import reshaped
 from mdtensor.rendered.methods import add, unary
+from mdtensor.rendered.recording import View
 from mdtensor.spec.shapes import (
     integers,
     moveaxis_order,
@@ -77,11 +80,17 @@ def write(target: Any, x: Any, type: str) -> None:
     x.device.launch(kernel, x.buffer, target)
 
 
-def put(device: Device, target: Any, x: Any) -> None:
-    """Launch a copy of a buffer into another one of the same type."""
-    type = x.dtype.name
-    loop = Loop((Input(type),), load(0, type))
-    device.launch(render(device, loop), x, target)
+def put(device: Device, target: Any, part: View, x: Any, type: str) -> Any:
+    """Launch a copy of a buffer into a part of a new one; return the whole."""
+    loop = Loop((Input(x.dtype.name),), cast(load(0, x.dtype.name), type))
+    return written(device, loop, target, part, [x])
+
+
+def filled(device: Device, shape: tuple[int, ...], value: Any) -> Any:
+    """Return a new buffer of one number, a host array without axes."""
+    type = value.dtype.name
+    loop = Loop((Input(type, True),), scalar(0, type), name="fill")
+    return launch(device, loop, shape, [value])
 
 
 def fill(device: Device, target: Any, value: Any) -> None:
@@ -156,14 +165,17 @@ def _pad(x: Tensor, /, *, pad_width: Any, value: Any) -> Any:
     spec = infer(manipulation.pad, x, pad_width=pad_width, value=value)
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: number(value, x.dtype))
-    out = x.device.alloc(spec.shape, x.dtype.storage)
-    fill(x.device, out, fitting)
+    out = filled(x.device, spec.shape, fitting)
     inner = tuple(
         slice(before, before + n)
         for (before, _), n in zip(widths, x.shape, strict=True)
     )
-    write(out.view(lambda array: array[(*inner, ...)]), x, x.dtype.name)
-    return x.wrap(out)
+    part = partial(_picked, (*inner, ...))
+    return x.wrap(put(x.device, out, part, x.buffer, x.dtype.name))
+
+
+def _picked(key: tuple[Any, ...], array: Any) -> Any:
+    return array[key]
 
 
 def _tile(x: Tensor, repetitions: object, /) -> Any:
@@ -172,12 +184,12 @@ def _tile(x: Tensor, repetitions: object, /) -> Any:
     rank = max(len(counts), x.ndim)
     shape = (1,) * (rank - x.ndim) + x.shape
     counts = (1,) * (rank - len(counts)) + counts
-    out = x.device.alloc(spec.shape, x.dtype.storage)
     pairs = [size for pair in zip(counts, shape, strict=True) for size in pair]
-    apart = out.view(partial(reshaped, tuple(pairs)))
     lines = [size for n in shape for size in (1, n)]
-    write(apart, view(x, partial(reshaped, tuple(lines))), x.dtype.name)
-    return x.wrap(out)
+    apart = x.buffer.view(partial(reshaped, tuple(lines)))
+    out = blank(x.device, spec.shape, x.dtype.storage)
+    part = partial(reshaped, tuple(pairs))
+    return x.wrap(put(x.device, out, part, apart, x.dtype.name))
 
 
 def _concat(*arrays: Tensor, axis: int | None) -> Any:
@@ -199,9 +211,9 @@ def _joined(spec: Any, parts: list[Any], at: int, sizes: list[int]) -> Any:
     device = spec.type.device
     if any(x.dtype.is_complex != spec.dtype.is_complex for x in parts):
         raise no_method("concat", *parts)
-    out, first = device.alloc(spec.shape, spec.dtype.storage), 0
+    out, first = blank(device, spec.shape, spec.dtype.storage), 0
     for x, size in zip(parts, sizes, strict=True):
         key = (slice(None),) * at + (slice(first, first + size), ...)
-        write(out.view(lambda array, key=key: array[key]), x, spec.dtype.name)
+        out = put(device, out, partial(_picked, key), x.buffer, spec.dtype.name)
         first += size
     return spec.type.wrap(out)

@@ -14,7 +14,7 @@ from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load
 from mdtensor.rendered.launches import FLOATS, NUMBERS
 from mdtensor.rendered.methods import unary
-from mdtensor.rendered.movement import fill
+from mdtensor.rendered.movement import filled
 from mdtensor.rendered.products import contract, reshaped
 from mdtensor.rendered.reduction import mean
 from mdtensor.rendered.windows import Pair, bordered, reach, taps
@@ -73,8 +73,7 @@ def counts(
     """
     top, left, bottom, right = window.padding if has_padding else (0, 0, 0, 0)
     shape = (1, 1, top + x.shape[2] + bottom, left + x.shape[3] + right)
-    ones = device.alloc(shape, np.dtype(np.int64))
-    fill(device, ones, np.ones((), np.int64))
+    ones = filled(device, shape, np.ones((), np.int64))
     rest = (0, 0, 0, 0) if has_padding else window.padding
     beyond = window._replace(padding=rest)
     taken = seen(device, ones, beyond, size, np.zeros((), np.int64))

@@ -39,12 +39,20 @@ class NoViewError(Exception):
     """The strides of an argument do not allow a view that was planned."""
 
 
+@dataclass(frozen=True, eq=False)
+class Blank:
+    """A new buffer that launches will write, part by part."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
 # A method runs on it as on any buffer, until it asks for an element (decision 0085).
 class Planned:
     """A buffer that will exist: an argument, the result of a launch, or a view.
 
     Args:
-        source: the number of an argument, or the launch that writes it.
+        source: the number of an argument, the launch that writes it, or a new buffer.
         elements: an array of its shape and type; a view has other strides.
         whole: such an array of the whole source.
         path: the views that lead from there to here, the first one first.
@@ -52,7 +60,7 @@ class Planned:
 
     def __init__(
         self,
-        source: int | Recorded,
+        source: int | Recorded | Blank,
         elements: Any,
         whole: Any = None,
         path: tuple[View, ...] = (),
@@ -63,7 +71,9 @@ class Planned:
         self.size = elements.size
 
     @classmethod
-    def of(cls, source: int | Recorded, shape: tuple[int, ...], dtype: Any) -> Planned:
+    def of(
+        cls, source: int | Recorded | Blank, shape: tuple[int, ...], dtype: Any
+    ) -> Planned:
         """Return the whole buffer of a source."""
         size = prod(shape) * dtype.itemsize
         return cls(source, np.ndarray(shape, dtype, _RESERVED.span(size)))
@@ -106,17 +116,20 @@ class Recorded:
         shape: of its result.
         operands: planned buffers, buffers of the device, and numbers.
         axes: of a fold.
+        into: the part of a buffer that it writes; None writes a new one.
     """
 
     loop: Loop
     shape: tuple[int, ...]
     operands: tuple[Any, ...]
     axes: tuple[int, ...] = ()
+    into: Planned | None = None
     result: Planned = field(init=False)
 
     def __post_init__(self) -> None:
         storage = dtypes.dtype(self.loop.type).storage
-        self.result = Planned.of(self, self.shape, storage)
+        shape = self.shape if self.into is None else self.into.whole.shape
+        self.result = Planned.of(self, shape, storage)
 
     @property
     def is_fold(self) -> bool:
@@ -130,7 +143,7 @@ class Recorded:
         """
         loop = self.loop
         in_order = loop.is_serial or loop.is_scan or loop.start is not None
-        return in_order or _has_places(loop)
+        return self.into is not None or in_order or _has_places(loop)
 
     @property
     def domain(self) -> tuple[int, ...]:
@@ -162,12 +175,16 @@ def is_recording() -> bool:
 
 
 def record(
-    loop: Loop, shape: tuple[int, ...], buffers: list[Any], axes: tuple[int, ...]
+    loop: Loop,
+    shape: tuple[int, ...],
+    buffers: list[Any],
+    axes: tuple[int, ...] = (),
+    into: Planned | None = None,
 ) -> Planned:
-    """Record a launch, and return the buffer that it will write."""
+    """Record a launch, and return the whole buffer that it will write."""
     launches = _LAUNCHES.get()
     assert launches is not None
-    launches.append(Recorded(loop, shape, tuple(buffers), axes))
+    launches.append(Recorded(loop, shape, tuple(buffers), axes, into))
     return launches[-1].result
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.rendered.movement import fill, put
+from mdtensor.rendered.movement import filled, put
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
@@ -30,11 +30,9 @@ def bordered(device: Device, x: Any, padding: Padding, value: Any) -> Any:
     top, left, bottom, right = padding
     n, c, height, width = x.shape
     shape = (n, c, top + height + bottom, left + width + right)
-    out = device.alloc(shape, x.dtype)
-    fill(device, out, value)
     inner = slice(top, top + height), slice(left, left + width)
-    put(device, out.view(lambda array: array[:, :, *inner]), x)
-    return out
+    out = filled(device, shape, value)
+    return put(device, out, lambda array: array[:, :, *inner], x, x.dtype.name)
 
 
 def reach(size: Pair, stride: Pair, kernel: Pair, padding: Padding, x: Any) -> Padding:

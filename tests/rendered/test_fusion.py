@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support import rendered_device
+from support.single_launches import single_launches
 
 import mdtensor as md
 from mdtensor import quant
@@ -41,9 +42,9 @@ def raw(x: Any) -> list[bytes]:
 
 
 def same(function: Callable[..., Any], *given_: Any) -> tuple[int, int]:
-    """Compare compiled with eager calls; return the launches of both."""
+    """Compare compiled calls with single loops; return the launches of both."""
     there = [(x if isinstance(x, md.Tensor) else md.asarray(x)).to(gpu) for x in given_]
-    with md.trace_device() as eager:
+    with md.trace_device() as eager, single_launches():
         wanted = function(*there)
     compiled = md.compile(function, device=gpu)
     compiled(*there)

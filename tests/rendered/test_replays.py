@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import rendered_device
+from support.single_launches import single_launches
 
 import mdtensor as md
 from mdtensor.quant import QInt8Tensor, QParams
@@ -40,6 +41,51 @@ def test_a_call_is_one_launch_and_others_of_its_layout_too() -> None:
 
 
 NUMBERS = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, 2.5]
+
+
+JOINED = {
+    "softmax": lambda x: md.softmax(x),
+    "log_softmax": lambda x: md.log_softmax(x, axis=0),
+    "norm": lambda x: md.rms_norm(x, md.ones(6, device=gpu), normalized_shape=(6,)),
+    "pad": lambda x: md.pad(x, ((1, 0), (0, 2)), value=7),
+    "tile": lambda x: md.tile(x, (2, 3)),
+    "concat": lambda x: md.concat([x, x * 2, x[:1]]),
+    "stack": lambda x: md.stack([x, x[::-1]], axis=1),
+    "conv2d": lambda x: md.conv2d(
+        md.reshape(x, (1, 1, 4, 6)), md.ones((2, 1, 3, 3), device=gpu), padding=1
+    ),
+    "pool": lambda x: md.avg_pool2d(md.reshape(x, (1, 1, 4, 6)), 3, padding=1),
+    "sum": lambda x: md.sum(x),
+    "sort": lambda x: md.sort(x, axis=0),
+    "running sum": lambda x: md.cumulative_sum(x, axis=1, include_initial=True),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_replayed_calls_have_the_bytes_of_single_loops(name: str) -> None:
+    for seed in range(3):
+        x = there(floats(4, 6, seed=seed))
+        found = raw(JOINED[name](x))
+        with single_launches():
+            assert found == raw(JOINED[name](x))
+
+
+def test_parts_of_new_buffers_are_written_in_compiled_functions() -> None:
+    """Not into the buffer of an earlier call, and in the order of the parts."""
+
+    def function(x: Any) -> Any:
+        wide = md.pad(x * 2, ((1, 1), (0, 0)))
+        return md.concat([wide, md.exp(wide), x], axis=0), wide
+
+    compiled, kept = md.compile(function, device=gpu), []
+    for seed in range(4):
+        x = there(floats(3, 5, seed=seed))
+        found = compiled(x)
+        with single_launches():
+            wanted = function(x)
+        assert [*map(raw, found)] == [*map(raw, wanted)]
+        kept.append((found, [*map(raw, wanted)]))
+    assert all([*map(raw, found)] == wanted for found, wanted in kept)
 
 
 def test_numbers_that_are_equal_act_as_what_they_are() -> None:
