@@ -6,6 +6,8 @@ much can be asked of it; nothing here touches a GPU.
 
 import inspect
 import os
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,6 +68,27 @@ def test_methods_that_we_call(cupy: Any, path: str, names: tuple[str, ...]) -> N
         found = getattr(found, part)
     for name in names:
         assert hasattr(found, name), (path, name)
+
+
+def test_arguments_that_we_pass_to_cublas(cupy: Any) -> None:
+    """CuPy's module cannot be imported without cuBLAS, so its texts are read."""
+    found = find_spec("cupy_backends.cuda.libs.cublas")
+    assert found is not None and found.origin is not None
+    texts = Path(found.origin).read_bytes()
+    gemm = (
+        "gemmStridedBatchedEx(intptr_t handle, int transa, int transb, int m, int n, "
+        "int k, size_t alpha, size_t A, int Atype, int lda, long long strideA, "
+        "size_t B, int Btype, int ldb, long long strideB, size_t beta, size_t C, "
+        "int Ctype, int ldc, long long strideC, int batchCount, int computeType, "
+        "int algo)"
+    )
+    others = (
+        "create() -> intptr_t",
+        "setMathMode(intptr_t handle, int mode)",
+        "setStream(intptr_t handle, size_t stream)",
+    )
+    for text in (gemm, *others):
+        assert text.encode() in texts, text
 
 
 def test_arguments_that_we_pass(cupy: Any) -> None:
