@@ -84,6 +84,7 @@ class Product(Kernel):
         return launch._replace(product=gemm_of(*launch.walks))
 
 
+# A thread for each sum took 45 to 1,250 times as long (decision 0104).
 @cache
 def product(loop: Loop) -> Kernel:
     """Return the kernel of a loop, which is a `Product` if it multiplies floats."""

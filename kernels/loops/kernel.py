@@ -217,6 +217,7 @@ class Kernel:
         ]
 
 
+# Launches of one layout differ in addresses only (decision 0103).
 def _layout(argument: Any) -> Any:
     """Return all that a launch depends on in an argument: an operand, or axes."""
     try:

@@ -131,6 +131,7 @@ def _product(
     return spec.type.wrap(reshaped(found, spec.shape))
 
 
+# The host and the emulated device keep the order of sums (decision 0104).
 def _multiplies(device: Device, a: View, b: View) -> bool:
     """Return whether a library of a device multiplies two views."""
     is_one_type = a.dtype == b.dtype and a.dtype.name in ir.FLOATS
