@@ -17,7 +17,7 @@ from mdtensor.kernels.loops.ir import Loop
 #: Rows and columns of the tiles that there are: for small products, and for large ones.
 SIDES = (64, 128)
 TILED = """\
-extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
+extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ mdt::tiles<{side}> s;
@@ -26,23 +26,16 @@ extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   for (long long t = blockIdx.x; t < g.count * high * wide; t += gridDim.x) {{
     const long long group = t / (high * wide);
-    const long long top = t / wide % high * {side}, first = t % wide * {side};
-    mdt::int32 sums[{side} / 32][4][4] = {{}};
+    const mdt::corner at = mdt::corner_of(t % (high * wide), high, wide);
+    const long long top = at.row * {side}, first = at.column * {side};
+    mdt::totals<{side}> sums = {{}};
     mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
     mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
-    s.tabulate(f, {left}, {right}, 0);
+    if (x.is_dense && y.is_dense)
+      mdt::add_dense<{adds}>(s, x, y, f.count, sums);
+    else
+      mdt::add_sparse<{adds}>(s, x, y, f, {left}, {right}, sums);
     __syncthreads();
-    for (long long k = 0; k < f.count + 64; k += 64) {{
-      // These codes are on their way while those before them are multiplied.
-      x.fetch(s.steps[k / 64 % 2][0], f.count - k);
-      y.fetch(s.steps[k / 64 % 2][1], f.count - k);
-      if (k > 0) mdt::multiply<{a}, {b}>(s, sums);
-      s.tabulate(f, {left}, {right}, k + 64);
-      __syncthreads();
-      x.store(s.codes[0]);
-      y.store(s.codes[1]);
-      __syncthreads();
-    }}
 {added}
     const bool across = n.jump[{last}][n.rank - 1] == 1;
 #pragma unroll 1
@@ -50,14 +43,14 @@ extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
       s.keep(sums, piece);
       __syncwarp();
 #pragma unroll 1
-      for (int i = 0; i < 16; ++i) {{
-        const int row = across ? i : lane % 16;
-        const int column = across ? lane : i * 2 + lane / 16;
-        const long long r = top + warp % 2 * ({side} / 2) + piece * 16 + row;
-        const long long c = first + warp / 2 * 32 + column;
+      for (int i = 0; i < {side} / 4; ++i) {{
+        const int row = across ? i % 16 : lane % 16;
+        const int column = across ? i / 16 * 32 + lane : i * 2 + lane / 16;
+        const long long r = top + warp % 2 * s.WARP + piece * 16 + row;
+        const long long c = first + warp / 2 * s.WARP + column;
         if (r >= m.count || c >= n.count) continue;
 {places}
-        const mdt::int32 dot = s.kept()[row * 33 + column];
+        const mdt::int32 dot = s.kept()[row * (s.WARP + 1) + column];
 {zeros}
         const mdt::int32 total = {total};
 {finish}
@@ -65,6 +58,8 @@ extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
       }}
       __syncwarp();
     }}
+    // The next tile writes where sums were kept.
+    __syncthreads();
   }}
 }}
 """
@@ -94,6 +89,8 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
         "right": right.at,
         "a": storage_type(left.type),
         "b": storage_type(right.type),
+        # The rows of one operand are multiplied by the zero point of the other.
+        "adds": ", ".join(str(name is not None).lower() for name in names[::-1]),
         "added": _added(names),
         "places": "\n".join(map(_place, used)),
         "zeros": zeros.text,
@@ -123,13 +120,7 @@ def _place(at: int) -> str:
 
 def _added(zeros: list[str | None]) -> str:
     """Return what adds the codes of lines up, which zero points need."""
-    lines = []
-    # The rows of one operand are multiplied by the zero point of the other.
-    if zeros[1] is not None:
-        lines.append("    x.add_up(s.added[0]);")
-    if zeros[0] is not None:
-        lines.append("    y.add_up(s.added[1]);")
-    return "\n".join([*lines, "    __syncthreads();"] if lines else [])
+    return "" if zeros == [None, None] else "    s.add_up(sums);\n    __syncthreads();"
 
 
 def _total(zeros: list[str | None]) -> str:
