@@ -262,7 +262,8 @@ static inline void arrive(int later) {
       copies[current][left++] = next;
       continue;
     }
-    memset(next.to, 0, 16), memcpy(next.to, next.from, next.count);
+    memset(next.to, 0, 16);
+    if (next.count) memcpy(next.to, next.from, next.count);
   }
   one.copies = left;
 }

@@ -14,20 +14,18 @@ from mdtensor.kernels.loops.bytewise import Factor, factors_of
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type
 from mdtensor.kernels.loops.ir import Loop
 
-#: Rows and columns of the tiles that there are: for small products, and for large ones.
-SIDES = (64, 128)
+#: Rows and columns of the tiles that there are: for few rows, small and large products.
+SLICE, SIDES = 16, (64, 128)
 TILED = """\
 extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ mdt::tiles<{side}> s;
-  const long long high = (m.count + {side} - 1) / {side};
-  const long long wide = (n.count + {side} - 1) / {side};
+  const int high = (m.count + {side} - 1) / {side}, wide = (n.count + {side} - 1) / {side};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (long long t = blockIdx.x; t < g.count * high * wide; t += gridDim.x) {{
-    const long long group = t / (high * wide);
-    const mdt::corner at = mdt::corner_of(t % (high * wide), high, wide);
-    const long long top = at.row * {side}, first = at.column * {side};
+  for (int t = blockIdx.x; t < (int)g.count * high * wide; t += gridDim.x) {{
+    const auto [group, row_of_tiles, column_of_tiles] = mdt::corner_of(t, high, wide);
+    const long long top = row_of_tiles * {side}ll, first = column_of_tiles * {side}ll;
     mdt::totals<{side}> sums = {{}};
     mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
     mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
@@ -63,19 +61,50 @@ extern "C" __global__ void __launch_bounds__(128, 2)
   }}
 }}
 """
+SLICED = """\
+extern "C" __global__ void __launch_bounds__(256, 2)
+    {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
+           mdt::walk<{count}> n, mdt::walk<{last}> f) {{
+  __shared__ mdt::slices s;
+  const int high = (m.count + 15) / 16, wide = (n.count + 15) / 16;
+  for (int t = blockIdx.x; t < (int)g.count * high * wide; t += gridDim.x) {{
+    const auto [group, row_of_tiles, column_of_tiles] = mdt::corner_of(t, high, wide);
+    const long long top = row_of_tiles * 16ll, first = column_of_tiles * 16ll;
+    mdt::reader<{a}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+    mdt::reader<{b}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+    if (x.is_dense && y.is_dense)
+      mdt::add_slices<{adds}, true>(s, x, y, f, {left}, {right});
+    else
+      mdt::add_slices<{adds}, false>(s, x, y, f, {left}, {right});
+    __syncthreads();
+    const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+    const long long r = top + row, c = first + column;
+    if (r < m.count && c < n.count) {{
+{places}
+      const mdt::int32 dot = s.dot_of(row, column);
+{zeros}
+      const mdt::int32 total = {total};
+{finish}
+      out[{target}] = {result};
+    }}
+    __syncthreads();
+  }}
+}}
+"""
 PLACE = "p{0}"
 
 
 # One text for matrices, pairs of them, and convolutions (decision 0093).
 def tiles_fields(loop: Loop) -> dict[str, object]:
-    """Return the fields of `TILED`.
+    """Return the fields of `TILED` and `SLICED`.
 
     Raises:
         ValueError: the loop is not a product of 8-bit codes, or has no such tiles.
     """
     factors = product_of(loop)
-    if loop.tile not in SIDES:
-        raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {SIDES}.")
+    if loop.tile not in (SLICE, *SIDES):
+        sides = f"({SLICE}, {', '.join(map(str, SIDES))})"
+        raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {sides}.")
     zeros = CudaStatements("        ", PLACE, "z")
     names = [None if one.zero is None else zeros.add(one.zero) for one in factors]
     finish = CudaStatements("        ", PLACE, locals=loop.locals)
@@ -120,7 +149,7 @@ def _place(at: int) -> str:
 
 def _added(zeros: list[str | None]) -> str:
     """Return what adds the codes of lines up, which zero points need."""
-    return "" if zeros == [None, None] else "    s.add_up(sums);\n    __syncthreads();"
+    return "" if zeros == [None, None] else "    s.keep_lines(sums);\n    __syncthreads();"
 
 
 def _total(zeros: list[str | None]) -> str:

@@ -18,8 +18,8 @@ from mdtensor.kernels.loops.ir import Input
 from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
 
 Walk = npt.NDArray[np.int64]
-#: Threads of a block: of an elementwise kernel, of a fold, and of a tile.
-THREADS, FOLDING, TILING = 256, 64, 128
+#: Threads of a block: of an elementwise kernel, of a fold, and of a tile by its side.
+THREADS, FOLDING, TILING = 256, 64, {16: 256, 64: 128, 128: 128}
 #: The largest number of blocks; further elements are steps of the same threads.
 BLOCKS = 65535
 
@@ -168,7 +168,7 @@ class Kernel:
         ]
         groups, rows, columns = (int(one[0]) for one in walks)
         blocks = groups * -(-rows // self.tile) * -(-columns // self.tile)
-        return Launch(operands, (*walks, inner), min(blocks, BLOCKS), TILING)
+        return Launch(operands, (*walks, inner), min(blocks, BLOCKS), TILING[self.tile])
 
     def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
         """Return the launch of a kernel whose result has the folded axes."""

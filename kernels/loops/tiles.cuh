@@ -43,13 +43,13 @@ __device__ static inline int32 less_zeros(int32 dot, uint32 a, uint32 b, int32 x
 
 struct __align__(16) sixteen { uint32 words[4]; };
 
-// Which tile of a group comes at a place: 8 rows of tiles, column by column, so that those
+// Which tile comes at a place: 8 rows of tiles of a group, column by column, so that tiles
 // which are computed together read the same codes.
-struct corner { int64 row, column; };
-__device__ static inline corner corner_of(int64 at, int64 high, int64 wide) {
-  const int64 band = at / (8 * wide) * 8, rows = high - band < 8 ? high - band : 8;
-  const int64 rest = at % (8 * wide);
-  return {band + rest % rows, rest / rows};
+struct corner { int group, row, column; };
+__device__ static inline corner corner_of(int at, int high, int wide) {
+  const int group = at / (high * wide), inside = at % (high * wide);
+  const int band = inside / (8 * wide) * 8, rows = high - band < 8 ? high - band : 8;
+  return {group, band + inside % (8 * wide) % rows, inside % (8 * wide) / rows};
 }
 
 // --- shared memory -------------------------------------------------------------------
@@ -104,12 +104,12 @@ __device__ static inline int place_of(int line, int unit) {
   return line * 4 + (unit ^ (line / 2 & 3));
 }
 
-// The sums of a thread: pieces of 16 x 8, and four of each. With `Σa` and `Σb`, for zero
-// points, it has a part of the sum of each of its lines.
+// The sums of a thread: four of each piece of 16 x 8. For zero points it adds the codes
+// of one line of each operand, too.
 template <int SIDE> struct totals {
   static constexpr int HIGH = SIDE / 32, WIDE = SIDE / 16;
   int32 sums[HIGH][WIDE][4];
-  uint32 left[HIGH][2], right[WIDE];
+  uint32 lines[2];
 };
 
 template <int SIDE> struct tiles {
@@ -131,13 +131,9 @@ template <int SIDE> struct tiles {
     if (k < f.count) steps(slab % 2, operand)[at] = f.at(operand ? right : left, k);
   }
 
-  // The codes of a line added, in four parts.
-  __device__ uint32* added(int operand, int line) {
-    return (uint32*)codes[2] + (operand * SIDE + line) * 4;
-  }
-  __device__ uint32 sum_of(int operand, int64 line) {
-    const uint32* parts = added(operand, (int)line);
-    return parts[0] + parts[1] + parts[2] + parts[3];
+  // The codes of a line added: they stay behind the sums of warps.
+  __device__ uint32& sum_of(int operand, int64 line) {
+    return ((uint32*)codes[2])[operand * SIDE + line];
   }
 
   // Where a warp keeps 16 rows of sums, when all codes are read.
@@ -159,61 +155,71 @@ template <int SIDE> struct tiles {
     }
   }
 
-  // Write the parts of the sums of lines. Two warps have the same lines.
-  __device__ void add_up(const totals<SIDE>& t) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (warp / 2 == 0)
+  // Add half the codes of a turn of the line of this thread.
+  template <typename T>
+  __device__ void add_line(int operand, int turn, int part, totals<SIDE>& t) const {
+    if (threadIdx.x >= SIDE) return;
 #pragma unroll
-      for (int i = 0; i < t.HIGH * 2; ++i)
-        added(0, warp % 2 * WARP + i * 8 + lane / 4)[lane % 4] = t.left[i / 2][i % 2];
-    if (warp % 2 == 0)
+    for (int unit = part * 2; unit < part * 2 + 2; ++unit) {
+      const sixteen& found = codes[turn][operand][place_of(threadIdx.x, unit)];
 #pragma unroll
-      for (int j = 0; j < t.WIDE; ++j)
-        added(1, warp / 2 * WARP + j * 8 + lane / 4)[lane % 4] = t.right[j];
+      for (int word = 0; word < 4; ++word)
+        t.lines[operand] = add_four<T>(found.words[word], t.lines[operand]);
+    }
+  }
+
+  __device__ void keep_lines(const totals<SIDE>& t) {
+    if (threadIdx.x >= SIDE) return;
+    sum_of(0, threadIdx.x) = t.lines[0], sum_of(1, threadIdx.x) = t.lines[1];
   }
 };
 
-// Add the products of the codes of a turn to the sums of a thread, and the codes
+// Add the products of half the codes of a turn to the sums of a thread, and the codes
 // themselves where a zero point needs it.
 template <typename A, typename B, bool ADD_LEFT, bool ADD_RIGHT, int SIDE>
-__device__ static inline void multiply(const tiles<SIDE>& s, int turn, totals<SIDE>& t) {
+__device__ static inline void multiply(const tiles<SIDE>& s, int turn, int part,
+                                       totals<SIDE>& t) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // Pieces of the left operand: rows 0 to 7 and 8 to 15 of 16 codes, then of the next 16;
   // of the right one: two times 16 codes of 8 columns, then of the next 8.
   const int row = lane % 16, column = lane % 8 + lane / 16 * 8;
   const sixteen* left = s.codes[turn][0] + warp % 2 * (SIDE / 2) * 4;
   const sixteen* right = s.codes[turn][1] + warp / 2 * (SIDE / 2) * 4;
+  const sixteen* rows = left + place_of(row, part * 2 + lane / 16);
+  const sixteen* columns = right + place_of(column, part * 2 + lane / 8 % 2);
+  uint32 b[totals<SIDE>::WIDE / 2][4];
 #pragma unroll
-  for (int part = 0; part < 2; ++part) {
-    const sixteen* rows = left + place_of(row, part * 2 + lane / 16);
-    const sixteen* columns = right + place_of(column, part * 2 + lane / 8 % 2);
-    uint32 b[totals<SIDE>::WIDE / 2][4];
+  for (int j = 0; j < t.WIDE / 2; ++j) gather(b[j], columns + j * 16 * 4);
 #pragma unroll
-    for (int j = 0; j < t.WIDE / 2; ++j) gather(b[j], columns + j * 16 * 4);
+  for (int i = 0; i < t.HIGH; ++i) {
+    uint32 a[4];
+    gather(a, rows + i * 16 * 4);
 #pragma unroll
-    for (int i = 0; i < t.HIGH; ++i) {
-      uint32 a[4];
-      gather(a, rows + i * 16 * 4);
-#pragma unroll
-      for (int j = 0; j < t.WIDE; ++j) {
-        const uint32 pair[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
-        mma<A, B>(t.sums[i][j], a, pair);
-      }
-#pragma unroll
-      for (int word = 0; word < 4 * ADD_LEFT; ++word)
-        t.left[i][word % 2] = add_four<A>(a[word], t.left[i][word % 2]);
+    for (int j = 0; j < t.WIDE; ++j) {
+      const uint32 pair[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
+      mma<A, B>(t.sums[i][j], a, pair);
     }
-#pragma unroll
-    for (int word = 0; word < t.WIDE * 2 * ADD_RIGHT; ++word)
-      t.right[word / 2] = add_four<B>(b[word / 4][word % 4], t.right[word / 2]);
   }
+  if (ADD_LEFT) s.template add_line<A>(0, turn, part, t);
+  if (ADD_RIGHT) s.template add_line<B>(1, turn, part, t);
+}
+
+// Whether the codes of all lines are neighbours, and begin where 16 bytes can be read.
+template <typename T, int N, int M>
+__device__ static inline bool is_aligned(const T* x, int at, const walk<N>& lines,
+                                         const walk<M>& f) {
+  uint64 starts = (uint64)x;
+#pragma unroll 1
+  for (int axis = 0; axis < (int)lines.rank; ++axis) starts |= (uint64)lines.jump[at][axis];
+  return f.rank == 1 && f.jump[at][0] == 1 && starts % 16 == 0;
 }
 
 // What a thread copies of one operand: 16 codes of a line, SIDE / 32 times.
 template <typename T, int SIDE> struct copier {
   static constexpr int COUNT = SIDE / 32;
+  // Where lines begin; null behind the last one.
   const T* from[COUNT];
-  bool is_inside[COUNT], is_dense, is_near;
+  bool is_dense, is_near;
   sixteen codes[COUNT];
 
   // Neighbouring threads read along a line, if its codes are neighbours, or across lines.
@@ -230,14 +236,11 @@ template <typename T, int SIDE> struct copier {
   __device__ copier(const T* x, int at, const walk<N>& lines, const walk<M>& f, int64 first) {
     const int64 last = f.jump[at][f.rank - 1];
     is_near = last == 1 && f.size[f.rank - 1] >= 16;
-    // All lines are of neighbours, and begin where 16 bytes can be copied.
-    uint64 starts = (uint64)x;
-    for (int axis = 0; axis < (int)lines.rank; ++axis) starts |= (uint64)lines.jump[at][axis];
-    is_dense = is_near && f.rank == 1 && starts % 16 == 0;
+    is_dense = is_aligned(x, at, lines, f);
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-      is_inside[i] = first + line(i) < lines.count;
-      from[i] = x + (is_inside[i] ? lines.at(at, first + line(i)) : 0);
+      const int64 number = first + line(i);
+      from[i] = number < lines.count ? x + lines.at(at, number) : nullptr;
     }
   }
 
@@ -248,14 +251,14 @@ template <typename T, int SIDE> struct copier {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
       mdt::send(to + place_of(line, unit) + i * 32 * 4, from[i] + k + 16 * unit,
-                is_inside[i] ? count : 0);
+                from[i] ? count : 0);
   }
 
   // Read the next codes, of which `rest` remain: zeros behind the last one.
   __device__ void fetch(const int64* steps, int rest) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
-      codes[i] = read(from[i], steps + 16 * unit(i), is_inside[i] ? rest - 16 * unit(i) : 0);
+      codes[i] = read(from[i], steps + 16 * unit(i), from[i] ? rest - 16 * unit(i) : 0);
   }
 
   __device__ sixteen read(const T* row, const int64* steps, int rest) const {
@@ -290,23 +293,27 @@ template <bool ADD_LEFT, bool ADD_RIGHT, typename A, typename B, int SIDE>
 __device__ static inline void add_dense(tiles<SIDE>& s, const copier<A, SIDE>& x,
                                         const copier<B, SIDE>& y, int64 count,
                                         totals<SIDE>& t) {
+  constexpr int TURNS = tiles<SIDE>::TURNS;
   const int slabs = (int)((count + 63) / 64);
   int turn = 1, free = 0;
 #pragma unroll 1
-  for (int slab = -2; slab < slabs; ++slab) {
-    arrive<1>();
+  for (int next = 0; next < slabs + TURNS - 1; ++next) {
+    arrive<TURNS - 2>();
     // The codes of all threads are there, and those of the turn before are multiplied.
     __syncthreads();
-    if (slab + 2 < slabs) {
-      const int rest = rest_of(count, slab + 2);
-      x.send(s.codes[free][0], (slab + 2) * 64ll, rest);
-      y.send(s.codes[free][1], (slab + 2) * 64ll, rest);
+    if (next < slabs) {
+      const int rest = rest_of(count, next);
+      x.send(s.codes[free][0], next * 64ll, rest);
+      y.send(s.codes[free][1], next * 64ll, rest);
     }
     // Also an empty group is one.
     seal();
-    if (slab >= 0) multiply<A, B, ADD_LEFT, ADD_RIGHT>(s, turn, t);
-    turn = turn == 2 ? 0 : turn + 1;
-    free = free == 2 ? 0 : free + 1;
+    if (next >= TURNS - 1)
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        multiply<A, B, ADD_LEFT, ADD_RIGHT>(s, turn, part, t);
+    free = turn;
+    turn = turn == TURNS - 1 ? 0 : turn + 1;
   }
 }
 
@@ -320,19 +327,16 @@ __device__ static inline void add_sparse(tiles<SIDE>& s, copier<A, SIDE>& x,
   s.tabulate(f, left, right, 0);
 #pragma unroll 1
   for (int slab = -1; slab < slabs; ++slab) {
-    const int next = slab + 1;
+    const int next = slab + 1, turn = next % 2, rest = rest_of(f.count, next);
     __syncthreads();
-    if (next < slabs) {
-      const int rest = rest_of(f.count, next);
-      x.fetch(s.steps(next % 2, 0), rest);
-      y.fetch(s.steps(next % 2, 1), rest);
-      s.tabulate(f, left, right, next + 1);
-    }
-    if (slab >= 0) multiply<A, B, ADD_LEFT, ADD_RIGHT>(s, slab % 2, t);
-    if (next < slabs) {
-      x.store(s.codes[next % 2][0]);
-      y.store(s.codes[next % 2][1]);
-    }
+    // One operand after the other, since each takes registers.
+    x.fetch(s.steps(turn, 0), rest);
+    if (slab >= 0) multiply<A, B, ADD_LEFT, ADD_RIGHT>(s, 1 - turn, 0, t);
+    x.store(s.codes[turn][0]);
+    y.fetch(s.steps(turn, 1), rest);
+    s.tabulate(f, left, right, next + 1);
+    if (slab >= 0) multiply<A, B, ADD_LEFT, ADD_RIGHT>(s, 1 - turn, 1, t);
+    y.store(s.codes[turn][1]);
   }
 }
 

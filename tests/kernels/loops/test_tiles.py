@@ -56,6 +56,8 @@ VARIANTS = [
     (("int8", "uint8"), (False, True), 64), (("uint8", "uint8"), (True, True), 64),
     (("int8", "int8"), (True, True), 128), (("uint8", "uint8"), (False, False), 128),
     (("uint8", "int8"), (False, True), 128), (("int8", "uint8"), (True, False), 128),
+    (("int8", "int8"), (False, False), 16), (("uint8", "int8"), (True, True), 16),
+    (("int8", "uint8"), (True, False), 16), (("uint8", "uint8"), (False, True), 16),
 ]  # fmt: skip
 
 
@@ -181,5 +183,5 @@ def test_what_has_no_tiles() -> None:
     loop = Loop(
         (Input("int8"),) * 2, apply("mul", a, b), "dot", is_serial=True, tile=32
     )
-    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(64, 128\)"):
+    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(16, 64, 128\)"):
         render(loop)
