@@ -37,7 +37,8 @@ from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = "\n".join(
-    Path(__file__).with_name(name).read_text() for name in ("scalar.cuh", "tiles.cuh", "slices.cuh")
+    Path(__file__).with_name(name).read_text()
+    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh")
 )
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{

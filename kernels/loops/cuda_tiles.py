@@ -56,8 +56,6 @@ extern "C" __global__ void __launch_bounds__(128, 2)
       }}
       __syncwarp();
     }}
-    // The next tile writes where sums were kept.
-    __syncthreads();
   }}
 }}
 """
@@ -149,7 +147,9 @@ def _place(at: int) -> str:
 
 def _added(zeros: list[str | None]) -> str:
     """Return what adds the codes of lines up, which zero points need."""
-    return "" if zeros == [None, None] else "    s.keep_lines(sums);\n    __syncthreads();"
+    return (
+        "" if zeros == [None, None] else "    s.keep_lines(sums);\n    __syncthreads();"
+    )
 
 
 def _total(zeros: list[str | None]) -> str:

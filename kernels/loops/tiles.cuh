@@ -131,9 +131,9 @@ template <int SIDE> struct tiles {
     if (k < f.count) steps(slab % 2, operand)[at] = f.at(operand ? right : left, k);
   }
 
-  // The codes of a line added: they stay behind the sums of warps.
+  // The codes of a line added: behind the sums of warps and the steps of the next tile.
   __device__ uint32& sum_of(int operand, int64 line) {
-    return ((uint32*)codes[2])[operand * SIDE + line];
+    return ((uint32*)codes[2])[1024 + operand * SIDE + line];
   }
 
   // Where a warp keeps 16 rows of sums, when all codes are read.
