@@ -21,41 +21,41 @@ extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ mdt::tiles<{side}> s;
-  const int high = (m.count + {side} - 1) / {side}, wide = (n.count + {side} - 1) / {side};
+  const int high = (m.count + {side} - 1) / {side};
+  const int wide = (n.count + {side} - 1) / {side};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int t = blockIdx.x; t < (int)g.count * high * wide; t += gridDim.x) {{
-    const auto [group, row_of_tiles, column_of_tiles] = mdt::corner_of(t, high, wide);
-    const long long top = row_of_tiles * {side}ll, first = column_of_tiles * {side}ll;
-    mdt::totals<{side}> sums = {{}};
-    mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
-    mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
-    if (x.is_dense && y.is_dense)
-      mdt::add_dense<{adds}>(s, x, y, f.count, sums);
-    else
-      mdt::add_sparse<{adds}>(s, x, y, f, {left}, {right}, sums);
-    __syncthreads();
+  const mdt::corner at = mdt::corner_of(blockIdx.x, high, wide);
+  const int group = at.group;
+  const long long top = at.row * {side}ll, first = at.column * {side}ll;
+  mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+  mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+  mdt::totals<{side}> sums = {{}};
+  if (x.is_dense && y.is_dense)
+    mdt::add_dense<{adds}>(s, x, y, f.count, sums);
+  else
+    mdt::add_sparse<{adds}>(s, x, y, f, {left}, {right}, sums);
+  __syncthreads();
 {added}
-    const bool across = n.jump[{last}][n.rank - 1] == 1;
+  const bool across = n.jump[{last}][n.rank - 1] == 1;
 #pragma unroll 1
-    for (int piece = 0; piece < {side} / 32; ++piece) {{
-      s.keep(sums, piece);
-      __syncwarp();
+  for (int piece = 0; piece < {side} / 32; ++piece) {{
+    s.keep(sums, piece);
+    __syncwarp();
 #pragma unroll 1
-      for (int i = 0; i < {side} / 4; ++i) {{
-        const int row = across ? i % 16 : lane % 16;
-        const int column = across ? i / 16 * 32 + lane : i * 2 + lane / 16;
-        const long long r = top + warp % 2 * s.WARP + piece * 16 + row;
-        const long long c = first + warp / 2 * s.WARP + column;
-        if (r >= m.count || c >= n.count) continue;
+    for (int i = 0; i < {side} / 4; ++i) {{
+      const int row = across ? i % 16 : lane % 16;
+      const int column = across ? i / 16 * 32 + lane : i * 2 + lane / 16;
+      const long long r = top + warp % 2 * s.WARP + piece * 16 + row;
+      const long long c = first + warp / 2 * s.WARP + column;
+      if (r >= m.count || c >= n.count) continue;
 {places}
-        const mdt::int32 dot = s.kept()[row * (s.WARP + 1) + column];
+      const mdt::int32 dot = s.kept()[row * (s.WARP + 1) + column];
 {zeros}
-        const mdt::int32 total = {total};
+      const mdt::int32 total = {total};
 {finish}
-        out[{target}] = {result};
-      }}
-      __syncwarp();
+      out[{target}] = {result};
     }}
+    __syncwarp();
   }}
 }}
 """
@@ -65,27 +65,25 @@ extern "C" __global__ void __launch_bounds__(256, 2)
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ mdt::slices s;
   const int high = (m.count + 15) / 16, wide = (n.count + 15) / 16;
-  for (int t = blockIdx.x; t < (int)g.count * high * wide; t += gridDim.x) {{
-    const auto [group, row_of_tiles, column_of_tiles] = mdt::corner_of(t, high, wide);
-    const long long top = row_of_tiles * 16ll, first = column_of_tiles * 16ll;
-    mdt::reader<{a}> x(x{left} + g.at({left}, group), {left}, m, f, top);
-    mdt::reader<{b}> y(x{right} + g.at({right}, group), {right}, n, f, first);
-    if (x.is_dense && y.is_dense)
-      mdt::add_slices<{adds}, true>(s, x, y, f, {left}, {right});
-    else
-      mdt::add_slices<{adds}, false>(s, x, y, f, {left}, {right});
-    __syncthreads();
-    const int row = threadIdx.x / 16, column = threadIdx.x % 16;
-    const long long r = top + row, c = first + column;
-    if (r < m.count && c < n.count) {{
+  const mdt::corner at = mdt::corner_of(blockIdx.x, high, wide);
+  const int group = at.group;
+  const long long top = at.row * 16ll, first = at.column * 16ll;
+  mdt::reader<{a}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+  mdt::reader<{b}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+  if (x.is_dense && y.is_dense)
+    mdt::add_slices<{adds}, true>(s, x, y, f, {left}, {right});
+  else
+    mdt::add_slices<{adds}, false>(s, x, y, f, {left}, {right});
+  __syncthreads();
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  const long long r = top + row, c = first + column;
+  if (r < m.count && c < n.count) {{
 {places}
-      const mdt::int32 dot = s.dot_of(row, column);
+    const mdt::int32 dot = s.dot_of(row, column);
 {zeros}
-      const mdt::int32 total = {total};
+    const mdt::int32 total = {total};
 {finish}
-      out[{target}] = {result};
-    }}
-    __syncthreads();
+    out[{target}] = {result};
   }}
 }}
 """
@@ -103,9 +101,9 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
     if loop.tile not in (SLICE, *SIDES):
         sides = f"({SLICE}, {', '.join(map(str, SIDES))})"
         raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {sides}.")
-    zeros = CudaStatements("        ", PLACE, "z")
+    zeros = CudaStatements("      ", PLACE, "z")
     names = [None if one.zero is None else zeros.add(one.zero) for one in factors]
-    finish = CudaStatements("        ", PLACE, locals=loop.locals)
+    finish = CudaStatements("      ", PLACE, locals=loop.locals)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     last = len(loop.inputs)
     used = {**zeros.loaded, **finish.loaded, last: None}
@@ -142,14 +140,12 @@ def product_of(loop: Loop) -> tuple[Factor, Factor]:
 
 def _place(at: int) -> str:
     parts = f"g.at({at}, group) + m.at({at}, r) + n.at({at}, c)"
-    return f"        const long long p{at} = {parts};"
+    return f"      const long long p{at} = {parts};"
 
 
 def _added(zeros: list[str | None]) -> str:
     """Return what adds the codes of lines up, which zero points need."""
-    return (
-        "" if zeros == [None, None] else "    s.keep_lines(sums);\n    __syncthreads();"
-    )
+    return "" if zeros == [None, None] else "  s.keep_lines(sums);\n  __syncthreads();"
 
 
 def _total(zeros: list[str | None]) -> str:

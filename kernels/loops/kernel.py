@@ -168,7 +168,7 @@ class Kernel:
         ]
         groups, rows, columns = (int(one[0]) for one in walks)
         blocks = groups * -(-rows // self.tile) * -(-columns // self.tile)
-        return Launch(operands, (*walks, inner), min(blocks, BLOCKS), TILING[self.tile])
+        return Launch(operands, (*walks, inner), blocks, TILING[self.tile])
 
     def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
         """Return the launch of a kernel whose result has the folded axes."""

@@ -49,13 +49,14 @@ template <typename T> struct reader {
     if constexpr (IS_DENSE) {
       if (from[i] && k < f.count) found = *(const sixteen*)(from[i] + k);
     } else if (from[i]) {
-#pragma unroll 1
-      for (int code = 0; code < 16 && k + code < f.count; ++code) {
-        const uint32 shifted = (uint32)(uint8)from[i][f.at(at, k + code)] << code % 4 * 8;
 #pragma unroll
-        for (int word = 0; word < 4; ++word)
-          if (word == code / 4) found.words[word] |= shifted;
-      }
+      for (int word = 0; word < 4; ++word)
+#pragma unroll 1
+        for (int at_word = 0; at_word < 4; ++at_word) {
+          const int64 code = k + word * 4 + at_word;
+          if (code >= f.count) break;
+          found.words[word] |= (uint32)(uint8)from[i][f.at(at, code)] << at_word * 8;
+        }
     }
     return found;
   }

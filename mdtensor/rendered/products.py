@@ -30,7 +30,7 @@ View = Any
 #: The fewest rows or columns, and codes of a sum, that tensor cores pay for.
 LEAST = 16
 #: The blocks from which on the larger tiles have work for a GPU.
-ENOUGH = 64
+ENOUGH = 128
 
 
 def register(device: Device) -> None:
