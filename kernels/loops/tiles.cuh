@@ -217,9 +217,10 @@ __device__ static inline bool is_aligned(const T* x, int at, const walk<N>& line
 // What a thread copies of one operand: 16 codes of a line, SIDE / 32 times.
 template <typename T, int SIDE> struct copier {
   static constexpr int COUNT = SIDE / 32;
-  // Where lines begin; null behind the last one.
   const T* from[COUNT];
   bool is_dense, is_near;
+  // A bit for each line that is not behind the last one.
+  uint32 inside = 0;
   sixteen codes[COUNT];
 
   // Neighbouring threads read along a line, if its codes are neighbours, or across lines.
@@ -232,6 +233,8 @@ template <typename T, int SIDE> struct copier {
     return is_near ? number % 4 : number / SIDE;
   }
 
+  __device__ bool is_inside(int i) const { return inside >> i & 1; }
+
   template <int N, int M>
   __device__ copier(const T* x, int at, const walk<N>& lines, const walk<M>& f, int64 first) {
     const int64 last = f.jump[at][f.rank - 1];
@@ -240,7 +243,8 @@ template <typename T, int SIDE> struct copier {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
       const int64 number = first + line(i);
-      from[i] = number < lines.count ? x + lines.at(at, number) : nullptr;
+      from[i] = x + (number < lines.count ? lines.at(at, number) : 0);
+      inside |= (uint32)(number < lines.count) << i;
     }
   }
 
@@ -251,14 +255,14 @@ template <typename T, int SIDE> struct copier {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
       mdt::send(to + place_of(line, unit) + i * 32 * 4, from[i] + k + 16 * unit,
-                from[i] ? count : 0);
+                is_inside(i) ? count : 0);
   }
 
   // Read the next codes, of which `rest` remain: zeros behind the last one.
   __device__ void fetch(const int64* steps, int rest) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
-      codes[i] = read(from[i], steps + 16 * unit(i), from[i] ? rest - 16 * unit(i) : 0);
+      codes[i] = read(from[i], steps + 16 * unit(i), is_inside(i) ? rest - 16 * unit(i) : 0);
   }
 
   __device__ sixteen read(const T* row, const int64* steps, int rest) const {

@@ -89,7 +89,7 @@ def _tile(
 def _has_lines(x: View, axes: tuple[int, ...], rank: int) -> bool:
     """Return whether the codes of a sum are neighbours, along one axis."""
     at = axes[0] - rank
-    return len(axes) == 1 and x.shape[at] >= LEAST and x.strides[at] == 1
+    return bool(len(axes) == 1 and x.shape[at] >= LEAST and x.strides[at] == 1)
 
 
 def _moves(x: View, axis: int, shape: tuple[int, ...]) -> bool:
