@@ -35,7 +35,7 @@ enum { RUNNING, WAITING, MEETING, DONE };
 enum { OK = 0, DIVERGENT = 1, UNDECLARED = 2, TRAPPED = 3, NO_MEMORY = 4 };
 enum { STACK = 64 << 10, WARP = 32, WARPS = 32 };
 
-struct fiber { ucontext_t context; int state, line, turn; };
+struct fiber { ucontext_t context; int state, line, turn, copies, groups; };
 
 static ucontext_t scheduler;
 static fiber* fibers;
@@ -94,7 +94,7 @@ static void start(unsigned n) {
     one.context.uc_stack.ss_size = STACK;
     one.context.uc_link = 0;
     makecontext(&one.context, enter, 0);
-    one.state = RUNNING, one.turn = 0;
+    one.state = RUNNING, one.turn = 0, one.copies = 0, one.groups = 0;
   }
 }
 
@@ -223,6 +223,49 @@ static inline void mma(int (&sums)[4], const unsigned (&a)[4], const unsigned (&
     }
     sums[at] = (int)sum;
   }
+}
+
+// ldmatrix: a thread gives the place of a line of 16 bytes, and gets a word of four lines.
+static const void* lines_of_warp[2][WARPS * WARP];
+
+static inline void ldmatrix(unsigned (&words)[4], const void* line) {
+  if (!has_fibers) return wait_at(__LINE__, MEETING);
+  const unsigned lane = threadIdx.x % WARP;
+  const void** const warp = lines_of_warp[fibers[current].turn ^= 1] + (threadIdx.x - lane);
+  warp[lane] = line;
+  wait_at(__LINE__, MEETING);
+  for (unsigned piece = 0; piece < 4; ++piece)
+    memcpy(&words[piece], (const char*)warp[piece * 8 + lane / 4] + lane % 4 * 4, 4);
+}
+
+// cp.async: between its start and the end of the wait for it, a copy has any bytes. So
+// it spoils them at once, and copies when the thread waits.
+struct copy { void* to; const void* from; int count, group; };
+enum { COPIES = 64 };
+static copy copies[WARPS * WARP][COPIES];
+
+static inline void send(void* to, const void* from, int count) {
+  fiber& one = fibers[current];
+  if (one.copies == COPIES) return trap();
+  memset(to, 0xA5, 16);
+  copies[current][one.copies++] = {to, from, count, one.groups};
+}
+
+static inline void seal() { ++fibers[current].groups; }
+
+static inline void arrive(int later) {
+  fiber& one = fibers[current];
+  int left = 0;
+  for (int i = 0; i < one.copies; ++i) {
+    const copy& next = copies[current][i];
+    if (next.group >= one.groups - later) {
+      copies[current][left++] = next;
+      continue;
+    }
+    memset(next.to, 0, 16);
+    if (next.count) memcpy(next.to, next.from, next.count);
+  }
+  one.copies = left;
 }
 
 }  // namespace mdt_emulation

@@ -24,14 +24,21 @@ from mdtensor.kernels.loops.cuda_rows import (
     total_of,
     tree_of,
 )
-from mdtensor.kernels.loops.cuda_tiles import TILED, product_of, tiles_fields
+from mdtensor.kernels.loops.cuda_tiles import (
+    SLICE,
+    SLICED,
+    TILED,
+    product_of,
+    tiles_fields,
+)
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
 from mdtensor.kernels.loops.ir import Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = "\n".join(
-    Path(__file__).with_name(name).read_text() for name in ("scalar.cuh", "tiles.cuh")
+    Path(__file__).with_name(name).read_text()
+    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh")
 )
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
@@ -123,7 +130,8 @@ def render(loop: Loop) -> Kernel:
     elif loop.is_scan:
         text = SCAN.format(name="{name}", **fields, **_scan(loop))
     elif loop.tile:
-        text = TILED.format(name="{name}", **fields, **tiles_fields(loop))
+        by_tile = SLICED if loop.tile == SLICE else TILED
+        text = by_tile.format(name="{name}", **fields, **tiles_fields(loop))
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:

@@ -14,57 +14,76 @@ from mdtensor.kernels.loops.bytewise import Factor, factors_of
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type
 from mdtensor.kernels.loops.ir import Loop
 
-#: Rows and columns of the tiles that there are: for small products, and for large ones.
-SIDES = (64, 128)
+#: Rows and columns of the tiles that there are: for few rows, small and large products.
+SLICE, SIDES = 16, (64, 128)
 TILED = """\
-extern "C" __global__ void __launch_bounds__(2 * {side}, 1)
+extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ mdt::tiles<{side}> s;
-  const long long high = (m.count + {side} - 1) / {side};
-  const long long wide = (n.count + {side} - 1) / {side};
+  const int high = (m.count + {side} - 1) / {side};
+  const int wide = (n.count + {side} - 1) / {side};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (long long t = blockIdx.x; t < g.count * high * wide; t += gridDim.x) {{
-    const long long group = t / (high * wide);
-    const long long top = t / wide % high * {side}, first = t % wide * {side};
-    mdt::int32 sums[{side} / 32][4][4] = {{}};
-    mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
-    mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
-    s.tabulate(f, {left}, {right}, 0);
-    __syncthreads();
-    for (long long k = 0; k < f.count + 64; k += 64) {{
-      // These codes are on their way while those before them are multiplied.
-      x.fetch(s.steps[k / 64 % 2][0], f.count - k);
-      y.fetch(s.steps[k / 64 % 2][1], f.count - k);
-      if (k > 0) mdt::multiply<{a}, {b}>(s, sums);
-      s.tabulate(f, {left}, {right}, k + 64);
-      __syncthreads();
-      x.store(s.codes[0]);
-      y.store(s.codes[1]);
-      __syncthreads();
-    }}
+  const mdt::corner at = mdt::corner_of(blockIdx.x, high, wide);
+  const int group = at.group;
+  const long long top = at.row * {side}ll, first = at.column * {side}ll;
+  mdt::copier<{a}, {side}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+  mdt::copier<{b}, {side}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+  mdt::totals<{side}> sums = {{}};
+  if (x.is_dense && y.is_dense)
+    mdt::add_dense<{adds}>(s, x, y, f.count, sums);
+  else
+    mdt::add_sparse<{adds}>(s, x, y, f, {left}, {right}, sums);
+  __syncthreads();
 {added}
-    const bool across = n.jump[{last}][n.rank - 1] == 1;
+  const bool across = n.jump[{last}][n.rank - 1] == 1;
 #pragma unroll 1
-    for (int piece = 0; piece < {side} / 32; ++piece) {{
-      s.keep(sums, piece);
-      __syncwarp();
+  for (int piece = 0; piece < {side} / 32; ++piece) {{
+    s.keep(sums, piece);
+    __syncwarp();
 #pragma unroll 1
-      for (int i = 0; i < 16; ++i) {{
-        const int row = across ? i : lane % 16;
-        const int column = across ? lane : i * 2 + lane / 16;
-        const long long r = top + warp % 2 * ({side} / 2) + piece * 16 + row;
-        const long long c = first + warp / 2 * 32 + column;
-        if (r >= m.count || c >= n.count) continue;
+    for (int i = 0; i < {side} / 4; ++i) {{
+      const int row = across ? i % 16 : lane % 16;
+      const int column = across ? i / 16 * 32 + lane : i * 2 + lane / 16;
+      const long long r = top + warp % 2 * s.WARP + piece * 16 + row;
+      const long long c = first + warp / 2 * s.WARP + column;
+      if (r >= m.count || c >= n.count) continue;
 {places}
-        const mdt::int32 dot = s.kept()[row * 33 + column];
+      const mdt::int32 dot = s.kept()[row * (s.WARP + 1) + column];
 {zeros}
-        const mdt::int32 total = {total};
+      const mdt::int32 total = {total};
 {finish}
-        out[{target}] = {result};
-      }}
-      __syncwarp();
+      out[{target}] = {result};
     }}
+    __syncwarp();
+  }}
+}}
+"""
+SLICED = """\
+extern "C" __global__ void __launch_bounds__(256, 2)
+    {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
+           mdt::walk<{count}> n, mdt::walk<{last}> f) {{
+  __shared__ mdt::slices s;
+  const int high = (m.count + 15) / 16, wide = (n.count + 15) / 16;
+  const mdt::corner at = mdt::corner_of(blockIdx.x, high, wide);
+  const int group = at.group;
+  const long long top = at.row * 16ll, first = at.column * 16ll;
+  mdt::reader<{a}> x(x{left} + g.at({left}, group), {left}, m, f, top);
+  mdt::reader<{b}> y(x{right} + g.at({right}, group), {right}, n, f, first);
+  if (x.is_dense && y.is_dense)
+    mdt::add_slices<{adds}, true>(s, x, y, f, {left}, {right});
+  else
+    mdt::add_slices<{adds}, false>(s, x, y, f, {left}, {right});
+  __syncthreads();
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  const long long r = top + row, c = first + column;
+  if (r < m.count && c < n.count) {{
+{places}
+    const mdt::int32 dot = s.dot_of(row, column);
+{zeros}
+    const mdt::int32 total = {total};
+{finish}
+    out[{target}] = {result};
   }}
 }}
 """
@@ -73,17 +92,18 @@ PLACE = "p{0}"
 
 # One text for matrices, pairs of them, and convolutions (decision 0093).
 def tiles_fields(loop: Loop) -> dict[str, object]:
-    """Return the fields of `TILED`.
+    """Return the fields of `TILED` and `SLICED`.
 
     Raises:
         ValueError: the loop is not a product of 8-bit codes, or has no such tiles.
     """
     factors = product_of(loop)
-    if loop.tile not in SIDES:
-        raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {SIDES}.")
-    zeros = CudaStatements("        ", PLACE, "z")
+    if loop.tile not in (SLICE, *SIDES):
+        sides = f"({SLICE}, {', '.join(map(str, SIDES))})"
+        raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {sides}.")
+    zeros = CudaStatements("      ", PLACE, "z")
     names = [None if one.zero is None else zeros.add(one.zero) for one in factors]
-    finish = CudaStatements("        ", PLACE, locals=loop.locals)
+    finish = CudaStatements("      ", PLACE, locals=loop.locals)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     last = len(loop.inputs)
     used = {**zeros.loaded, **finish.loaded, last: None}
@@ -94,6 +114,8 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
         "right": right.at,
         "a": storage_type(left.type),
         "b": storage_type(right.type),
+        # The rows of one operand are multiplied by the zero point of the other.
+        "adds": ", ".join(str(name is not None).lower() for name in names[::-1]),
         "added": _added(names),
         "places": "\n".join(map(_place, used)),
         "zeros": zeros.text,
@@ -118,18 +140,12 @@ def product_of(loop: Loop) -> tuple[Factor, Factor]:
 
 def _place(at: int) -> str:
     parts = f"g.at({at}, group) + m.at({at}, r) + n.at({at}, c)"
-    return f"        const long long p{at} = {parts};"
+    return f"      const long long p{at} = {parts};"
 
 
 def _added(zeros: list[str | None]) -> str:
     """Return what adds the codes of lines up, which zero points need."""
-    lines = []
-    # The rows of one operand are multiplied by the zero point of the other.
-    if zeros[1] is not None:
-        lines.append("    x.add_up(s.added[0]);")
-    if zeros[0] is not None:
-        lines.append("    y.add_up(s.added[1]);")
-    return "\n".join([*lines, "    __syncthreads();"] if lines else [])
+    return "" if zeros == [None, None] else "  s.keep_lines(sums);\n  __syncthreads();"
 
 
 def _total(zeros: list[str | None]) -> str:

@@ -18,8 +18,8 @@ from mdtensor.kernels.loops.ir import Input
 from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
 
 Walk = npt.NDArray[np.int64]
-#: Threads of a block: of an elementwise kernel, and of a fold.
-THREADS, FOLDING = 256, 64
+#: Threads of a block: of an elementwise kernel, of a fold, and of a tile by its side.
+THREADS, FOLDING, TILING = 256, 64, {16: 256, 64: 128, 128: 128}
 #: The largest number of blocks; further elements are steps of the same threads.
 BLOCKS = 65535
 #: Layouts of operands for which a kernel keeps its launch.
@@ -188,8 +188,7 @@ class Kernel:
         ]
         groups, rows, columns = (int(one[0]) for one in walks)
         blocks = groups * -(-rows // self.tile) * -(-columns // self.tile)
-        # Two threads for each row of a tile, see `tiles.cuh`.
-        return Launch(operands, (*walks, inner), min(blocks, BLOCKS), 2 * self.tile)
+        return Launch(operands, (*walks, inner), blocks, TILING[self.tile])
 
     def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
         """Return the launch of a kernel whose result has the folded axes."""

@@ -21,6 +21,7 @@ from mdtensor.generics import conv, matmul as products
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.bytewise import factors_of
+from mdtensor.kernels.loops.cuda_tiles import SIDES, SLICE
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
 from mdtensor.rendered.methods import add
@@ -30,10 +31,10 @@ from mdtensor.tensor import Tensor
 
 View = Any
 Ints = tuple[int, ...]
-#: The fewest rows and columns that a product by tiles pays for.
+#: The fewest rows or columns, and codes of a sum, that tensor cores pay for.
 LEAST = 16
-#: Sides of tiles, and the blocks from which on the larger one has work for a GPU.
-SIDES, ENOUGH = (64, 128), 64
+#: The blocks from which on the larger tiles have work for a GPU.
+ENOUGH = 128
 #: The fewest channels of a result for which columns of windows are copied.
 CHANNELS = 8
 
@@ -80,10 +81,21 @@ def _tile(
         moves = _moves(a, axis, shape), _moves(b, axis, shape)
         sizes[1 if not moves[1] else 2 if not moves[0] else 0] *= shape[axis]
     groups, rows, columns = sizes
-    if min(rows, columns) < LEAST:
+    if max(rows, columns) < LEAST:
         return 0
+    if min(rows, columns) <= SLICE:
+        if all(_has_lines(x, axes, len(shape)) for x in (a, b)):
+            return SLICE
+        if min(rows, columns) < LEAST:
+            return 0
     blocks = groups * -(-rows // SIDES[1]) * -(-columns // SIDES[1])
     return SIDES[blocks >= ENOUGH]
+
+
+def _has_lines(x: View, axes: tuple[int, ...], rank: int) -> bool:
+    """Return whether the codes of a sum are neighbours, along one axis."""
+    at = axes[0] - rank
+    return bool(len(axes) == 1 and x.shape[at] >= LEAST and x.strides[at] == 1)
 
 
 def _moves(x: View, axis: int, shape: tuple[int, ...]) -> bool:

@@ -56,6 +56,7 @@ class Planned:
         elements: an array of its shape and type; a view has other strides.
         whole: such an array of the whole source.
         path: the views that lead from there to here, the first one first.
+        has_strides: whether the buffer will have the strides of `elements`.
     """
 
     def __init__(
@@ -64,8 +65,11 @@ class Planned:
         elements: Any,
         whole: Any = None,
         path: tuple[View, ...] = (),
+        *,
+        has_strides: bool,
     ) -> None:
         self.source, self.elements, self.path = source, elements, path
+        self.has_strides = has_strides
         self.whole = elements if whole is None else whole
         self.shape, self.dtype = elements.shape, elements.dtype
         self.size = elements.size
@@ -74,9 +78,11 @@ class Planned:
     def of(
         cls, source: int | Recorded | Blank, shape: tuple[int, ...], dtype: Any
     ) -> Planned:
-        """Return the whole buffer of a source."""
-        size = prod(shape) * dtype.itemsize
-        return cls(source, np.ndarray(shape, dtype, _RESERVED.span(size)))
+        """Return the whole buffer of a source; an argument may have any strides."""
+        elements = np.ndarray(
+            shape, dtype, _RESERVED.span(prod(shape) * dtype.itemsize)
+        )
+        return cls(source, elements, has_strides=not isinstance(source, int))
 
     @classmethod
     def like(cls, source: int | Recorded, buffer: Any) -> Planned:
@@ -87,24 +93,37 @@ class Planned:
         low = sum(step for step in steps if step < 0)
         size = sum(map(abs, steps)) + buffer.dtype.itemsize if buffer.size else 0
         given = buffer.dtype, _RESERVED.span(size), -low if size else 0, buffer.strides
-        return cls(source, np.ndarray(buffer.shape, *given))
+        return cls(source, np.ndarray(buffer.shape, *given), has_strides=True)
 
     def view(self, function: View) -> Planned | None:
         """Return the view that `function` makes of an array; None if it copies."""
         found = function(self.elements)
         shares = not found.size or np.may_share_memory(found, self.elements)
         path = (*self.path, function)
-        return Planned(self.source, found, self.whole, path) if shares else None
+        given = self.source, found, self.whole, path
+        return Planned(*given, has_strides=self.has_strides) if shares else None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Return the strides that the buffer will have.
+
+        Raises:
+            UnknownValueError: it is an argument of other calls, too.
+        """
+        if not self.has_strides:
+            self._refuse()
+        found: tuple[int, ...] = self.elements.strides
+        return found
 
     def _refuse(self) -> NoReturn:
         raise UnknownValueError("a planned buffer has no place yet")
 
     # A launcher asks for one of these before anything runs.
     @property
-    def strides(self) -> NoReturn:
+    def memory(self) -> NoReturn:
         self._refuse()
 
-    memory = address = is_contiguous = is_writable = strides
+    address = is_contiguous = is_writable = memory
 
 
 @dataclass(eq=False)

@@ -16,7 +16,13 @@ from support import samples
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.kernels.loops.kernel import Kernel
-from mdtensor.quant import QInt8Tensor, QInt16Tensor, QParams, QUInt8Tensor
+from mdtensor.quant import (
+    QInt8Tensor,
+    QInt16Tensor,
+    QInt32Tensor,
+    QParams,
+    QUInt8Tensor,
+)
 
 #: Digits at the end of a kernel's name.
 HASH = 12
@@ -100,11 +106,18 @@ def calls_of_codes(device: Any) -> Iterator[Callable[[], Any]]:
 
 
 def calls_by_tiles(device: Any) -> Iterator[Callable[[], Any]]:
-    """Yield products with enough rows and columns: for tiles of 64, and of 128."""
+    """Yield products with enough rows or columns: slices, tiles of 64, and of 128."""
     out, pairs = QParams(0.5), itertools.product((QInt8Tensor, QUInt8Tensor), repeat=2)
-    for side, (a, b) in itertools.product((32, 1024), pairs):
-        x, w = codes(a, device, side, 8), codes(b, device, side, 8)
+    sizes = (3, 32), (32, 32), (2048, 1024)
+    for (m, n), (a, b) in itertools.product(sizes, pairs):
+        x, w = codes(a, device, m, 16), codes(b, device, n, 16)
         yield lambda x=x, w=w: md.linear(x, w, out=out)
+    # What a layer of a model has: scales of channels, biases and a zero point.
+    for m, n in sizes:
+        x, scales = codes(QUInt8Tensor, device, m, 16, zero=3), np.linspace(1, 2, n)
+        w = QInt8Tensor(np.ones((n, 16), int), scale=scales, axis=0).to(device)
+        bias = QInt32Tensor(np.ones(n, int), scale=0.25 * scales, axis=0).to(device)
+        yield lambda x=x, w=w, b=bias: md.linear(x, w, b, out=QParams(0.5, 7))
     image = codes(QUInt8Tensor, device, 1, 4, 6, 6, zero=3)
     filters = codes(QInt8Tensor, device, 32, 4, 3, 3, zero=2)
     for grid in (None, out):

@@ -56,6 +56,9 @@ VARIANTS = [
     (("int8", "uint8"), (False, True), 64), (("uint8", "uint8"), (True, True), 64),
     (("int8", "int8"), (True, True), 128), (("uint8", "uint8"), (False, False), 128),
     (("uint8", "int8"), (False, True), 128), (("int8", "uint8"), (True, False), 128),
+    (("int8", "int8"), (False, False), 16), (("uint8", "int8"), (True, True), 16),
+    (("int8", "uint8"), (True, False), 16), (("uint8", "uint8"), (False, True), 16),
+    (("uint8", "int8"), (True, True), 64),
 ]  # fmt: skip
 
 
@@ -144,31 +147,70 @@ def test_sums_wrap() -> None:
     assert found.tobytes() == wanted.astype(np.int32).tobytes()
 
 
-@pytest.mark.parametrize("wait", ["__syncthreads();", "__syncwarp();"])
-def test_every_barrier_is_needed(wait: str) -> None:
+#: Waits that products of tiles, and of slices, need: of dense lines, and of others.
+#: Those have no codes in the third turn, so they need not wait before they write there.
+NEEDED = {(64, True): (3, 2), (64, False): (2, 2), (16, True): (1, 0)}
+
+
+@pytest.mark.parametrize(("tile", "is_dense"), NEEDED)
+@pytest.mark.parametrize("at", [0, 1], ids=["__syncthreads", "__syncwarp"])
+def test_every_wait_is_needed(
+    tile: int, is_dense: bool, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without one of them some order of threads gives other sums."""
+    kernel = product(("uint8", "int8"), (True, True), tile)
+    # Three turns: the last codes are where sums of lines are kept.
+    k = 176 if is_dense else 170
+    a, b = codes("uint8", 100, k, seed=1), codes("int8", 90, k, seed=2)
+    wait = ("__syncthreads();", "__syncwarp();")[at]
+    # Steps apart from codes, so that a stale one is a step, and not anywhere.
+    steps = "return (int64*)codes[2] + "
+    assert steps in compiler.SCALARS
+    scalars = compiler.SCALARS.replace(steps, "static int64 of[256]; return of + ")
+    whole = scalars + MARK + kernel.text
+    parts = whole.split(wait)
+
+    found = []
+    for number in range(len(parts) - 1):
+        name = f"removed_{tile}_{int(is_dense)}_{wait[2:8]}_{number}"
+        # In a comment, since a kernel's text says whether it has barriers.
+        without = f"/* {wait} */;"
+        text = wait.join(parts[: number + 1]) + without
+        text += wait.join(parts[number + 1 :])
+        scalars, _, text = text.replace(kernel.name, name).partition(MARK)
+        monkeypatch.setattr(compiler, "SCALARS", scalars)
+        if differs(replace(kernel, name=name, text=text), a, b):
+            found.append(number)
+    monkeypatch.undo()
+    assert not differs(kernel, a, b)
+    assert len(found) == NEEDED[tile, is_dense][at], found
+
+
+def test_copies_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that is still on its way gives other sums."""
     kernel = product(("uint8", "int8"), (True, True))
-    a, b = codes("uint8", 100, 200, seed=1), codes("int8", 90, 200, seed=2)
-    zero_b = np.arange(90, dtype=np.int32)[:, None]
-    given = np.zeros((90, 1), np.int32), np.array(3, np.int32), zero_b
-    steps = a.astype(np.int64) - 3, b.astype(np.int64) - zero_b
+    a, b = codes("uint8", 100, 176, seed=1), codes("int8", 90, 176, seed=2)
+    wait, later = "arrive<TURNS - 2>();", "arrive<TURNS - 1>();"
+    assert compiler.SCALARS.count(wait) == 1
+    monkeypatch.setattr(compiler, "SCALARS", compiler.SCALARS.replace(wait, later))
+    text = kernel.text.replace(kernel.name, "awaits_less")
+    assert differs(replace(kernel, name="awaits_less", text=text), a, b)
+
+
+MARK = "\n// The text of the kernel.\n"
+
+
+def differs(kernel: Kernel, a: Any, b: Any) -> bool:
+    """Whether some order of threads gives other sums than NumPy."""
+    zero = np.arange(len(b), dtype=np.int32)[:, None]
+    given = np.zeros((len(b), 1), np.int32), np.array(3, np.int32), zero
+    steps = a.astype(np.int64) - 3, b.astype(np.int64) - zero
     wanted = (steps[0] @ steps[1].T).astype(np.int32).tobytes()
-    parts = kernel.text.split(wait)
-    assert len(parts) == {"__syncthreads();": 5, "__syncwarp();": 3}[wait]
-
-    def differs(one: Kernel) -> bool:
-        found = (
-            sums_of(one, a, b, given, empty((100, 90), "int32"), order)
-            for order in ORDERS
-        )
-        return any(sums != wanted for sums in found)
-
-    assert not differs(kernel)
-    for at in range(len(parts) - 1):
-        name = f"removed_{wait[2:8]}_{at}"
-        text = wait.join(parts[: at + 1]) + ";" + wait.join(parts[at + 1 :])
-        text = text.replace(kernel.name, name)
-        assert differs(replace(kernel, name=name, text=text)), at
+    found = (
+        sums_of(kernel, a, b, given, empty((len(a), len(b)), "int32"), order)
+        for order in ORDERS
+    )
+    return any(sums != wanted for sums in found)
 
 
 def test_what_has_no_tiles() -> None:
@@ -181,5 +223,5 @@ def test_what_has_no_tiles() -> None:
     loop = Loop(
         (Input("int8"),) * 2, apply("mul", a, b), "dot", is_serial=True, tile=32
     )
-    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(64, 128\)"):
+    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(16, 64, 128\)"):
         render(loop)

@@ -384,10 +384,15 @@ def test_products_of_matrices_go_by_tiles(
         tiles.clear()
         equal(call, *given_)
         assert 64 in tiles
-    # A row alone does not pay for tiles.
-    tiles.clear()
-    equal(lambda x, w: md.linear(x, w, out=OUT), x[0, :1], w)
-    assert tiles and not any(tiles)
+    # Few rows are sliced, if codes are neighbours; a row of few sums does not pay.
+    for call, given_, wanted in (
+        (lambda x, w, b: md.linear(x, w, b, out=OUT), (x[0, :1], w, b), 16),
+        (lambda x, w: md.matmul(x, w), (x[0, :9], unsigned), 0),
+        (lambda x, w: md.linear(x, w), (x[0, :7], zeros[:9]), 0),
+    ):
+        tiles.clear()
+        equal(call, *given_)
+        assert tiles and set(tiles) == {wanted}
 
 
 @pytest.mark.parametrize("order", ORDERS)
