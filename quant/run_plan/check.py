@@ -68,10 +68,11 @@ def _check(
     row.ints("kind", least=0, most=len(kernels) - 1)
     rule = RULES.get(kernels[f.kind])
     row.require(rule is not None, f"runs {kernels[f.kind]}, which has no rule")
-    # The loop over steps skips a step without a result.
+    row.ints("scratch_bytes", least=0, most=arena)
+    # The loop over steps skips a step without a result, after it made its scratch.
     if f.out_bytes == 0:
         return
-    # Kernels load vectors from any address, but a number from a multiple of its size.
+    # Rules of codes say which buffers hold numbers, see `Row.holds_numbers`.
     item = 1 if kernels[f.kind] in OF_CODES else ITEM
     for name in ("x", "y", "out", "constants"):
         align = item if is_piece and name != "constants" else ALIGN
@@ -82,7 +83,6 @@ def _check(
         row.require(
             place + size + slack <= room, f"has {name} at {place} + {size} of {room}"
         )
-    row.ints("scratch_bytes", least=0, most=arena)
     _require_apart(row)
     row.needs["out"] = f.out_bytes
     if rule is not None:
@@ -149,6 +149,10 @@ def check_groups(
     pairs = zip(ends, places, strict=True)
     if any(not end <= a <= b <= len(rows) for end, (a, b) in pairs):
         raise Refused("has a piece of rows that do not exist, or of another piece")
+    # The loop runs the first row of a piece before it looks where the piece ends, so
+    # it would run on behind all rows.
+    if any(a == b for a, b in places):
+        raise Refused("has a piece without rows")
     is_whole = 1 <= len(starts) - 1 <= most and starts[0] == 0
     if not is_whole or starts[-1] != len(places) or starts != sorted(starts):
         raise Refused("has groups of pieces that do not exist")
@@ -157,8 +161,11 @@ def check_groups(
 
 
 def _require_clear(f: Any, other: Any) -> None:
-    """Require that a step neither reads nor writes the result of another one."""
+    """Require that a step writes no value that another one reads or writes."""
     for name in ("x", "y", "out"):
         place, size = getattr(other, name), getattr(other, f"{name}_bytes")
         if place < f.out + f.out_bytes and f.out < place + size:
             raise Refused(f"writes {name} of a piece that may run at once")
+        # The thread that calls has its scratch in the arena, and may take any piece.
+        if place < f.scratch_bytes:
+            raise Refused(f"has scratch in {name} of a piece that may run at once")

@@ -286,8 +286,8 @@ class Part:
     def _compute(self, arena: Array, threads: int) -> None:
         """Run all rows, on several threads if the workers are free."""
         words, constants = self._nothing, self._constants
-        # A changed file with wrong pieces is refused, but its pieces are not run: one
-        # that passes the checks of pieces has crashed a process (decision 0095).
-        if threads > 1:
-            _ = self.job
+        if threads > 1 and (job := self.job) is not None:
+            given = job, self.rows[:0], arena, constants
+            if self._pool().run(threads, *given):
+                return
         self._run(ALONE, words, self.rows, self._pieces, words, arena, constants)

@@ -82,6 +82,16 @@ class Row:
         """Require `size` bytes of the last input."""
         self._need("y", size, self.fields.y_bytes)
 
+    def holds_numbers(self, *names: str) -> None:
+        """Require buffers of numbers to begin at a multiple of their size.
+
+        Pieces of steps on codes may begin anywhere, and kernels load vectors of codes
+        from any address.
+        """
+        for name in names:
+            place = getattr(self.fields, name)
+            self.require(place % ITEM == 0, f"has numbers at {place}")
+
     def writes(self, size: int) -> None:
         """Require a result of exactly `size` bytes: kernels go by its length."""
         self._need("out", size, self.fields.out_bytes)
@@ -131,24 +141,35 @@ class Row:
         sizes = [w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h]
         sizes += w.stride_w, w.dilation_h, w.dilation_w, w.out_h, w.out_w
         self.require(all(1 <= n <= MOST for n in sizes), "has a size below 1")
-        axes = (
-            (w.height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top, w.out_h),
-            (w.width, w.kernel_w, w.stride_w, w.dilation_w, w.pad_left, w.out_w),
+        self._axis(
+            *(w.height, w.kernel_h, w.stride_h, w.dilation_h, w.pad_top, w.out_h),
+            leaves_some=self.is_piece,
         )
-        for size, taps, stride, dilation, before, outputs in axes:
-            reach = (taps - 1) * dilation + 1
-            read = (outputs - 1) * stride + reach
-            self.require(reach <= MOST_REACH, f"has a window of {reach} pixels")
-            self.require(0 <= before <= MOST_REACH, f"has {before} pixels of padding")
-            # A piece of an image leaves rows over; padding may follow them.
-            most = size + before + MOST_REACH
-            least = size + before - stride + 1
-            is_enough = self.is_piece or least <= read
-            self.require(is_enough and read <= most, f"has windows over {read} pixels")
+        # A piece of an image leaves rows over, but no columns.
+        self._axis(
+            *(w.width, w.kernel_w, w.stride_w, w.dilation_w, w.pad_left, w.out_w),
+            leaves_some=False,
+        )
         (images,) = self.ints("images")
         elements = images * w.height * w.width * w.channels
         self.require(elements <= MOST, "has an image that is too large")
         return w, elements, images * w.out_h * w.out_w
+
+    def _axis(self, *sizes: int, leaves_some: bool) -> None:
+        """Require windows that cover an axis of an image, and not much more.
+
+        Args:
+            sizes: of the image, taps, stride, dilation, padding before, outputs.
+            leaves_some: whether they need not cover it.
+        """
+        size, taps, stride, dilation, before, outputs = sizes
+        reach = (taps - 1) * dilation + 1
+        read = (outputs - 1) * stride + reach
+        self.require(reach <= MOST_REACH, f"has a window of {reach} pixels")
+        self.require(0 <= before <= MOST_REACH, f"has {before} pixels of padding")
+        least = 0 if leaves_some else size + before - stride + 1
+        most = size + before + MOST_REACH
+        self.require(least <= read <= most, f"has windows over {read} pixels")
 
     def is_pixelwise(self) -> bool:
         """Return whether each result reads the pixel at its own place."""

@@ -40,6 +40,7 @@ def _weights(r: Row, weights: int, columns: int, outputs: int) -> None:
     r.reads_constants(f.weights, weights)
     r.reads_constants(f.bias, ITEM * columns)
     if f.is_exact:
+        r.holds_numbers("out")
         r.writes(ITEM * outputs)
         return
     r.multipliers(columns)
@@ -138,6 +139,7 @@ def _scale(r: Row) -> None:
 def quantize(r: Row) -> None:
     """Check a Quantize."""
     (elements,) = r.ints("elements")
+    r.holds_numbers("x")
     _scale(r)
     r.rounds()
     r.reads_x(ITEM * elements)
@@ -148,6 +150,7 @@ def quantize_nchw(r: Row) -> None:
     """Check a Quantize of channels first."""
     images, pixels, channels = r.ints("images", "pixels", "channels")
     (padded,) = r.ints("out_channels", least=channels, most=channels + 64)
+    r.holds_numbers("x")
     _scale(r)
     r.rounds()
     r.reads_x(ITEM * product((images, pixels, channels)))
@@ -159,6 +162,7 @@ def dequantize(r: Row) -> None:
     size = r.fields.out_bytes
     r.codes("x_zero_point")
     _scale(r)
+    r.holds_numbers("out")
     r.require(size % ITEM == 0, f"writes {size} bytes of floats")
     r.reads_x(size // ITEM)
 
@@ -177,6 +181,7 @@ def move(r: Row) -> None:
     r.reads_x(f.start + sum(max(end, 0) for end in ends) + run)
     if run == ITEM and f.is_single:
         # Floats are moved by whole elements, whose places are rounded down.
+        r.holds_numbers("x", "out")
         is_whole = all(n % ITEM == 0 for n in (f.start, *jumps))
         r.require(is_whole, "has a part of a float")
 

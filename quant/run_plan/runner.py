@@ -105,7 +105,7 @@ class Runner:
     def __call__(self, *arrays: npt.ArrayLike, threads: int = 1) -> Any:
         """Return the result for NumPy arrays, or a tuple if there are several.
 
-        One image runs on one thread for now, with the same bytes. An
+        Large steps are divided between up to `threads` threads, with the same bytes. An
         array with k times the images of the plan along its first axis runs as k calls,
         one on a thread, if the network treats images one by one.
 

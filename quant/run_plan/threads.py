@@ -90,15 +90,16 @@ class Pool:
         if not self._queue["can_wait"] or not self._lock.acquire(blocking=False):
             return False
         try:
+            # A worker may have failed in a job whose caller failed, too.
+            self._error = None
             self._hire(threads - 1, empty)
             try:
                 self._call(CALLER, self._words, *job, arena, constants)
             except BaseException:
                 self._withdraw(self._words)
                 raise
-            error, self._error = self._error, None
-            if error is not None:
-                raise error
+            if self._error is not None:
+                raise self._error
         finally:
             self._lock.release()
         return True

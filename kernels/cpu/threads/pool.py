@@ -117,6 +117,8 @@ class ThreadPool:
         try:
             if threads != self._threads:
                 self._hire(threads)
+            # A worker may have failed in a job whose caller failed, too.
+            self._error = None
             try:
                 run(CALLER, words, job.rows, job.pieces, job.first, arena, constants)
             except BaseException:

@@ -394,3 +394,20 @@ def test_an_error_of_the_caller_is_raised(short, monkeypatch):
             with pytest.raises(Failure):
                 short(codes(0), threads=2)
         assert np.array_equal(short(codes(0), threads=2)[0], want)
+
+
+def test_errors_of_two_threads_end_one_call(short, monkeypatch):
+    failing, want = ThreadPool(), short(codes(0))[0]
+
+    def fail(role, *arguments):
+        # A worker that fails, too, leaves its error for the caller.
+        failing._error = Failure("of a worker")
+        raise Failure("of the caller")
+
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", failing)
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "run", fail)
+        with pytest.raises(Failure, match="of the caller"):
+            short(codes(0), threads=2)
+    for _ in range(5):
+        assert np.array_equal(short(codes(0), threads=2)[0], want)

@@ -15,6 +15,7 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic import opcodes
 from mdtensor.kernels.cpu.program import STEP, Window
 from mdtensor.kernels.cpu.program.invoke import invokers
+from mdtensor.kernels.cpu.threads import split
 from mdtensor.quant.plans.machine import KINDS
 from mdtensor_run import (
     check,
@@ -33,10 +34,11 @@ FIELDS = [name for name in STEP.names if name not in ("function", "kind", "windo
 OWN = kernel_set.HOST.name if kernel_set.HOST.name in PACKINGS else "generic"
 
 
-def checked(rows, names, contents):
+def checked(rows, names, contents, isa=OWN, are_pieces=False):
     """The rows after all checks; constants are copied, since a check writes them."""
     size, constants = int(contents.arena), contents.constants.copy()
-    return check.check_rows(rows, names, size, constants, PACKINGS[OWN])
+    given = rows, names, size, constants, PACKINGS[isa]
+    return check.check_rows(*given, are_pieces)
 
 
 def test_every_kind_has_a_rule():
@@ -45,8 +47,20 @@ def test_every_kind_has_a_rule():
     assert sum(len(part.RULES) for part in parts) == len(KINDS)
 
 
-def made(seed):
-    return kernel_set.make_on(kernel_set.kernels(OWN), lambda: list(programs(seed)))
+def made(seed, isa=OWN):
+    return kernel_set.make_on(kernel_set.kernels(isa), lambda: list(programs(seed)))
+
+
+def cut(seed, isa=OWN):
+    """The first and the last piece of each step of the programs, as rows of theirs."""
+    own = kernel_set.kernels(isa)
+    for contents, rows, names in made(seed, isa):
+        for i, row in enumerate(contents.rows):
+            pieces = kernel_set.make_on(own, split.cut, row, 3)
+            for piece in (pieces[0], pieces[-1])[: len(pieces)]:
+                found = np.array([piece], rows.dtype)
+                found["kind"] = i
+                yield contents, found, names
 
 
 def test_rules_state_what_was_planned(rng):
@@ -63,6 +77,19 @@ def test_rules_state_what_was_planned(rng):
             seen.add(names[f.kind])
     # The window of a product of floats decides whether it is one of windows.
     assert set(KINDS) - seen <= {"program.interpret_floats.convolve_windows"}
+
+
+def test_pieces_stay_in_what_was_planned():
+    seen = set()
+    for contents, rows, names in cut(3):
+        # Some begin where their constants may not, so their steps stay whole.
+        with suppress(Refused):
+            for row in checked(rows, names, contents, are_pieces=True):
+                f, needs = row.fields, row.needs
+                assert needs["out"] == f.out_bytes and needs["x"] <= f.x_bytes, names
+                assert needs["scratch"] <= f.scratch_bytes
+                seen.add(names[f.kind])
+    assert len(seen) > 20
 
 
 def changed(rng, rows):
@@ -85,25 +112,26 @@ def changed(rng, rows):
     return rows
 
 
-def visit(programs_count, changes):
+def visit(programs_count, changes, isa, are_pieces):
     """Run planned and changed rows on buffers that end where the rules say."""
     rng = np.random.default_rng(programs_count)
-    functions, counts = invokers(OWN), {"ran": 0, "refused": 0}
+    counts = {"ran": 0, "refused": 0}
     for seed in range(programs_count):
-        for contents, rows, names in made(seed):
-            _run(rng, contents, rows, names, functions)
-            for _ in range(changes):
-                other = changed(rng, rows)
+        for contents, rows, names in (cut if are_pieces else made)(seed, isa):
+            for number in range(changes + 1):
+                other = changed(rng, rows) if number else rows
                 try:
-                    _run(rng, contents, other, names, functions)
-                    counts["ran"] += 1
+                    found = checked(other, names, contents, isa, are_pieces)
                 except Refused:
+                    assert number or are_pieces
                     counts["refused"] += 1
+                    continue
+                _run(rng, contents, other, found, names, invokers(isa))
+                counts["ran"] += 1
     print(counts["ran"], counts["refused"])
 
 
-def _run(rng, contents, rows, names, functions):
-    found = checked(rows, names, contents)
+def _run(rng, contents, rows, found, names, functions):
     for i, row in enumerate(found):
         f, needs = row.fields, row.needs
         if not f.out_bytes:
@@ -127,9 +155,10 @@ def _run(rng, contents, rows, names, functions):
                 functions[kind].call(rows, i, *given)
 
 
-def run_here(*numbers):
+def run_here(numbers, isa, are_pieces):
+    given = *numbers, isa, int(are_pieces)
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", str(Path(__file__)), *map(str, numbers)],
+        [sys.executable, "-X", "faulthandler", str(Path(__file__)), *map(str, given)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -149,16 +178,20 @@ needs_mprotect = pytest.mark.skipif(sys.platform != "linux", reason="needs mprot
 
 @pytest.mark.compiled
 @needs_mprotect
-def test_accepted_rows_touch_only_their_bytes():
-    run_here(*QUICK)
+@pytest.mark.parametrize("are_pieces", [False, True])
+def test_accepted_rows_touch_only_their_bytes(are_pieces):
+    run_here(QUICK, OWN, are_pieces)
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
 @needs_mprotect
-def test_many_changed_rows():
-    run_here(*LONG)
+@pytest.mark.parametrize("are_pieces", [False, True])
+@pytest.mark.parametrize("isa", sorted({OWN, "generic"}))
+def test_many_changed_rows(isa, are_pieces):
+    run_here(LONG, isa, are_pieces)
 
 
 if __name__ == "__main__":
-    visit(*map(int, sys.argv[1:]))
+    programs_count, changes, isa, are_pieces = sys.argv[1:]
+    visit(int(programs_count), int(changes), isa, are_pieces == "1")

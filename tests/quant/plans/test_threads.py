@@ -7,9 +7,10 @@ import pytest
 from support import libraries, stored_plans, tiny_network
 
 from mdtensor.errors import DataError
-from mdtensor.kernels.cpu.threads import split
+from mdtensor.kernels.cpu.threads import split, words
 from mdtensor.quant import load_plan
 from mdtensor_run import run
+from mdtensor_run.threads import Job, Pool
 
 needs_library = pytest.mark.skipif(
     bool(libraries.missing()), reason=f"{libraries.missing()}: run make native"
@@ -104,3 +105,28 @@ def test_wrong_pieces_are_refused(network, path, section, change, said):
     found = load_plan(path)
     with pytest.raises(DataError, match=said):
         found(x, threads=2)
+
+
+class Failing:
+    """Functions of a library, of which the loop fails once on two threads."""
+
+    def __init__(self):
+        self.pool, self.runs = None, 0
+
+    def function(self, key):
+        return self.run if key == "program.run.run" else lambda words: None
+
+    def run(self, *arguments):
+        self.runs += 1
+        if self.runs == 1:
+            self.pool._error = ValueError("of a worker")
+            raise ValueError("of the caller")
+
+
+def test_errors_of_two_threads_end_one_call():
+    library = Failing()
+    library.pool = pool = Pool(library, words.describe() | {"can_wait": True})
+    given = Job(*[np.zeros(0)] * 3), *[np.zeros(0)] * 3
+    with pytest.raises(ValueError, match="of the caller"):
+        pool.run(1, *given)
+    assert pool.run(1, *given) and library.runs == 2
