@@ -418,13 +418,39 @@ class CurveCall(Call):
     """A function of one code, as a table of the float32 function."""
 
     def __call__(
-        self, function: Function, x: QuantizedTensor, out: QParams
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
     ) -> QuantizedTensor:
         self.admit(x, out)
-        table = _table(self.kernel, function, x.qparams, out)
+        return self.looked_up(_table(self.kernel, function, x.qparams, out), x, out)
+
+    def looked_up(
+        self, table: Array, x: QuantizedTensor, out: QParams
+    ) -> QuantizedTensor:
+        """Return the elements of a table that the codes of `x` number, on `out`."""
         # int64, because the smallest code subtracted in 8 bits would wrap.
         places = x.buffer.astype(np.int64) - x.qparams.minimum
         return self.tensor(table[places], out)
+
+
+class StepwiseCurveCall(CurveCall):
+    """A function of one code that the library rounds after each of its operations."""
+
+    def __call__(
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
+    ) -> QuantizedTensor:
+        self.admit(x, out)
+        given = {name: self._narrow(name, value) for name, value in options.items()}
+        codes = np.arange(x.qparams.minimum, x.qparams.maximum + 1)
+        grids = kernel_grid(x.qparams), kernel_grid(out)
+        return self.looked_up(self.kernel(codes, *grids, **given), x, out)
+
+    def _narrow(self, name: str, value: float) -> np.float32:
+        """Return an option as the float32 number that a node holds."""
+        found = np.float32(value)
+        if np.isinf(found):
+            fix = "Use a number that float32 represents"
+            refuse(self.rule, self.operation, f"{written(name, value)}", fix)
+        return found
 
 
 # The function is exact and slow, and models repeat their grids.
@@ -452,7 +478,7 @@ class IntegerCurveCall(Call):
     """A function of one code that the library computes in integers."""
 
     def __call__(
-        self, function: Function, x: QuantizedTensor, out: QParams
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
     ) -> QuantizedTensor:
         self.admit(x, out)
         return self.tensor(
