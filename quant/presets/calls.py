@@ -348,16 +348,29 @@ class PoolCall(Call):
         taps = _taps(x.buffer.astype(np.int64), window)
         inside = _taps(np.ones((1, 1, *x.shape[2:]), np.int64), window)
         # With count_include_pad a mean divides by more pixels than it adds up.
-        counted = inside
-        if border is not None:
-            sizes = zip(x.shape[2:], _edges(border), strict=True)
-            around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
-            rest = [p - b for p, b in zip(window.padding, border, strict=True)]
-            counted = _taps(around, window, rest)
+        counted = inside if border is None else self._around(x.shape, window, border)
         # Means at an edge divide by fewer pixels, so each position has its own count.
         counts = counted.sum(axis=0)
         grids = kernel_grid(x.qparams), kernel_grid(out)
         return self.tensor(self.kernel(taps, inside == 1, counts, *grids), out)
+
+    def _around(
+        self, shape: tuple[int, ...], window: Window, border: Sequence[int]
+    ) -> Array:
+        """Return 1 for the taps in the image and its padding, and 0 beyond."""
+        sizes = zip(shape[2:], _edges(border), strict=True)
+        around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
+        rest = [p - b for p, b in zip(window.padding, border, strict=True)]
+        return _taps(around, window, rest)
+
+
+class WholePoolCall(PoolCall):
+    """Average pooling that divides by whole windows, also where they go on beyond."""
+
+    def _around(
+        self, shape: tuple[int, ...], window: Window, border: Sequence[int]
+    ) -> Array:
+        return np.ones_like(super()._around(shape, window, border))
 
 
 def _edges(border: Sequence[int]) -> list[tuple[int, int]]:

@@ -361,12 +361,15 @@ def test_products_as_onnx_writes_them(y, kind, rng):
 
 
 POOLS = [(3, 2, 1, False), (3, 2, 1, True), (2, 2, 0, False), (5, 1, 2, False)]
+POOLS += [(3, 3, 1, True), (4, 3, 0, True), (4, 3, 0, False)]
 
 
 @KINDS
+@pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("kernel, stride, pad, counted", POOLS)
-def test_average_pools(kernel, stride, pad, counted, kind, rng):
+def test_average_pools(kernel, stride, pad, counted, beyond, kind, rng):
     window = {"kernel_size": kernel, "stride": stride, "padding": pad}
+    window["ceil_mode"] = beyond
     operator = node(
         "QLinearAveragePool",
         "x sx zx sy zy",
@@ -375,6 +378,7 @@ def test_average_pools(kernel, stride, pad, counted, kind, rng):
         strides=[stride] * 2,
         pads=[pad] * 4,
         count_include_pad=int(counted),
+        ceil_mode=int(beyond),
     )
     for source, target in [(0.1, 0.05), (0.25, 0.5), (0.03, 0.03), (0.07, 0.011)]:
         g = Grids(kind, x=(source, 3), y=(target, -9))
