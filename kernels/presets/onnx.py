@@ -5,13 +5,14 @@
 
 A sum of products is exact; its product with the scales is a float64, which is rounded
 to float32. Functions are rounded once to float32, but those that are sums, products and
-quotients are rounded at each of them, in the order of the standard. Softmax is the function by which the
-standard defines it: powers, their sum and quotients, each in float32. Means add float32
-numbers, each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add
-products in orders of their own, and differ where the order decides.
+quotients are rounded at each of these. Softmax is the function by which the standard
+defines it: powers, their sum and quotients, each in float32. Means add float32 numbers,
+each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add products in
+orders of their own, and differ where the order decides.
 
 Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`, `AveragePool`,
-`HardSigmoid`, `HardSwish`, `LeakyRelu`, `Softsign`; ONNX Runtime 1.31.1, `core/mlas/lib/pooling.cpp`.
+`HardSigmoid`, `HardSwish`, `LeakyRelu`, `Softsign`; ONNX Runtime 1.31.1,
+`core/mlas/lib/pooling.cpp`, `core/providers/cpu/activation/activations.h`.
 """
 
 import numpy as np

@@ -249,7 +249,7 @@ def _ort(rule: str = "ort_cpu") -> Row:
         "mul": PairCall(rule, "mul", ort.mul, _check_one_type),
         "softmax": SoftmaxCall(rule, "softmax", ort.softmax, _check_one_type),
         "concat": ConcatCall(rule, "concat", ort.requantize, _check_one_type),
-        # ONNX does not count what ceil_mode adds beyond the padding; this operator does.
+        # ONNX does not count what ceil_mode adds beyond the padding; QLinear does.
         "avg_pool2d": WholePoolCall(rule, "avg_pool2d", ort.avg_pool, _check_one_type),
         "global_avg_pool2d": ImageMeanCall(*pooled),
         "sigmoid": CurveCall(rule, "sigmoid", ort.curve, _check_one_type),

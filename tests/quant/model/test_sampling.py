@@ -207,7 +207,7 @@ def test_wrong_nodes(node: Any, inputs: Any, words: str, make_model: Any) -> Non
 def test_grids_of_matrices(
     batch: int, image: tuple[int, ...], aligned: int, make_model: Any, tmp_path: Any
 ) -> None:
-    """An image of its own, and an axis of one pixel, which the definition divides by."""
+    """A single image, and an axis of one pixel: the definition divides by 0."""
     axes = len(image)
     theta = RNG.standard_normal((batch, axes, axes + 1), np.float32)
     node = helper.make_node("AffineGrid", ["x", "size"], ["y"], align_corners=aligned)

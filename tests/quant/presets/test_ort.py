@@ -151,8 +151,8 @@ def test_functions_as_onnx_writes_them(name, rule, kind, rng):
         same(ours, theirs)
 
 
-#: Functions of sums, products and quotients. On decimal grids their values often lie near
-#: ties, where the rounding of each operation decides.
+#: Functions of sums, products and quotients. On decimal grids their values often lie
+#: near ties, where the rounding of each operation decides.
 STEPWISE = [("HardSwish", {}), ("Softsign", {})]
 STEPWISE += [("LeakyRelu", {"alpha": a}) for a in (0.01, 0.3)]
 STEPWISE += [("HardSigmoid", {"alpha": a, "beta": 0.5}) for a in (0.2, 1 / 6)]

@@ -163,8 +163,8 @@ def _added_masks(
 def _causal(g: Builder, op: Operator, length: int, keys: int) -> Array:
     """Return what is added to scores, so that no query reads a later key.
 
-    The lowest number is below any other mask, so a query whose own keys are masked reads
-    these. The last query reads all keys, also if there are more of them than queries.
+    The lowest number is below any other mask, so a query whose own keys are masked
+    reads these. The last query reads all keys, also if these are more than queries.
 
     Source: ONNX Runtime, `core/.../cpu/bert/attention_helper.h`, `PrepareMask`.
     """

@@ -44,8 +44,8 @@ def grid_sample(g: Builder, op: Operator) -> None:
 def affine_grid(g: Builder, op: Operator) -> None:
     """Read AffineGrid: the centres of all pixels, mapped by the matrix of each image.
 
-    An only pixel has the position -1 if corners are aligned, as in ONNX's own evaluator;
-    the standard leaves it open.
+    An only pixel has the position -1 if corners are aligned, as in ONNX's own
+    evaluator; the standard leaves it open.
     """
     theta, sizes = str(op.inputs[0]), g.integers(op, 1, "the size of the images")
     axes, given = len(sizes) - 2, g.shape(theta)
