@@ -159,6 +159,15 @@ def test_hardswish(x, y, zero):
     assert tflite.hardswish(every, x, out).tolist() == wanted
 
 
+def test_hardswish_by_the_largest_multiplier():
+    """A ratio just below a power of two rounds up to 2**15, too much for 16 bits."""
+    every, x = np.arange(-128, 128), Grid(np.float32(0.5), -128)
+    out = Grid(np.nextafter(np.float32(0.5 / 128), np.float32(1)), -128)
+    wanted = [exact_tflite.hardswish(code, x, out) for code in every.tolist()]
+    assert tflite.hardswish(every, x, out).tolist() == wanted
+    assert int(tflite._narrow_multiplier(x.scale / 128 / out.scale)[0]) == 2**15 - 1
+
+
 @pytest.mark.parametrize(
     "name, options",
     [
