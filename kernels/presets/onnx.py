@@ -4,13 +4,15 @@
     code = round_half_even(result / scale) + zero
 
 A sum of products is exact; its product with the scales is a float64, which is rounded
-to float32. Functions are rounded once to float32. Softmax is the function by which the
-standard defines it: powers, their sum and quotients, each in float32. Means add float32
-numbers, each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add
-products in orders of their own, and differ where the order decides.
+to float32. Functions are rounded once to float32, but those that are sums, products and
+quotients are rounded at each of these. Softmax is the function by which the standard
+defines it: powers, their sum and quotients, each in float32. Means add float32 numbers,
+each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add products in
+orders of their own, and differ where the order decides.
 
-Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`, `AveragePool`; ONNX
-Runtime 1.31.1, `core/mlas/lib/pooling.cpp`.
+Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`, `AveragePool`,
+`HardSigmoid`, `HardSwish`, `LeakyRelu`, `Softsign`; ONNX Runtime 1.31.1,
+`core/mlas/lib/pooling.cpp`, `core/providers/cpu/activation/activations.h`.
 """
 
 import numpy as np
@@ -18,8 +20,9 @@ import numpy as np
 from mdtensor.kernels.presets import exp_f32
 from mdtensor.kernels.presets.ort import add_in_turn, curve, quantize, requantize
 
-__all__ = ["add", "avg_pool", "curve", "div", "image_mean", "maximum", "minimum"]
-__all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
+__all__ = ["add", "avg_pool", "curve", "div", "hardsigmoid", "hardswish", "image_mean"]
+__all__ += ["leaky_relu", "maximum", "minimum", "mul", "products", "quantize"]
+__all__ += ["requantize", "softmax", "softsign", "sub"]
 
 
 def dequantize(codes, grid):
@@ -41,6 +44,42 @@ def _each(function):
 add, sub, mul = _each(np.add), _each(np.subtract), _each(np.multiply)
 div = _each(np.divide)
 minimum, maximum = _each(np.minimum), _each(np.maximum)
+
+
+def hardsigmoid(codes, x, out, alpha, beta):
+    """Compute min(max(alpha · x + beta, 0), 1) for float32 options, and quantize it."""
+    return quantize(_line(_finite(codes, x), alpha, beta), out)
+
+
+def hardswish(codes, x, out):
+    """Compute x · hardsigmoid(x) with alpha 1/6 and beta 1/2, and quantize it."""
+    real = _finite(codes, x)
+    return quantize(real * _line(real, np.float32(1 / 6), np.float32(0.5)), out)
+
+
+def _finite(codes, x):
+    """Dequantize codes; infinity becomes the largest number, which has a quotient."""
+    most = np.finfo(np.float32).max
+    return np.clip(dequantize(codes, x), -most, most)
+
+
+def _line(real, alpha, beta):
+    return np.clip(real * alpha + beta, np.float32(0), np.float32(1))
+
+
+def leaky_relu(codes, x, out, negative_slope):
+    """Compute x, or x · negative_slope below 0, and quantize it."""
+    real = _finite(codes, x)
+    return quantize(np.where(real < 0, real * negative_slope, real), out)
+
+
+def softsign(codes, x, out):
+    """Compute x / (1 + |x|) as a product with a reciprocal, and quantize it.
+
+    The standard divides; ONNX Runtime multiplies, and rounds once more.
+    """
+    real, one = _finite(codes, x), np.float32(1)
+    return quantize(real * (one / (one + np.abs(real))), out)
 
 
 def products(acc, x, w, out):

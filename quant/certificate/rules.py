@@ -24,7 +24,7 @@ from mdtensor.quant.certificate.curves import FUNCTIONS, NEVER_TIES, OPTIONS, va
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import quantize, requantize
 from mdtensor.quant.presets.calls import BOUNDED
-from mdtensor.quant.presets.table import TABLE
+from mdtensor.quant.presets.table import STEPWISE, TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
 
@@ -56,8 +56,8 @@ _XNNPACK |= _functions_of(xnnpack, "products", "curve")
 _BOTH = ("quantize", "requantize", "products", "curve", "softmax", "avg_pool")
 #: The oracle of one element, by rule, then by operation or family of operations.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _functions_of(onnx, *_BOTH, *PAIRS, "image_mean"),
-    "ort_cpu": _functions_of(onnx, *PAIRS)
+    "onnx": _functions_of(onnx, *_BOTH, *PAIRS, *STEPWISE, "image_mean"),
+    "ort_cpu": _functions_of(onnx, *PAIRS, *STEPWISE)
     | _functions_of(ort, *_BOTH, "add", "mul", "global_avg_pool"),
     "tflite_ref": _LITERT
     | {
@@ -129,10 +129,11 @@ class Rule:
             self.concat,
             self.mean,
             self.pool,
-            self.hardswish,
             self.softmax,
         )
         yield from (case for way in ways for case in way())
+        for name in STEPWISE:
+            yield from self.stepwise(name)
         yield from self.quantization()
         for name in PAIRS:
             yield from self.pair(name)
@@ -340,15 +341,18 @@ class Rule:
         zero = 0 if one is tflite.global_avg_pool else int(self.x.zero_point)
         return one and one(sum(codes) - zero * count, count, *grids)
 
-    def hardswish(self) -> Iterator[Case]:
-        """Return the case of hardswish in 16-bit arithmetic, without a lookup table."""
-        one, x = self.oracle("hardswish"), every_code(self.x)
+    def stepwise(self, name: str) -> Iterator[Case]:
+        """Return the case of a function that the rule rounds after each operation."""
+        one, x = self.oracle(name), every_code(self.x)
+        target = self.grid(*ENDS[name]) if name in ENDS else self.out
+        options = OPTIONS.get(name, {})
         if one is not None:
             yield from self.make_cases(
-                *("hardswish", "hardswish", (x, self.out)),
-                lambda out: md.hardswish(x, out=out),
+                *(name, name, (x, target)),
+                lambda out: getattr(md, name)(x, **options, out=out),
                 lambda: [
-                    one(code, plain(self.x), plain(self.out)) for code in codes_of(x)
+                    one(code, plain(self.x), plain(target), **options)
+                    for code in codes_of(x)
                 ],
             )
 

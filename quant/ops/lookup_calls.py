@@ -103,7 +103,7 @@ def bind_lookup(
     grid = require_out(name, out, x)
     # A rounding rule computes by itself, so no exact table is built for it.
     if rounding_rule(name, grid):
-        return _bind_rule(name, function, grid)
+        return _bind_rule(name, function, grid, options)
     by_table = bind_table(operation, function, x, grid, options)
     if not isinstance(function, build.Partial):
         return by_table
@@ -116,13 +116,15 @@ def bind_lookup(
     return run
 
 
-def _bind_rule(name: str, function: build.Function, grid: QParams) -> Run:
+def _bind_rule(
+    name: str, function: build.Function, grid: QParams, options: dict[str, Any]
+) -> Run:
     """Bind the codes of `function` on `grid`, by the rounding rule in force."""
 
     def run(x: QuantizedTensor) -> Any:
         if isinstance(function, build.Partial):
             _require_defined(name, function, x)
-        return rounding_rule(name, grid)(function, x, grid)
+        return rounding_rule(name, grid)(function, x, grid, **options)
 
     return run
 

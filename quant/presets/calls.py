@@ -348,16 +348,29 @@ class PoolCall(Call):
         taps = _taps(x.buffer.astype(np.int64), window)
         inside = _taps(np.ones((1, 1, *x.shape[2:]), np.int64), window)
         # With count_include_pad a mean divides by more pixels than it adds up.
-        counted = inside
-        if border is not None:
-            sizes = zip(x.shape[2:], _edges(border), strict=True)
-            around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
-            rest = [p - b for p, b in zip(window.padding, border, strict=True)]
-            counted = _taps(around, window, rest)
+        counted = inside if border is None else self._around(x.shape, window, border)
         # Means at an edge divide by fewer pixels, so each position has its own count.
         counts = counted.sum(axis=0)
         grids = kernel_grid(x.qparams), kernel_grid(out)
         return self.tensor(self.kernel(taps, inside == 1, counts, *grids), out)
+
+    def _around(
+        self, shape: tuple[int, ...], window: Window, border: Sequence[int]
+    ) -> Array:
+        """Return 1 for the taps in the image and its padding, and 0 beyond."""
+        sizes = zip(shape[2:], _edges(border), strict=True)
+        around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
+        rest = [p - b for p, b in zip(window.padding, border, strict=True)]
+        return _taps(around, window, rest)
+
+
+class WholePoolCall(PoolCall):
+    """Average pooling that divides by whole windows, also where they go on beyond."""
+
+    def _around(
+        self, shape: tuple[int, ...], window: Window, border: Sequence[int]
+    ) -> Array:
+        return np.ones_like(super()._around(shape, window, border))
 
 
 def _edges(border: Sequence[int]) -> list[tuple[int, int]]:
@@ -418,13 +431,39 @@ class CurveCall(Call):
     """A function of one code, as a table of the float32 function."""
 
     def __call__(
-        self, function: Function, x: QuantizedTensor, out: QParams
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
     ) -> QuantizedTensor:
         self.admit(x, out)
-        table = _table(self.kernel, function, x.qparams, out)
+        return self.looked_up(_table(self.kernel, function, x.qparams, out), x, out)
+
+    def looked_up(
+        self, table: Array, x: QuantizedTensor, out: QParams
+    ) -> QuantizedTensor:
+        """Return the elements of a table that the codes of `x` number, on `out`."""
         # int64, because the smallest code subtracted in 8 bits would wrap.
         places = x.buffer.astype(np.int64) - x.qparams.minimum
         return self.tensor(table[places], out)
+
+
+class StepwiseCurveCall(CurveCall):
+    """A function of one code that the library rounds after each of its operations."""
+
+    def __call__(
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
+    ) -> QuantizedTensor:
+        self.admit(x, out)
+        given = {name: self._narrow(name, value) for name, value in options.items()}
+        codes = np.arange(x.qparams.minimum, x.qparams.maximum + 1)
+        grids = kernel_grid(x.qparams), kernel_grid(out)
+        return self.looked_up(self.kernel(codes, *grids, **given), x, out)
+
+    def _narrow(self, name: str, value: float) -> np.float32:
+        """Return an option as the float32 number that a node holds."""
+        found = np.float32(value)
+        if np.isinf(found):
+            fix = "Use a number that float32 represents"
+            refuse(self.rule, self.operation, f"{written(name, value)}", fix)
+        return found
 
 
 # The function is exact and slow, and models repeat their grids.
@@ -452,7 +491,7 @@ class IntegerCurveCall(Call):
     """A function of one code that the library computes in integers."""
 
     def __call__(
-        self, function: Function, x: QuantizedTensor, out: QParams
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
     ) -> QuantizedTensor:
         self.admit(x, out)
         return self.tensor(

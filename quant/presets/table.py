@@ -30,14 +30,18 @@ from mdtensor.quant.presets.calls import (
     QuantizeCall,
     RequantizeCall,
     SoftmaxCall,
+    StepwiseCurveCall,
+    WholePoolCall,
 )
 from mdtensor.quant.qparams import QParams
 
 Row = dict[str, Preset]
 CURVES = (
-    *("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp"),
-    *("silu", "mish", "gelu", "elu", "selu", "softsign", "leaky_relu"),
+    *("relu", "relu6", "clip", "sigmoid", "tanh", "exp"),
+    *("silu", "mish", "gelu", "elu", "selu"),
 )
+#: Functions that are sums, products and quotients, which have ties on decimal grids.
+STEPWISE = ("hardsigmoid", "hardswish", "leaky_relu", "softsign")
 
 
 def _check_8bit(rule: str, operation: str, *given: Any) -> None:
@@ -215,6 +219,9 @@ def _onnx(rule: str = "onnx") -> Row:
     pairs = ("add", "sub", "mul", "div", "minimum", "maximum")
     row: Row = {n: PairCall(rule, n, getattr(onnx, n), _check_8bit) for n in pairs}
     row |= {n: CurveCall(rule, n, onnx.curve, _check_8bit) for n in CURVES}
+    row |= {
+        n: StepwiseCurveCall(rule, n, getattr(onnx, n), _check_8bit) for n in STEPWISE
+    }
     row |= _products(rule, onnx.products, _check_8bit, matmul, linear, conv2d)
     moved = (rule, "requantize", onnx.requantize, _check_8bit, onnx.products)
     pooled = (rule, "global_avg_pool2d", onnx.image_mean, _check_8bit)
@@ -242,10 +249,13 @@ def _ort(rule: str = "ort_cpu") -> Row:
         "mul": PairCall(rule, "mul", ort.mul, _check_one_type),
         "softmax": SoftmaxCall(rule, "softmax", ort.softmax, _check_one_type),
         "concat": ConcatCall(rule, "concat", ort.requantize, _check_one_type),
-        "avg_pool2d": PoolCall(rule, "avg_pool2d", ort.avg_pool, _check_one_type),
+        # ONNX does not count what ceil_mode adds beyond the padding; QLinear does.
+        "avg_pool2d": WholePoolCall(rule, "avg_pool2d", ort.avg_pool, _check_one_type),
         "global_avg_pool2d": ImageMeanCall(*pooled),
         "sigmoid": CurveCall(rule, "sigmoid", ort.curve, _check_one_type),
-        "leaky_relu": CurveCall(rule, "leaky_relu", ort.curve, _check_one_type),
+        "leaky_relu": StepwiseCurveCall(
+            rule, "leaky_relu", onnx.leaky_relu, _check_one_type
+        ),
     }
 
 

@@ -89,6 +89,28 @@ def test_elements_that_threads_share_are_one_kernel() -> None:
     assert names(seen) == ["numpy.sqrt"]
 
 
+def test_work_is_reported_whatever_the_number_of_threads() -> None:
+    observe.spread(np.sqrt, FLOATS)  # nobody observes
+    with observe.observe_kernels() as seen:
+        observe.spread(np.sqrt, FLOATS)
+    assert names(seen) == ["numpy.sqrt"]
+
+
+def test_methods_and_short_names_of_functions() -> None:
+    """Only `astype` of an array is a cast; a name may have any letters behind."""
+
+    def a_b() -> None: ...
+
+    a_b.__module__ = "mdtensor.kernels.numpy.sorting"
+    halves = FLOATS.view(type("Halves", (np.ndarray,), {}))
+    with observe.observe_kernels() as seen:
+        seen.note_call(FLOATS.copy, (), {})
+        seen.note_call(halves.astype, (np.dtype(np.float16),), {})
+        seen.note_call(a_b, (), {})
+    assert seen.casts == [("float32", "float16")]
+    assert names(seen) == ["numpy.copy", "kernels.numpy.sorting.a_b"]
+
+
 def test_an_error_ends_it_and_nothing_stays() -> None:
     with pytest.raises(ZeroDivisionError), observe.observe_kernels():
         raise ZeroDivisionError

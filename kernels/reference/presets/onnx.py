@@ -6,9 +6,11 @@ import numpy as np
 
 from mdtensor.kernels.reference.presets import exp_f32
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
+from mdtensor.kernels.rescale import float32_of
 
-__all__ = ["add", "avg_pool", "curve", "div", "image_mean", "maximum", "minimum"]
-__all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
+__all__ = ["add", "avg_pool", "curve", "div", "hardsigmoid", "hardswish", "image_mean"]
+__all__ += ["leaky_relu", "maximum", "minimum", "mul", "products", "quantize"]
+__all__ += ["requantize", "softmax", "softsign", "sub"]
 
 
 def _each(function):
@@ -26,6 +28,47 @@ def _each(function):
 add, sub = _each(lambda x, y: x + y), _each(lambda x, y: x - y)
 mul, div = _each(lambda x, y: x * y), _each(lambda x, y: x / y)
 minimum, maximum = _each(min), _each(max)
+
+
+def hardsigmoid(code, x, out, alpha, beta):
+    """Compute a line between 0 and 1: a product, then a sum, each in float32."""
+    return quantize(float32_of(_line(_real(code, x), alpha, beta)), out)
+
+
+def hardswish(code, x, out):
+    """Compute the number times a line with slope 1/6 and offset 1/2."""
+    real = _real(code, x)
+    return quantize(float32_of(real * _line(real, 1 / 6, 0.5)), out)
+
+
+def leaky_relu(code, x, out, negative_slope):
+    """Compute the number from 0 on, otherwise its product with the slope."""
+    real = _real(code, x)
+    slope = Fraction(float(np.float32(negative_slope)))
+    return quantize(float32_of(real * slope if real < 0 else real), out)
+
+
+def softsign(code, x, out):
+    """Compute the number times the reciprocal of the sum of 1 and its size."""
+    real = _real(code, x)
+    return quantize(float32_of(real * _once(1 / _once(1 + abs(real)))), out)
+
+
+def _line(real, alpha, beta):
+    """Compute alpha · real + beta between 0 and 1, rounded after each operation."""
+    slope, offset = (Fraction(float(np.float32(n))) for n in (alpha, beta))
+    total = _once(_once(real * slope) + offset)
+    return min(max(total, Fraction(0)), Fraction(1))
+
+
+def _real(code, x):
+    """Return the float32 number of a code, as a fraction."""
+    return Fraction(float(np.float32(code - x.zero) * np.float32(x.scale)))
+
+
+def _once(exact):
+    """Return a fraction, rounded to float32."""
+    return Fraction(float(float32_of(exact)))
 
 
 def products(acc, x, w, out):

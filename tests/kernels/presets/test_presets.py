@@ -159,6 +159,33 @@ def test_hardswish(x, y, zero):
     assert tflite.hardswish(every, x, out).tolist() == wanted
 
 
+def test_hardswish_by_the_largest_multiplier():
+    """A ratio just below a power of two rounds up to 2**15, too much for 16 bits."""
+    every, x = np.arange(-128, 128), Grid(np.float32(0.5), -128)
+    out = Grid(np.nextafter(np.float32(0.5 / 128), np.float32(1)), -128)
+    wanted = [exact_tflite.hardswish(code, x, out) for code in every.tolist()]
+    assert tflite.hardswish(every, x, out).tolist() == wanted
+    assert int(tflite._narrow_multiplier(x.scale / 128 / out.scale)[0]) == 2**15 - 1
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("hardsigmoid", {"alpha": np.float32(0.2), "beta": np.float32(0.5)}),
+        ("hardswish", {}),
+        ("leaky_relu", {"negative_slope": np.float32(0.3)}),
+        ("softsign", {}),
+    ],
+)
+@few
+@given(x=GRIDS, y=SCALES, zero=st.integers(-128, 127))
+def test_functions_in_steps(name, options, x, y, zero):
+    every, out = np.arange(x.lo, x.hi + 1), Grid(y, zero)
+    fast, slow = getattr(onnx, name), getattr(exact_onnx, name)
+    wanted = [slow(code, x, out, **options) for code in every.tolist()]
+    assert fast(every, x, out, **options).tolist() == wanted
+
+
 @given(st.integers(-255, 255), SCALES, st.floats(-300, 300, width=32), SCALES)
 def test_a_fused_product_rounds_once(a, scale, rest, other):
     b = np.float32(scale / other)

@@ -278,6 +278,15 @@ def test_a_file_is_read_as_it_was_written(rng, tmp_path) -> None:
     assert read_gguf(path).metadata == {"i": 3, "f": 0.5}
 
 
+def test_tensors_of_every_number_of_axes(tmp_path) -> None:
+    tensors = {str(n): md.reshape(md.arange(6), (6,) + (1,) * n) for n in range(4)}
+    write_gguf(tmp_path / "a.gguf", tensors)
+    found = read_gguf(tmp_path / "a.gguf")
+    for name, x in tensors.items():
+        assert found[name].shape == x.shape
+        assert found[name].tensor().tolist() == x.tolist()
+
+
 def test_tensors_without_names_are_not_written(tmp_path) -> None:
     with pytest.raises(md.StorageError) as raised:
         write_gguf(tmp_path / "a.gguf", [md.ones(1)])

@@ -23,6 +23,8 @@ def normal(*shape: int) -> Any:
 ROWS, IMAGE = normal(2, 5, 12), normal(1, 2, 7, 6)
 TOKENS = RNG.integers(0, 9, (2, 5)).astype(np.int32)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+#: A query of the first image may read masked keys only, if it may not read later ones.
+FIRST_MASKED = np.array([[0, -1, 1, 1, 0], [1, 0, 1, 1, 2]], np.int32)
 HEADS = {"num_heads": 3}
 SKIP = (ROWS, normal(2, 5, 12), normal(12), normal(12), normal(12))
 EMBED = (TOKENS, TOKENS % 2, normal(9, 12), normal(8, 12), normal(2, 12))
@@ -89,7 +91,18 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], int]] = [
     ("Attention", QKV, HEADS, 1),
     ("Attention", (*QKV, MASK), HEADS, 1),
     ("Attention", (*QKV, MASK), {**HEADS, "unidirectional": 1}, 1),
+    ("Attention", (*QKV, FIRST_MASKED), {**HEADS, "unidirectional": 1}, 1),
+    ("Attention", QKV, {**HEADS, "unidirectional": 1, "mask_filter_value": -2.0}, 1),
     ("Attention", (*QKV, None, None, normal(2, 3, 5, 5)), HEADS, 1),
+    *(
+        (
+            "MultiHeadAttention",
+            (ROWS, normal(2, keys, 12), normal(2, keys, 12)),
+            {**HEADS, "unidirectional": 1},
+            1,
+        )
+        for keys in (3, 5, 7)
+    ),
     ("MultiHeadAttention", (ROWS, *SKIP[:2]), HEADS, 1),
     (
         "MultiHeadAttention",

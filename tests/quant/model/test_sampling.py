@@ -199,3 +199,73 @@ def test_wrong_nodes(node: Any, inputs: Any, words: str, make_model: Any) -> Non
     kinds = {name: (TensorProto.FLOAT, shape) for name, shape in shapes.items()}
     with pytest.raises(ModelError, match=words):
         load(make_model([node], kinds, known, opset=20))
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("image", [(3, 4), (4, 3, 5), (2, 1), (1, 3, 1)], ids=str)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_grids_of_matrices(
+    batch: int, image: tuple[int, ...], aligned: int, make_model: Any, tmp_path: Any
+) -> None:
+    """A single image, and an axis of one pixel: the definition divides by 0."""
+    axes = len(image)
+    theta = RNG.standard_normal((batch, axes, axes + 1), np.float32)
+    node = helper.make_node("AffineGrid", ["x", "size"], ["y"], align_corners=aligned)
+    size = np.array([batch, 2, *image])
+    path = make_model([node], {"x": theta.shape}, {"size": size}, opset=20)
+    with np.errstate(divide="ignore"):
+        (wanted,) = ReferenceEvaluator(str(path)).run(None, {"x": theta})
+    model = load(path)
+    model.save(tmp_path / "saved.onnx")
+    for found in (model(theta), load(tmp_path / "saved.onnx")(theta)):
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=2e-6)
+
+
+def test_grids_that_do_not_fit(make_model: Any) -> None:
+    node = helper.make_node("AffineGrid", ["x", "size"], ["y"])
+    for shape, size in (
+        ((1, 2, 3), [2, 1, 4, 4]),
+        ((1, 3, 4), [1, 1, 4, 4]),
+        ((1, 2, 3), [1, 1, 4]),
+        ((1, 2, 3), [1, 1, -4, 4]),
+    ):
+        path = make_model([node], {"x": shape}, {"size": np.array(size)}, opset=20)
+        with pytest.raises(ModelError, match=r"^AffineGrid 'y' has .*matri"):
+            load(path)
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_aspect_ratio_that_leaves_no_pixel(
+    mode: str, antialias: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "", "sizes"],
+        ["y"],
+        mode=mode,
+        antialias=antialias,
+        axes=[2, 3],
+        keep_aspect_ratio_policy="not_larger",
+    )
+    x = X[:, :, :1, :5]
+    path = make_model([node], {"x": x.shape}, {"sizes": np.array([5, 2])}, opset=19)
+    (wanted,) = onnxruntime_of(path, {"x": x})
+    assert np.asarray(load(path)(x)).shape == wanted.shape == (2, 4, 0, 2)
+
+
+def test_a_region_outside_without_weights(make_model: Any, onnxruntime_of: Any) -> None:
+    node = helper.make_node(
+        "Resize",
+        ["x", "region", "", "sizes"],
+        ["y"],
+        mode="cubic",
+        exclude_outside=1,
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=3.0,
+    )
+    region = np.array([0, 0, 5, -9, 1, 1, 7, -5], np.float32)
+    constants = {"region": region, "sizes": np.array([2, 4, 3, 2])}
+    path = make_model([node], {"x": X.shape}, constants, opset=18)
+    (wanted,) = onnxruntime_of(path, {"x": X})
+    assert np.asarray(load(path)(X)).tolist() == wanted.tolist()

@@ -5,6 +5,7 @@ DequantizeLinear and QuantizeLinear when it optimizes nothing.
 """
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -148,6 +149,36 @@ def test_functions_as_onnx_writes_them(name, rule, kind, rng):
         theirs = run(nodes, {"x": codes}, g.constants, kind, optimize=optimize)
         ours = CURVES[name](g.tensor("x", codes), out=g.ours("y"), rounding=rule)
         same(ours, theirs)
+
+
+#: Functions of sums, products and quotients. On decimal grids their values often lie
+#: near ties, where the rounding of each operation decides.
+STEPWISE = [("HardSwish", {}), ("Softsign", {})]
+STEPWISE += [("LeakyRelu", {"alpha": a}) for a in (0.01, 0.3)]
+STEPWISE += [("HardSigmoid", {"alpha": a, "beta": 0.5}) for a in (0.2, 1 / 6)]
+DECIMAL = (0.1, 0.3, 0.7, 0.02, 0.04, 0.6, 1 / 3)
+
+
+@KINDS
+@pytest.mark.parametrize("rule", ["onnx", "ort_cpu"])
+@each("name, options", STEPWISE)
+def test_functions_on_decimal_grids(name, options, rule, kind):
+    codes = np.arange(256, dtype=np.uint8).view(kind)
+    ours = {"LeakyRelu": md.leaky_relu}.get(name) or getattr(md, name.lower())
+    given = options if name != "LeakyRelu" else {"negative_slope": options["alpha"]}
+    for s, t in product(DECIMAL, DECIMAL):
+        g = Grids(kind, x=(float(np.float32(s)), -3), y=(float(np.float32(t)), -120))
+        nodes = between(kind, name, "real_x", "x", **options)
+        optimize = rule == "ort_cpu"
+        theirs = run(nodes, {"x": codes}, g.constants, kind, optimize=optimize)
+        found = ours(g.tensor("x", codes), **given, out=g.ours("y"), rounding=rule)
+        same(found, theirs)
+
+
+def test_options_that_no_node_can_hold():
+    x, out = QInt8Tensor([1], scale=0.5), QParams(1.0)
+    with pytest.raises(md.OptionError, match=r"negative_slope=1e\+39.*float32"):
+        md.leaky_relu(x, negative_slope=1e39, out=out, rounding="onnx")
 
 
 @KINDS
@@ -330,12 +361,15 @@ def test_products_as_onnx_writes_them(y, kind, rng):
 
 
 POOLS = [(3, 2, 1, False), (3, 2, 1, True), (2, 2, 0, False), (5, 1, 2, False)]
+POOLS += [(3, 3, 1, True), (4, 3, 0, True), (4, 3, 0, False)]
 
 
 @KINDS
+@pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("kernel, stride, pad, counted", POOLS)
-def test_average_pools(kernel, stride, pad, counted, kind, rng):
+def test_average_pools(kernel, stride, pad, counted, beyond, kind, rng):
     window = {"kernel_size": kernel, "stride": stride, "padding": pad}
+    window["ceil_mode"] = beyond
     operator = node(
         "QLinearAveragePool",
         "x sx zx sy zy",
@@ -344,6 +378,7 @@ def test_average_pools(kernel, stride, pad, counted, kind, rng):
         strides=[stride] * 2,
         pads=[pad] * 4,
         count_include_pad=int(counted),
+        ceil_mode=int(beyond),
     )
     for source, target in [(0.1, 0.05), (0.25, 0.5), (0.03, 0.03), (0.07, 0.011)]:
         g = Grids(kind, x=(source, 3), y=(target, -9))

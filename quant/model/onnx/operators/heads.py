@@ -13,7 +13,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.axes import require_between, require_count
-from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.build import Array, Builder, Operator
 from mdtensor.quant.model.onnx.operators.fused import MS
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
@@ -107,7 +107,7 @@ def _attend(
     """Add the attention of q, k and v with rows [batch, length, heads · size].
 
     Args:
-        mask: integers [batch, keys], 0 where a key is masked.
+        mask: integers [batch, keys], 0 or less where a key is masked.
         added: numbers that are added to the scores.
     """
     heads = int(op.get("num_heads", 0))
@@ -147,7 +147,7 @@ def _added_masks(
         if g.shape(mask) != (batch, keys):
             problem = f"has a mask of shape {g.shape(mask)}"
             raise op.error(problem, f"Give it the shape ({batch}, {keys})")
-        is_kept = g.step(op, "is_kept", md.not_equal, mask, 0)
+        is_kept = g.step(op, "is_kept", md.greater, mask, 0)
         zero, low = (
             g.new_constant(op, stem, np.array(n, np.float32))
             for stem, n in (("zero", 0), ("low", least))
@@ -156,8 +156,19 @@ def _added_masks(
         shape: Any = {"shape": (batch, 1, 1, keys)}
         found.append(g.step(op, "row", md.reshape, row, **shape))
     if op.get("unidirectional", 0):
-        g.reserve(op, length, keys)
-        later = np.triu(np.ones((length, keys), bool), keys - length + 1)
-        causal = np.where(later, np.float32(least), np.float32(0))
-        found.append(g.new_constant(op, "causal", causal))
+        found.append(g.new_constant(op, "causal", _causal(g, op, length, keys)))
     return found
+
+
+def _causal(g: Builder, op: Operator, length: int, keys: int) -> Array:
+    """Return what is added to scores, so that no query reads a later key.
+
+    The lowest number is below any other mask, so a query whose own keys are masked
+    reads these. The last query reads all keys, also if these are more than queries.
+
+    Source: ONNX Runtime, `core/.../cpu/bert/attention_helper.h`, `PrepareMask`.
+    """
+    g.reserve(op, length, keys)
+    later = np.triu(np.ones((length, keys), bool), 1)
+    later[-1:] = False
+    return np.where(later, np.finfo(np.float32).min, np.float32(0))

@@ -131,7 +131,17 @@ def resample(g: Builder, op: Operator, x: str, axis: int, taps: Any) -> str:
             scale = g.new_constant(op, f"{stem}.weights", factors)
             taken = g.step(op, f"{stem}.scaled", md.mul, taken, scale)
         total = g.step(op, f"{stem}.sum", md.add, total, taken) if total else taken
-    return total
+    return total or _edge(g, op, x, axis, pixels)
+
+
+def _edge(g: Builder, op: Operator, x: str, axis: int, pixels: Array) -> str:
+    """Add the node for an axis without weights: it is empty, or outside of the image.
+
+    Pixels outside are filled later, so that any value will do.
+    """
+    at = pixels[0] if len(pixels) else np.zeros(0, np.int64)
+    places = g.new_constant(op, f"axis{axis}.edge", at)
+    return g.step(op, f"axis{axis}.taken", md.take, x, places, axis=axis)
 
 
 def outside(places: list[Fraction], old: int) -> Array:

@@ -38,6 +38,50 @@ def grid_sample(g: Builder, op: Operator) -> None:
     )
 
 
+# ONNX defines AffineGrid by other operators, too, but these drop the axis of a single
+# image, and divide by 0 for an axis of one pixel whose corners are aligned.
+@reads("AffineGrid")
+def affine_grid(g: Builder, op: Operator) -> None:
+    """Read AffineGrid: the centres of all pixels, mapped by the matrix of each image.
+
+    An only pixel has the position -1 if corners are aligned, as in ONNX's own
+    evaluator; the standard leaves it open.
+    """
+    theta, sizes = str(op.inputs[0]), g.integers(op, 1, "the size of the images")
+    axes, given = len(sizes) - 2, g.shape(theta)
+    if axes not in (2, 3) or given[1:] != (axes, axes + 1) or min(sizes, default=0) < 0:
+        problem = f"has images of size {[*sizes]} and matrices of shape {[*given]}"
+        raise op.error(problem, "Use sizes [n, c, h, w] and matrices [n, 2, 3]")
+    if given[0] not in (-1, sizes[0]):
+        problem = f"has {given[0]} matrices for {sizes[0]} images"
+        raise op.error(problem, "Use a matrix for each image")
+    g.reserve(op, *sizes[2:], axes + 1)
+    points = _centres(sizes[2:], bool(op.get("align_corners", 0)))
+    storage = g.specs[theta].dtype.storage
+    centres = g.new_constant(op, "centres", points.astype(storage))
+    turned = g.step(op, "turned", md.permute_dims, theta, axes=(0, 2, 1))
+    mapped = g.step(op, "mapped", md.matmul, centres, turned)
+    g.call(op, md.reshape, mapped, shape=(given[0], *sizes[2:], axes))
+
+
+def _centres(sizes: Sizes, aligned: bool) -> Array:
+    """Return the centres of pixels, [pixels, axes + 1]: x first, and 1 at the end.
+
+    Args:
+        sizes: the sizes of the image, the height before the width.
+        aligned: whether -1 and 1 are the centres of corner pixels, not the edges.
+    """
+    along = []
+    for n in sizes:
+        steps = (
+            2 * np.arange(n) / max(n - 1, 1) if aligned else (np.arange(n) * 2 + 1) / n
+        )
+        along.append(steps - 1)
+    grids = np.meshgrid(*along, indexing="ij")
+    columns = [grid.reshape(-1) for grid in grids[::-1]]
+    return np.stack([*columns, np.ones(prod(sizes))], axis=-1)
+
+
 @reads("RoiAlign")
 def roi_align(g: Builder, op: Operator) -> None:
     """Read RoiAlign; before operator set 16, positions are not shifted."""

@@ -511,6 +511,8 @@ def _interpolate(
     # Sizes that keep the aspect ratio are rounded; those of `interpolate` are cut off.
     is_plain &= all(x.new == floor(x.old * float(x.scale)) for x in moving.values())
     is_plain &= len(shape) == 4 and min(shape[2:]) >= 0
+    # `interpolate` has no empty images; an aspect ratio may leave no pixel.
+    is_plain &= 0 not in sizes
     if not is_plain or not moving.keys() <= {2, 3}:
         _resample(g, op, axes, place)
         return
