@@ -3,7 +3,8 @@
 An elementwise kernel has one thread for each element, and each thread steps over the
 grid. A fold has one block for each element of the result: a thread combines every 64th
 element, and the block combines its 64 partial results as a tree in shared memory. So
-the order of sums depends on the count only, and on no launch. A serial fold has one
+the order of sums depends on the count only, and on no launch. With pieces it has one
+block for each piece of a line. A serial fold has one
 thread for each element of the result, which combines the elements in ascending order.
 A loop with folds before has one block for each row: it folds in the same order, and
 then computes the elements of the row.
@@ -48,7 +49,9 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   __shared__ {type} partial[{threads}];
   for (long long r = blockIdx.x; r < w.count; r += gridDim.x) {{
     {type} sum = {start};
-    for (long long i = threadIdx.x; i < f.count; i += {threads}) {{
+    {bounds}
+    for (long long j = first + threadIdx.x; j < end; j += {threads}) {{
+      const long long i = {index};
 {body}
       sum = mdt::{fold}(sum, {element});
     }}
@@ -86,7 +89,12 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
 }}
 """
 
-
+#: The elements that a block folds: a whole line, one of each piece, or one piece.
+LINE = "const long long first = 0, end = f.count;"
+AMONG = "const long long first = 0, end = (f.count + {0} - 1) / {0};"
+PIECE = """\
+const long long pieces = (f.count + {0} - 1) / {0}, first = r % pieces * {0};
+    const long long end = f.count - first < {0} ? f.count : first + {0};"""
 SCAN = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
                                   mdt::walk<{count}> f) {{
@@ -134,7 +142,8 @@ def render(loop: Loop) -> Kernel:
     factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
     rows = bool(loop.before), loop.is_row
     kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
-    return replace(kernel, tile=loop.tile, factors=factors)
+    piece = 0 if loop.is_among else loop.piece
+    return replace(kernel, tile=loop.tile, factors=factors, piece=piece)
 
 
 def _parameters(loop: Loop) -> str:
@@ -163,6 +172,8 @@ def _fold(loop: Loop) -> dict[str, object]:
         "type": f"mdt::place<{type}>" if is_place else type,
         "folded": folded,
         "threads": FOLDING,
+        "bounds": _bounds(loop),
+        "index": f"x{len(loop.inputs) - 1}[r * end + j]" if loop.is_among else "j",
         "start": start,
         "fold": function,
         "body": body.text,
@@ -172,6 +183,12 @@ def _fold(loop: Loop) -> dict[str, object]:
         "finish": finish.text,
         "result": result,
     }
+
+
+def _bounds(loop: Loop) -> str:
+    """Return the statement that says which elements a block folds."""
+    text = AMONG if loop.is_among else PIECE if loop.piece else LINE
+    return text.format(loop.piece)
 
 
 def _scan(loop: Loop) -> dict[str, object]:
