@@ -50,11 +50,13 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   for (long long r = blockIdx.x; r < w.count; r += gridDim.x) {{
     {type} sum = {start};
     {bounds}
-    for (long long j = first + threadIdx.x; j < end; j += {threads}) {{
-      const long long i = {index};
+    long long j = first + threadIdx.x;
+    const auto next = [&](long long i) {{
 {body}
-      sum = mdt::{fold}(sum, {element});
-    }}
+      return {element};
+    }};
+{several}
+    for (; j < end; j += {threads}) sum = mdt::{fold}(sum, next({index}));
 {tree}
     if (threadIdx.x == 0) {{
       const {folded} total = {total};
@@ -95,6 +97,15 @@ AMONG = "const long long first = 0, end = (f.count + {0} - 1) / {0};"
 PIECE = """\
 const long long pieces = (f.count + {0} - 1) / {0}, first = r % pieces * {0};
     const long long end = f.count - first < {0} ? f.count : first + {0};"""
+#: Elements of a piece: some are on their way at once, and none changes its turn.
+SEVERAL = """\
+    for (; j + 3 * {threads} < end; j += 4 * {threads}) {{
+      {type} found[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) found[k] = next(j + k * {threads});
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum = mdt::{fold}(sum, found[k]);
+    }}"""
 SCAN = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
                                   mdt::walk<{count}> f) {{
@@ -168,14 +179,16 @@ def _fold(loop: Loop) -> dict[str, object]:
         element, start = f"mdt::place<{type}>{{{element}, i}}", "{0, -1}"
     function = f"{loop.fold}{'' if is_place else f'<{type}>'}"
     result = "total" if loop.finish is None else finish.add(loop.finish)
+    several = loop.piece and not loop.is_among
+    held = f"mdt::place<{type}>" if is_place else type
+    fields = {"type": held, "fold": function, "threads": FOLDING}
     return {
-        "type": f"mdt::place<{type}>" if is_place else type,
+        **fields,
+        "several": SEVERAL.format(**fields) if several else "",
         "folded": folded,
-        "threads": FOLDING,
         "bounds": _bounds(loop),
         "index": f"x{len(loop.inputs) - 1}[r * end + j]" if loop.is_among else "j",
         "start": start,
-        "fold": function,
         "body": body.text,
         "element": element,
         "tree": tree_of(function, 4),
