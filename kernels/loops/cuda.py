@@ -3,7 +3,8 @@
 An elementwise kernel has one thread for each element, and each thread steps over the
 grid. A fold has one block for each element of the result: a thread combines every 64th
 element, and the block combines its 64 partial results as a tree in shared memory. So
-the order of sums depends on the count only, and on no launch. A serial fold has one
+the order of sums depends on the count only, and on no launch. With pieces it has one
+block for each piece of a line. A serial fold has one
 thread for each element of the result, which combines the elements in ascending order.
 A loop with folds before has one block for each row: it folds in the same order, and
 then computes the elements of the row.
@@ -56,10 +57,14 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   __shared__ {type} partial[{threads}];
   for (long long r = blockIdx.x; r < w.count; r += gridDim.x) {{
     {type} sum = {start};
-    for (long long i = threadIdx.x; i < f.count; i += {threads}) {{
+    {bounds}
+    long long j = first + threadIdx.x;
+    const auto next = [&](long long i) {{
 {body}
-      sum = mdt::{fold}(sum, {element});
-    }}
+      return {element};
+    }};
+{several}
+    for (; j < end; j += {threads}) sum = mdt::{fold}(sum, next({index}));
 {tree}
     if (threadIdx.x == 0) {{
       const {folded} total = {total};
@@ -94,7 +99,21 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
 }}
 """
 
-
+#: The elements that a block folds: a whole line, one of each piece, or one piece.
+LINE = "const long long first = 0, end = f.count;"
+AMONG = "const long long first = 0, end = (f.count + {0} - 1) / {0};"
+PIECE = """\
+const long long pieces = (f.count + {0} - 1) / {0}, first = r % pieces * {0};
+    const long long end = f.count - first < {0} ? f.count : first + {0};"""
+#: Elements of a piece: some are on their way at once, and none changes its turn.
+SEVERAL = """\
+    for (; j + 3 * {threads} < end; j += 4 * {threads}) {{
+      {type} found[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) found[k] = next(j + k * {threads});
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum = mdt::{fold}(sum, found[k]);
+    }}"""
 SCAN = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
                                   mdt::walk<{count}> f) {{
@@ -143,7 +162,8 @@ def render(loop: Loop) -> Kernel:
     factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
     rows = bool(loop.before), loop.is_row
     kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
-    return replace(kernel, tile=loop.tile, factors=factors)
+    piece = 0 if loop.is_among else loop.piece
+    return replace(kernel, tile=loop.tile, factors=factors, piece=piece)
 
 
 def _parameters(loop: Loop) -> str:
@@ -168,12 +188,16 @@ def _fold(loop: Loop) -> dict[str, object]:
         element, start = f"mdt::place<{type}>{{{element}, i}}", "{0, -1}"
     function = f"{loop.fold}{'' if is_place else f'<{type}>'}"
     result = "total" if loop.finish is None else finish.add(loop.finish)
+    several = loop.piece and not loop.is_among
+    held = f"mdt::place<{type}>" if is_place else type
+    fields = {"type": held, "fold": function, "threads": FOLDING}
     return {
-        "type": f"mdt::place<{type}>" if is_place else type,
+        **fields,
+        "several": SEVERAL.format(**fields) if several else "",
         "folded": folded,
-        "threads": FOLDING,
+        "bounds": _bounds(loop),
+        "index": f"x{len(loop.inputs) - 1}[r * end + j]" if loop.is_among else "j",
         "start": start,
-        "fold": function,
         "body": body.text,
         "element": element,
         "tree": tree_of(function, 4),
@@ -181,6 +205,12 @@ def _fold(loop: Loop) -> dict[str, object]:
         "finish": finish.text,
         "result": result,
     }
+
+
+def _bounds(loop: Loop) -> str:
+    """Return the statement that says which elements a block folds."""
+    text = AMONG if loop.is_among else PIECE if loop.piece else LINE
+    return text.format(loop.piece)
 
 
 def _scan(loop: Loop) -> dict[str, object]:

@@ -134,6 +134,11 @@ class Loop:
         tile: rows and columns of the tiles by which a serial fold of products of codes
             goes, 64 or 128; 0 without. Rows are the axes that the second factor
             repeats, columns those that the first one repeats.
+        piece: elements of a line that a block folds, if several blocks fold a line;
+            0 folds whole lines. The result has one more axis, the last one, with
+            the fold of each piece.
+        is_among: the fold is of the elements at one place of each piece; the last
+            input is the table of these int64 places.
         is_row: with folds before, the result has one element for each row; otherwise
             it has the folded axes.
     """
@@ -150,6 +155,8 @@ class Loop:
     before: tuple[Fold, ...] = ()
     is_row: bool = False
     tile: int = 0
+    piece: int = 0
+    is_among: bool = False
 
     @property
     def title(self) -> str:

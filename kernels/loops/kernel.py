@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,7 @@ class Kernel:
         is_row: it writes one element for each row.
         tile: rows and columns of the tiles that blocks compute; 0 without tiles.
         factors: the operands that tiles multiply, by number.
+        piece: elements of a line that a block folds; 0 folds whole lines.
 
     Call: `device.launch(kernel, *inputs, out)`; a fold, also one of rows, takes the
     axes behind `out`.
@@ -78,6 +80,7 @@ class Kernel:
     is_row: bool = False
     tile: int = 0
     factors: Ints = ()
+    piece: int = 0
     #: Walks, grid and block by the layouts of the operands.
     _bound: dict[Any, tuple[Any, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -150,6 +153,12 @@ class Kernel:
         jumps = self._jumps(inputs, shape)
         kept = [axis for axis in range(len(shape)) if axis not in axes]
         rest = tuple(shape[axis] for axis in kept)
+        folded = tuple(shape[axis] for axis in axes)
+        kept_jumps = [tuple(j[a] for a in kept) for j in jumps]
+        if self.piece:
+            # Pieces are the last axis of the result, and no operand steps along it.
+            rest = (*rest, -(-prod(folded) // self.piece))
+            kept_jumps = [(*j, 0) for j in kept_jumps]
         if tuple(n for n in out.shape if n != 1) != tuple(n for n in rest if n != 1):
             problem = f"out has shape {tuple(out.shape)}, the fold gives {rest}"
             raise ValueError(f"{self.name}: {problem}.")
@@ -159,8 +168,7 @@ class Kernel:
             s // item for n, s in zip(out.shape, out.strides, strict=True) if n != 1
         )
         onto = tuple(next(steps) if n != 1 else 0 for n in rest)
-        kept_jumps = [*(tuple(j[a] for a in kept) for j in jumps), onto]
-        folded = tuple(shape[axis] for axis in axes)
+        kept_jumps.append(onto)
         inner = walk(folded, [tuple(j[a] for a in axes) for j in jumps])
         if self.tile:
             return self._tiled(operands, rest, kept_jumps, inner)

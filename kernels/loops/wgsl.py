@@ -13,6 +13,7 @@ WGSL lacks many functions and types: `render` raises `UnsupportedLoopError` for 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -56,7 +57,8 @@ def render(loop: Loop) -> Kernel:
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     fold = loop.fold, loop.is_serial, loop.is_scan
     rows = bool(loop.before), loop.is_row
-    return Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
+    kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
+    return replace(kernel, piece=0 if loop.is_among else loop.piece)
 
 
 def _body(loop: Loop) -> str:

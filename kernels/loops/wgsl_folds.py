@@ -35,7 +35,9 @@ var<workgroup> partial: array<{type}, {threads}>;
   for (var r = i32(block.x); r < wcount; r += i32(blocks.x)) {{
 {rows}
     var sum = {start};
-    for (var i = i32(lane); i < fcount; i += {threads}) {{
+    {bounds}
+    for (var j = first_i + i32(lane); j < end_i; j += {threads}) {{
+      let i = {index};
 {body}
       sum = {combined};
     }}
@@ -55,6 +57,12 @@ var<workgroup> partial: array<{type}, {threads}>;
 }}
 """
 )
+#: The elements that a block folds: a whole line, one of each piece, or one piece.
+LINE = "let first_i = 0; let end_i = fcount;"
+AMONG = "let first_i = 0; let end_i = (fcount + {0} - 1) / {0};"
+PIECE = """\
+let first_i = r % ((fcount + {0} - 1) / {0}) * {0};
+    let end_i = min(fcount - first_i, {0}) + first_i;"""
 SERIAL = """\
 {before}
     var sum = {start};
@@ -143,6 +151,7 @@ def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     element = body.add(loop.value)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     common = {"body": body.text, "finish": finish.text, "result": result}
+    common |= _bounds(loop)
     common["rows"] = rows(body.loaded, fields, "    ")
     if loop.fold in ("argmax", "argmin"):
         start = f"Place({literal(0, type)}, -1)"
@@ -154,6 +163,15 @@ def _block(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     made = {"type": register_type(type), "start": start_of(loop), "total": total}
     joined = combine(loop, "partial[lane + n]")
     return {**common, **made, "combined": combine(loop, element), "joined": joined}
+
+
+def _bounds(loop: Loop) -> dict[str, str]:
+    """Return which elements a block folds, and where the j-th of them is."""
+    text = AMONG if loop.is_among else PIECE if loop.piece else LINE
+    at = len(loop.inputs) - 1
+    place = f"bitcast<i32>(load{at}(b{at} + r * end_i + j).x)"
+    index = place if loop.is_among else "j"
+    return {"bounds": text.format(loop.piece), "index": index}
 
 
 def total_of(fold: Loop | Fold, first: str) -> str:

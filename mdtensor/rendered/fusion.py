@@ -203,6 +203,9 @@ class _Builder:
     def _loop(self) -> Loop:
         """Return the loop without its operands and local values."""
         root = self._root
+        if any(one.loop.is_among for one in self._folds):
+            # It has a table of places that no value names.
+            raise RefusedError("a fold of elements at places")
         if not self._folds:
             return Loop((), self._value_of(root, ()))
         if self._folds == [root]:
@@ -225,7 +228,8 @@ class _Builder:
         """
         for one in self._folds:
             same = one.domain == self._domain and one.axes == self._axes
-            if not same or one.loop.fold not in BEFORE:
+            # A block has the fold of a piece, not that of its row.
+            if not same or one.loop.piece or one.loop.fold not in BEFORE:
                 raise RefusedError("folds of other rows, or of places")
         root = self._root
         if root.is_fold:

@@ -29,6 +29,7 @@ from mdtensor.kernels.loops.ir import (
 from mdtensor.kernels.loops.kernel import Kernel, Launch
 from mdtensor.ledger import because, launched
 from mdtensor.ops.operands import number
+from mdtensor.rendered.pieces import in_pieces
 from mdtensor.rendered.recording import (
     Blank,
     Planned,
@@ -103,8 +104,17 @@ def launch(
     *axes: tuple[int, ...],
 ) -> Any:
     """Launch a loop, and return the buffer that it will have written."""
+    buffers = list(buffers)
+    pieces = in_pieces(loop, buffers, *axes)
+    if pieces is not None:
+        found = launch(device, pieces.first, pieces.shape, buffers, *axes)
+        if pieces.numbers is None:
+            places = found.view(lambda array: array.reshape(-1))
+            return launch(device, pieces.last, shape, [*buffers, places], *axes)
+        given, along = [found, *pieces.numbers], (len(pieces.shape) - 1,)
+        return launch(device, pieces.last, shape, given, along)
     if is_recording():
-        return record(loop, tuple(shape), list(buffers), axes[0] if axes else ())
+        return record(loop, tuple(shape), buffers, axes[0] if axes else ())
     out = device.alloc(shape, dtypes.dtype(loop.type).storage)
     device.launch(render(device, loop), *buffers, out, *axes)
     return out

@@ -36,6 +36,7 @@ from mdtensor.spec.shapes import (
     normalize_axis,
     pad_widths,
     permutation,
+    roll_steps,
 )
 from mdtensor.tensor import Tensor
 
@@ -51,6 +52,7 @@ def register(device: Device) -> None:
         (manipulation.flip, _flip),
         (manipulation.unstack, _unstack),
         (manipulation.pad, _pad),
+        (manipulation.roll, _roll),
         (linalg.matrix_transpose, _matrix_transpose),
     ):
         unary(device, operation, ALL, run)
@@ -190,6 +192,28 @@ def _tile(x: Tensor, repetitions: object, /) -> Any:
     out = blank(x.device, spec.shape, x.dtype.storage)
     part = partial(reshaped, tuple(pairs))
     return x.wrap(put(x.device, out, part, apart, x.dtype.name))
+
+
+def _roll(x: Tensor, /, *, shift: Any, axis: Any) -> Any:
+    infer(manipulation.roll, x, shift=shift, axis=axis)
+    if axis is None:
+        # Without an axis the elements roll as one row.
+        flat = _reshape(x, shape=(-1,), copy=None)
+        ((_, places),) = roll_steps(shift, 0, 1)
+        return _reshape(_rolled(flat, 0, places), shape=x.shape, copy=None)
+    for at, places in roll_steps(shift, axis, x.ndim):
+        x = _rolled(x, at, places)
+    return x
+
+
+def _rolled(x: Tensor, at: int, places: int) -> Any:
+    """Return the last elements along an axis, and the others behind them."""
+    size, before = x.shape[at], (slice(None),) * at
+    cut = size - places % size if size else 0
+    ends = (slice(cut, None), slice(cut))
+    parts = [view(x, lambda array, s=s: array[(*before, s)]) for s in ends]
+    spec = infer(manipulation.roll, x, shift=places, axis=at)
+    return _joined(spec, parts, at, [size - cut, cut])
 
 
 def _concat(*arrays: Tensor, axis: int | None) -> Any:

@@ -4,6 +4,7 @@ What the texts compute is tested in docs/how-to/extending/webgpu/tests.
 """
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -164,3 +165,19 @@ def test_constants_keep_their_bits() -> None:
     assert np.float32(np.float16(0.1)).view(np.uint32) == 1036828672
     assert wgsl_scalars.literal(-1, "int8") == "bitcast<i32>(4294967295u)"
     assert wgsl_scalars.literal(-1, "int64") == "Pair(4294967295u, 4294967295u)"
+
+
+@pytest.mark.parametrize("fold", ["add", "maximum", "argmax"])
+@pytest.mark.parametrize("type", ["int32", "float32"])
+def test_folds_of_pieces_call_known_names(fold: str, type: str) -> None:
+    first = Loop((Input(type),), load(0, type), fold, piece=8192)
+    texts = [render(first).text]
+    assert "(fcount + 8192 - 1) / 8192" in texts[0]
+    if fold == "argmax":
+        places = Input("int64", is_table=True)
+        last = replace(first, inputs=(Input(type), places), is_among=True)
+        kernel = render(last)
+        assert kernel.piece == 0 and "load1(b1 + r * end_i + j)" in kernel.text
+        texts.append(kernel.text)
+    for text in texts:
+        require_known_names(text)
