@@ -128,18 +128,24 @@ def blank(device: Device, shape: tuple[int, ...], storage: Any) -> Any:
 
 
 def written(
-    device: Device, loop: Loop, target: Any, part: View, buffers: Iterable[Any]
+    device: Device,
+    loop: Loop,
+    target: Any,
+    part: View,
+    buffers: Iterable[Any],
+    *axes: tuple[int, ...],
 ) -> Any:
     """Launch a loop that writes a part of a new buffer; return the whole buffer.
 
     Args:
         target: a buffer that only the caller knows, from `blank` or from here.
         part: the view of an array that is written.
+        axes: of a scan.
     """
     place = target.view(part)
     if is_recording():
-        return record(loop, place.shape, list(buffers), into=place)
-    device.launch(render(device, loop), *buffers, place)
+        return record(loop, place.shape, list(buffers), *axes, into=place)
+    device.launch(render(device, loop), *buffers, place, *axes)
     return target
 
 

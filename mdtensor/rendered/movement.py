@@ -172,11 +172,12 @@ def _pad(x: Tensor, /, *, pad_width: Any, value: Any) -> Any:
         slice(before, before + n)
         for (before, _), n in zip(widths, x.shape, strict=True)
     )
-    part = partial(_picked, (*inner, ...))
+    part = partial(picked, (*inner, ...))
     return x.wrap(put(x.device, out, part, x.buffer, x.dtype.name))
 
 
-def _picked(key: tuple[Any, ...], array: Any) -> Any:
+def picked(key: tuple[Any, ...], array: Any) -> Any:
+    """Return a part of an array."""
     return array[key]
 
 
@@ -238,6 +239,6 @@ def _joined(spec: Any, parts: list[Any], at: int, sizes: list[int]) -> Any:
     out, first = blank(device, spec.shape, spec.dtype.storage), 0
     for x, size in zip(parts, sizes, strict=True):
         key = (slice(None),) * at + (slice(first, first + size), ...)
-        out = put(device, out, partial(_picked, key), x.buffer, spec.dtype.name)
+        out = put(device, out, partial(picked, key), x.buffer, spec.dtype.name)
         first += size
     return spec.type.wrap(out)

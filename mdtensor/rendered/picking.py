@@ -27,6 +27,7 @@ from mdtensor.rendered.launches import (
     types_of,
 )
 from mdtensor.rendered.methods import add
+from mdtensor.rendered.recording import strides_of
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
 
@@ -117,7 +118,7 @@ def _picked(
         wrapped = apply("add", whole, length)
         negative = apply("less", whole, ir.number(0, "int64"))
         whole = select(negative, wrapped, whole)
-    step = x.buffer.strides[at] // x.buffer.dtype.itemsize
+    step = strides_of(x.buffer)[at] // x.buffer.dtype.itemsize
     jump = apply("mul", whole, operands.array(np.array(step)))
     element = gather(operands.operand(source), x.dtype.name, jump)
     return compute(spec, operands, element)

@@ -25,6 +25,7 @@ from mdtensor.kernels.loops.cuda_tiles import SIDES, SLICE
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
 from mdtensor.rendered.methods import add
+from mdtensor.rendered.recording import strides_of
 from mdtensor.rendered.windows import Pair, bordered, taps
 from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
@@ -95,7 +96,7 @@ def _tile(
 def _has_lines(x: View, axes: tuple[int, ...], rank: int) -> bool:
     """Return whether the codes of a sum are neighbours, along one axis."""
     at = axes[0] - rank
-    return bool(len(axes) == 1 and x.shape[at] >= LEAST and x.strides[at] == 1)
+    return bool(len(axes) == 1 and x.shape[at] >= LEAST and strides_of(x)[at] == 1)
 
 
 def _moves(x: View, axis: int, shape: tuple[int, ...]) -> bool:
@@ -309,7 +310,7 @@ def _convolve_by_matrices(
     """
 
     def is_matrix(x: View) -> bool:
-        rows, row = x.strides[3:5]
+        rows, row = strides_of(x)[3:5]
         return bool(row == x.dtype.itemsize and rows == row * x.shape[4])
 
     if image.shape[5:7] != (1, 1) or not is_matrix(image):

@@ -103,27 +103,26 @@ class Planned:
         given = self.source, found, self.whole, path
         return Planned(*given, has_strides=self.has_strides) if shares else None
 
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Return the strides that the buffer will have.
-
-        Raises:
-            UnknownValueError: it is an argument of other calls, too.
-        """
-        if not self.has_strides:
-            self._refuse()
-        found: tuple[int, ...] = self.elements.strides
-        return found
-
     def _refuse(self) -> NoReturn:
         raise UnknownValueError("a planned buffer has no place yet")
 
     # A launcher asks for one of these before anything runs.
     @property
-    def memory(self) -> NoReturn:
+    def strides(self) -> NoReturn:
         self._refuse()
 
-    address = is_contiguous = is_writable = memory
+    memory = address = is_contiguous = is_writable = strides
+
+
+def strides_of(buffer: Any) -> tuple[int, ...]:
+    """Return the strides of a buffer, also of one that will exist.
+
+    Raises:
+        UnknownValueError: it is an argument that may have any strides.
+    """
+    is_known = isinstance(buffer, Planned) and buffer.has_strides
+    found: tuple[int, ...] = (buffer.elements if is_known else buffer).strides
+    return found
 
 
 @dataclass(eq=False)

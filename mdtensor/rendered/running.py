@@ -15,10 +15,10 @@ from mdtensor.generics import reduction
 from mdtensor.generics.conversion import astype
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
-from mdtensor.kernels.loops.ir import Input, Loop, cast, load
-from mdtensor.rendered.launches import REAL, no_method, render
+from mdtensor.kernels.loops.ir import Input, Loop, cast, load, scalar
+from mdtensor.rendered.launches import REAL, blank, no_method, written
 from mdtensor.rendered.methods import unary
-from mdtensor.rendered.movement import fill
+from mdtensor.rendered.movement import picked
 from mdtensor.tensor import Tensor
 
 
@@ -47,16 +47,17 @@ def _running(
         # Each element is checked and cut off as in `astype`, as on the host.
         x = astype(x, spec.dtype)
     at, type = reduction.running_axis(x.shape, axis), spec.dtype.name
-    out = x.device.alloc(spec.shape, spec.dtype.storage)
+    out = blank(x.device, spec.shape, spec.dtype.storage)
     before = (slice(None),) * at
     if include_initial:
         identity = np.array(fold == "mul", spec.dtype.storage)
-        fill(x.device, out.view(lambda array: array[(*before, slice(1))]), identity)
+        start = Loop((Input(type, True),), scalar(0, type), name="fill")
+        first = partial(picked, (*before, slice(1)))
+        out = written(x.device, start, out, first, [identity])
     value = cast(load(0, x.dtype.name), ir.widen(load(0, type)).type)
     finish = cast(ir.total(value.type), type)
     name = operation.__name__
     loop = Loop((Input(x.dtype.name),), value, fold, finish, is_scan=True, name=name)
     rest = slice(int(include_initial), None)
-    target = out.view(lambda array: array[(*before, rest)])
-    x.device.launch(render(x.device, loop), x.buffer, target, (at,))
-    return spec.type.wrap(out)
+    part = partial(picked, (*before, rest))
+    return spec.type.wrap(written(x.device, loop, out, part, [x.buffer], (at,)))

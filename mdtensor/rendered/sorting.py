@@ -28,6 +28,7 @@ from mdtensor.rendered.launches import (
 )
 from mdtensor.rendered.methods import unary
 from mdtensor.rendered.products import contract
+from mdtensor.rendered.recording import strides_of
 from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
 
@@ -53,7 +54,7 @@ def _sorted(
     if operation is sorting.argsort:
         return spec.type.wrap(order)
     operands = Operands("sort", (x,))
-    step = x.buffer.strides[at] // x.buffer.dtype.itemsize
+    step = strides_of(x.buffer)[at] // x.buffer.dtype.itemsize
     jump = apply("mul", operands.view(order), operands.array(np.array(step)))
     first = x.buffer.view(lambda array: array[(slice(None),) * at + (slice(1),)])
     element = gather(operands.operand(first), x.dtype.name, jump)
