@@ -32,7 +32,10 @@ FAMILIES = {
 #: Kernels that all ISAs share, by module of `generic/`.
 SHARED = {
     "copies": ("move_u8", "transpose_f32", "take_u8", "concat_u8"),
-    "elementwise": ("lookup_channels_u8", "choose_u8", "dequantize_u8f32"),
+    "elementwise": (
+        *("lookup_channels_u8", "slopes_u8"),
+        *("choose_u8", "dequantize_u8f32"),
+    ),
     "float_elementwise": ("elementwise_f32",),
     "float_pool": ("max_pool_f32", "avg_pool_f32", "mean_f32"),
     "float_reduce": ("reduce_f32",),

@@ -249,7 +249,8 @@ def prelu_step(
         return steps.Lookup(np.ascontiguousarray(tables[0]))
     # Images are channels last.
     axis = -1 if x.ndim in (2, 4) else 1
-    return steps.LookupChannels(np.ascontiguousarray(tables), axis)
+    zeros = source.zero, target.zero
+    return steps.LookupChannels(np.ascontiguousarray(tables), axis, zeros)
 
 
 def _prelu_steps(

@@ -73,7 +73,10 @@ def look_up(r: Row) -> None:
 def look_up_channels(r: Row) -> None:
     """Check a LookupChannels."""
     channels, inner = r.ints("channels", "inner")
-    r.reads_constants(0, CODES * channels)
+    (columns,) = r.ints("columns", least=0)
+    r.codes("x_zero_point", "zero_point")
+    # Slopes above and below zero, in place of tables.
+    r.reads_constants(0, 2 * ITEM * columns if columns else CODES * channels)
     r.reads_x(r.fields.out_bytes)
     r.require(r.fields.out_bytes % (channels * inner) == 0, "has a part of a pixel")
 

@@ -165,6 +165,8 @@ def of_codes(rng):
     yield depthwise(rng, False)
     yield steps.Lookup(table), [x]
     yield steps.LookupChannels(tables), [x]
+    lines = np.broadcast_to(np.arange(256, dtype=np.uint8), tables.shape)
+    yield steps.LookupChannels(lines, zeros=(9, 9)), [x]
     yield steps.LookupChannels(tables, 1), [(x[0], x[-1], *x[1:3])]
     yield steps.Add((Fraction(1, 3), Fraction(1, 2)), (3, 4)), [x, x]
     yield steps.Extreme(True, (table, table[::-1].copy(), table)), [x, x]

@@ -39,6 +39,33 @@ def lookup_channels_u8(x, channels, tables, out):
 
 
 @kernel
+def slopes_u8(x, above, below, x_zero_point, zero_point, out):
+    """Set out[i, j] = clamp(rhe((x[i, j] - x_zero_point) * m[j]) + zero_point).
+
+    m[j] is above[j] for codes above x_zero_point, else below[j]; the product is a
+    float32, and rhe rounds halves to even.
+
+    Args:
+        x, out: uint8 1-D, rows of len(above), the last one may end early; `out` is
+            written.
+        above, below: float32 [n], n > 0.
+        x_zero_point, zero_point: int in 0 .. 255.
+    """
+    before, zero = np.int32(x_zero_point), np.int32(zero_point)
+    low, high = np.float32(-zero_point), np.float32(255 - zero_point)
+    for first in range(0, len(out), len(above)):
+        row, target = x[np.uintp(first) :], out[np.uintp(first) :]
+        for j in range(np.uintp(min(len(above), len(target)))):
+            v = np.float32(np.int32(np.int32(row[j]) - before))
+            # Both are loaded, because LLVM makes no vectors of a load in a branch.
+            up, down = np.float32(v * above[j]), np.float32(v * below[j])
+            v = up if v > np.float32(0) else down
+            v = v if v > low else low
+            v = v if v < high else high
+            target[j] = np.uint8(np.int32(np.int32(np.rint(v)) + zero))
+
+
+@kernel
 def lookup_u16(x, table, out):
     """Set out[i] = table[x[i]]; 1-D; x uint16, `out` like the 65,536-entry table."""
     half = np.uintp(len(out) // 2)

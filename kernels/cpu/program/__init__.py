@@ -83,7 +83,8 @@ STEP = np.dtype((np.record, [
     # convolutions as products, and depthwise
     ("strip", np.int64),  # output lines of one im2col; 0: pixels of x are the rows
     ("groups", np.int64),
-    ("columns", np.int64),  # output channels of a group; MatMul
+    # output channels of a group; MatMul; LookupChannels: slopes, 0: it has tables
+    ("columns", np.int64),
     ("padded_columns", np.int64),  # those that its constants have room for
     ("is_exact", np.int64),  # 1: the result is the int32 sums, nothing is rounded
     ("weights", np.int64),  # place of the packed weights of the first group

@@ -14,7 +14,11 @@ import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic.copies import concat_u8, move_f32, move_u8, take_u8
-from mdtensor.kernels.cpu.generic.elementwise import choose_u8, lookup_channels_u8
+from mdtensor.kernels.cpu.generic.elementwise import (
+    choose_u8,
+    lookup_channels_u8,
+    slopes_u8,
+)
 from mdtensor.kernels.cpu.generic.normalization import normalize_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import (
@@ -202,6 +206,12 @@ def look_up_channels(steps, i, x, y, out, scratch, constants):
     """Run a LookupChannels."""
     step = steps[i]
     inner, channels = step.inner, step.channels
+    if step.columns > 0:
+        size = step.columns * 4
+        above = _part(constants, 0, size).view(np.float32)
+        below = _part(constants, size, size).view(np.float32)
+        slopes_u8(x, above, below, step.x_zero_point, step.zero_point, out)
+        return
     if inner == 1:
         lookup_channels_u8(x, channels, constants, out)
         return

@@ -170,6 +170,10 @@ def test_tables_of_channels(images):
     for count in (2, 3):
         last = steps.LookupChannels(tables)
         check(last, codes(images, 30, 40, 6), count=count, least=2)
+        lines = np.broadcast_to(np.arange(256, dtype=np.uint8), tables.shape)
+        slopes = steps.LookupChannels(lines, zeros=(9, 9))
+        assert slopes.kernel == "slopes_u8"
+        check(slopes, codes(images, 30, 40, 6), count=count, least=2)
         middle = steps.LookupChannels(tables, axis=1)
         check(middle, codes(images, 6, 30, 40), count=count, least=min(images, 2))
 
