@@ -45,6 +45,11 @@ CASES = [
     Case("Compress", X, FLAGS),
     *(Case("GatherND", X, INDEX, fixed=n, batch_dims=0) for n in (0, 1)),
     *(Case("GatherND", X[:2], INDEX, fixed=n, batch_dims=1) for n in (0, 1)),
+    *(
+        Case("GatherND", X, np.array([1, 0, 2][:depth]), fixed=n)
+        for depth in (1, 2, 3)
+        for n in (0, 1)
+    ),
     Case("GatherND", X[:2, :2], INDEX[..., :1], batch_dims=2),
     *(Case("Unique", X, outputs=4, sorted=n) for n in (0, 1)),
     *(Case("Unique", X[:, 0] % 2, outputs=4, axis=a, sorted=1) for a in (0, -1)),

@@ -124,7 +124,8 @@ def gather_nd(g: Builder, op: Operator) -> None:
 def _gather_known(g: Builder, op: Operator) -> None:
     """Read GatherND with known indices, which may leave axes of dynamic size."""
     shape, index = g.shape(op.inputs[0]), g.require_array(op, 1, "the indices")
-    parts = [np.ascontiguousarray(part) for part in np.moveaxis(index, -1, 0)]
+    # `ascontiguousarray` would give the single index of a 1-d array an axis.
+    parts = [np.asarray(part, order="C") for part in np.moveaxis(index, -1, 0)]
     for size, places in zip(shape, parts, strict=False):
         if size >= 0:
             require_indices(op, places, size)

@@ -199,7 +199,8 @@ def gather_nd(g: Reading, op: Call) -> None:
     index, shape = g.builder.require_array(op, 1, "the indices"), g.shape(name)
     depth = index.shape[-1] if index.ndim else 0
     require_between(op, depth, 1, len(shape), "the number of indices of an element")
-    columns = [np.ascontiguousarray(one) for one in np.moveaxis(index, -1, 0)]
+    # `ascontiguousarray` would give the single index of a 1-d array an axis.
+    columns = [np.asarray(one, order="C") for one in np.moveaxis(index, -1, 0)]
     for size, column in zip(shape, columns, strict=False):
         require_indices(op, column, LARGEST if size < 0 else size, from_end=False)
     key = tuple(md.asarray(column) for column in columns)

@@ -184,6 +184,12 @@ def test_known_indices_count_from_the_front(
     agree(content, *arrays)
 
 
+@each("index", [[1], [2, 1]])
+def test_one_index_of_an_element(index: list[int], agree: Any) -> None:
+    content, arrays = gather("GATHER_ND", const(np.int32(index)))
+    agree(content, *arrays)
+
+
 @each(
     "kind, dtype",
     [("GATHER", "int32"), ("GATHER", "int64"), ("EMBEDDING_LOOKUP", "int32")],
