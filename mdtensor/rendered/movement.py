@@ -209,12 +209,16 @@ def _roll(x: Tensor, /, *, shift: Any, axis: Any) -> Any:
 
 def _rolled(x: Tensor, at: int, places: int) -> Any:
     """Return the last elements along an axis, and the others behind them."""
-    size, before = x.shape[at], (slice(None),) * at
+    size = x.shape[at]
     cut = size - places % size if size else 0
     ends = (slice(cut, None), slice(cut))
-    parts = [view(x, lambda array, s=s: array[(*before, s)]) for s in ends]
+    parts = [view(x, partial(_part, at, part)) for part in ends]
     spec = infer(manipulation.roll, x, shift=places, axis=at)
     return _joined(spec, parts, at, [size - cut, cut])
+
+
+def _part(at: int, part: slice, array: Any) -> Any:
+    return array[(slice(None),) * at + (part,)]
 
 
 def _concat(*arrays: Tensor, axis: int | None) -> Any:
