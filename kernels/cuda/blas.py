@@ -62,7 +62,7 @@ class Gemm(NamedTuple):
         sizes: rows of A, columns of B, and what is summed.
         lines: leading dimensions of A, B and C.
         steps: between the groups of A, B and C.
-        count: of groups.
+        stack: the number of groups.
         starts: of A, B and C for each call.
     """
 
@@ -71,7 +71,7 @@ class Gemm(NamedTuple):
     sizes: tuple[int, int, int]
     lines: tuple[int, int, int]
     steps: tuple[int, int, int]
-    count: int
+    stack: int
     starts: tuple[tuple[int, int, int], ...]
 
 
@@ -256,5 +256,5 @@ class Blas:
                     *(b + y * item, source, gemm.lines[1], gemm.steps[1]),
                     zero,
                     *(out + z * wide, target, gemm.lines[2], gemm.steps[2]),
-                    *(gemm.count, sums, -1),
+                    *(gemm.stack, sums, -1),
                 )

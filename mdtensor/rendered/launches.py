@@ -133,19 +133,20 @@ def written(
     target: Any,
     part: View,
     buffers: Iterable[Any],
-    *axes: tuple[int, ...],
+    axes: tuple[int, ...] | None = None,
 ) -> Any:
     """Launch a loop that writes a part of a new buffer; return the whole buffer.
 
     Args:
         target: a buffer that only the caller knows, from `blank` or from here.
         part: the view of an array that is written.
-        axes: of a scan.
+        axes: of a scan; None for an elementwise loop.
     """
     place = target.view(part)
     if is_recording():
-        return record(loop, place.shape, list(buffers), *axes, into=place)
-    device.launch(render(device, loop), *buffers, place, *axes)
+        return record(loop, place.shape, list(buffers), axes or (), place)
+    along = () if axes is None else (axes,)
+    device.launch(render(device, loop), *buffers, place, *along)
     return target
 
 

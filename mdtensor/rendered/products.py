@@ -158,10 +158,9 @@ def _multiplied(
     narrow = a.dtype.name
     wide = narrow if bias is None else ir.widen(load(0, narrow)).type
     sums = ir.widen(load(0, narrow)).type
-    elements = [cast(load(i, narrow), sums) for i in (0, 1)]
     loop = Loop(
         (Input(narrow), Input(narrow)),
-        dot(*elements, sums),
+        dot(load(0, narrow), load(1, narrow), sums),
         "dot",
         cast(ir.total(sums), wide),
         is_serial=True,

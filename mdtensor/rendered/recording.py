@@ -208,7 +208,7 @@ def record(
 
 def around(like: Any, buffer: Any) -> Any:
     """Return a tensor with the type and grid of another one, around a buffer."""
-    kind = type(like)
+    kind: Any = type(like)
     made = _new(kind)
     for name in _slots(kind):
         setattr(made, name, getattr(like, name))

@@ -38,6 +38,8 @@ MOST = 256
 #: Values that are equal only if they act the same.
 _PLAIN = frozenset((bool, int, str, bytes, type(None), type(...), type))
 _INEXACT = frozenset((float, complex))
+#: In the place of a call that is not known.
+_NEW: Any = object()
 
 
 class _UnknownKeyError(Exception):
@@ -80,7 +82,7 @@ class Replayed:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._known: dict[Any, _Call | None] = {}
+        self._known: dict[Any, Any] = {}
         update_wrapper(self, run)
         self.__module__ = run.__module__
 
@@ -115,13 +117,13 @@ class Replayed:
             for x in options.values():
                 _add(x, tensors, key)
         whole = tuple(key)
-        try:
-            return self._known[whole]
-        except KeyError:
-            pass
+        # In one step, since another thread may drop it.
+        found: _Call | None = self._known.get(whole, _NEW)
+        if found is not _NEW:
+            return found
         if len(self._known) >= MOST:
             self._known.pop(next(iter(self._known)), None)
-        found = self._known[whole] = _planned(self._run, arguments, options)
+        self._known[whole] = found = _planned(self._run, arguments, options)
         return found
 
 
@@ -172,7 +174,7 @@ def _constant(x: Any) -> Any:
     return x.trace_key
 
 
-def _planned(run: Run, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _planned(run: Run, given: tuple[Any, ...], options: dict[str, Any]) -> _Call | None:
     """Return the launches of a call; None if it must run as it is."""
     # Here, because most programs launch nothing.
     from mdtensor.rendered.launch_plan import LaunchPlan
