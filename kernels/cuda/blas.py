@@ -1,12 +1,13 @@
 """Float products of matrices by cuBLAS, in the place of a rendered fold.
 
-A loop says what is summed, and the walks of its launch say where: axes along which only
-the left operand moves are rows, those of the right one are columns, those of both are
-groups. If that is what `cublasGemmStridedBatchedEx` takes, it runs; the text of the
-loop runs all else. Sums are of float32, or float64, and rounded once; their order is
-cuBLAS's, the same in each run on a GPU.
+A loop says what is summed, and the walks of its launch say where. An axis along which
+only the left operand moves is one of rows; only the right one, of columns; both, of
+groups. If `cublasGemmStridedBatchedEx` takes such a layout, it runs; all else runs as
+the text of the loop. Sums are of float32 or float64, and rounded once. cuBLAS chooses
+their order: it is the same in each run on one GPU while one stream multiplies.
 
-Source: cuBLAS 13.0 documentation, `cublasGemmStridedBatchedEx`.
+Source: cuBLAS 13.0 documentation, "Results Reproducibility" and
+`cublasGemmStridedBatchedEx`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Gemm(NamedTuple):
     """Arguments of cuBLAS for out[m, n] = left[m, k] · right[k, n], by columns.
 
     Args:
-        is_swapped: the left operand is that of cuBLAS's `A`, not of `B`.
+        is_swapped: whether A is the left operand; else A is the right one.
         transposed: whether A and B are transposed.
         sizes: rows of A, columns of B, and what is summed.
         lines: leading dimensions of A, B and C.
@@ -136,7 +137,8 @@ def gemm_of(outer: Walk, inner: Walk) -> Gemm | None:
     groups = [x for x in kept if x.left and x.right]
     if len(rows) + len(columns) + len(groups) < len(kept):
         return None
-    # Of several axes of rows the last is that of the matrix.
+    # If there are several axes of rows, the last one is that of the matrix, and the
+    # others are groups that share the right operand. So for columns.
     m, n = (x.pop() if x else Axis(1, 0, 0) for x in (rows, columns))
     groups = [*rows, *columns, *groups]
     is_swapped = m.out == 1 and not (n.size > 1 and n.out == 1)

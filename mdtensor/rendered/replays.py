@@ -122,7 +122,8 @@ class Replayed:
         if found is not _NEW:
             return found
         if len(self._known) >= MOST:
-            self._known.pop(next(iter(self._known)), None)
+            # A list, since another thread may add a call meanwhile.
+            self._known.pop(list(self._known)[0], None)  # noqa: RUF015
         self._known[whole] = found = _planned(self._run, arguments, options)
         return found
 
