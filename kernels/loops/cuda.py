@@ -114,19 +114,32 @@ SEVERAL = """\
 #pragma unroll
       for (int k = 0; k < 4; ++k) sum = mdt::{fold}(sum, found[k]);
     }}"""
+#: Some elements are on their way at once, since the next one is known before the sum.
 SCAN = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
                                   mdt::walk<{count}> f) {{
   for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
        r += (long long)gridDim.x * blockDim.x) {{
     {type} sum = {start};
-    for (long long i = 0; i < f.count; ++i) {{
+    const auto next = [&](long long i) {{
 {body}
-      sum = mdt::{fold}<{type}>(sum, {element});
+      return {element};
+    }};
+    const auto put = [&](long long i, {type} element) {{
+      sum = mdt::{fold}<{type}>(sum, element);
       const {type} total = sum;
 {finish}
       out[w.at({last}, r) + f.at({last}, i)] = {result};
+    }};
+    long long i = 0;
+    for (; i + 7 < f.count; i += 8) {{
+      {type} found[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) found[k] = next(i + k);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) put(i + k, found[k]);
     }}
+    for (; i < f.count; ++i) put(i, next(i));
   }}
 }}
 """

@@ -157,11 +157,13 @@ class Recorded:
     def is_alone(self) -> bool:
         """Return whether no other launch can be joined with it.
 
-        It runs in an order of its own, or its values depend on places of elements.
+        It runs in an order of its own, has local values already, or its values depend
+        on places of elements.
         """
         loop = self.loop
         in_order = loop.is_serial or loop.is_scan or loop.start is not None
-        return self.into is not None or in_order or _has_places(loop)
+        is_own = self.into is not None or bool(loop.locals)
+        return is_own or in_order or _has_places(loop)
 
     @property
     def domain(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from support import rendered_device
 import mdtensor as md
 from mdtensor.errors import BoundsError
 from mdtensor.kernels.emulated.launcher import ORDERS
+from mdtensor.rendered import running
 
 gpu: Any = rendered_device.chosen()
 WHY = rendered_device.missing(gpu)
@@ -114,6 +115,36 @@ def test_running_sums_have_the_bytes_of_the_host(
     equal(lambda x: call(md.flip(x), axis=0, dtype=md.float64), floats(9))
 
 
+@pytest.mark.parametrize("size", [8192, 8193, 9216, 20_000])
+def test_running_sums_of_long_lines(size: int) -> None:
+    """Integers and float products as on the host; float sums by pieces of 1024."""
+    numbers = np.random.default_rng(size).integers(-9, 9, (2, size))
+    for storage in (np.int8, np.int64, np.uint16):
+        array = numbers.astype(storage)
+        equal(lambda x: md.cumulative_sum(x, axis=1), array)
+        equal(lambda x: md.cumulative_sum(x, axis=0, include_initial=True), array.T)
+        equal(lambda x: md.cumulative_prod(x, axis=1, dtype=md.int64), array | 1)
+    equal(lambda x: md.cumulative_prod(x), 1 + floats(size) / 100)
+    x = np.abs(floats(size))
+    x[:3] = -0.0
+    wanted, before = np.empty(size, np.float32), np.float32(-0.0)
+    step = 1024 if size > 8192 else size
+    for first in range(0, size, step):
+        part = before + np.cumsum(x[first : first + step], dtype=np.float32)
+        wanted[first : first + step], before = part, part[-1]
+    found = np.asarray(md.cumulative_sum(md.asarray(x).to(gpu)).to("cpu"))
+    assert found.tobytes() == wanted.tobytes()
+    assert (np.diff(found) >= 0).all()
+
+
+def test_running_sums_of_pieces_have_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LONGEST", 16)
+    monkeypatch.setattr(running, "PIECE", 8)
+    array = np.random.default_rng(1).integers(-9, 9, 2999).astype(np.int32)
+    for size in (135, 1032, 2999):
+        equal(md.cumulative_sum, array[:size])
+
+
 @settings(max_examples=20)
 @given(
     axis=st.integers(0, 2),
@@ -166,8 +197,31 @@ def test_sorts(axis: int, descending: bool, order: str, seed: int) -> None:
     for array in (ties, rng.integers(0, 9, (5, 17)).astype(np.uint8)):
         equal(lambda x: md.argsort(x, **options), array)
         equal(lambda x: md.sort(md.flip(x), **options), array)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 63, 64, 65, 1000])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorts_of_lines_of_any_length(size: int, descending: bool) -> None:
+    """Few numbers among many places: what is equal keeps its order."""
+    rng = np.random.default_rng(size)
+    for array in (
+        rng.integers(-5, 5, (3, size)),
+        rng.standard_normal((2, size)).astype(np.float32),
+        np.arange(size)[None],
+        np.arange(size)[::-1].copy(),
+    ):
+        order = np.argsort(array if not descending else -array, kind="stable")
+        found = md.argsort(md.asarray(array).to(gpu), descending=descending)
+        assert (np.asarray(found.to("cpu")) == order).all()
+        equal(lambda x: md.sort(x, descending=descending), array)
+
+
+def test_sort_takes_long_lines() -> None:
+    array = floats(20_000)
+    equal(md.argsort, array)
+    equal(lambda x: md.topk(x, 9)[0], array)
     with pytest.raises(md.NoMethodError, match=f"no method for {gpu}"):
-        md.sort(md.zeros(2**13 + 1, device=gpu))
+        md.sort(md.broadcast_to(md.zeros(1, dtype=md.int8, device=gpu), (2**30 + 1,)))
 
 
 def test_a_new_elementwise_operation_needs_no_code_for_devices() -> None:
