@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import (
+    DeviceError,
     DType,
     ExchangeError,
     Float32Tensor,
@@ -378,7 +379,14 @@ class PackedTensor(NarrowTensor):
 
     @property
     def code_array(self) -> Any:
-        """Return a copy of the codes, one in a byte."""
+        """Return a copy of the codes, one in a byte.
+
+        Raises:
+            DeviceError: they are on a device.
+        """
+        if self.device is not cpu:
+            problem = f"4-bit codes on {self.device} are not unpacked"
+            raise DeviceError(problem, 'Use x.to("cpu").codes, or dequantize(x)')
         return unpack_int4(self.buffer, self.shape, self.qparams.minimum < 0)
 
     def _codes_at(self, at: tuple[Array, ...]) -> Array:
@@ -396,7 +404,12 @@ class PackedTensor(NarrowTensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         host = self.device.to_host(self.buffer)
-        return type(self).wrap, (host, self._grid_with_rule(), self.shape)
+        return type(self)._of_bytes, (host, self._grid_with_rule(), self.shape)
+
+    @classmethod
+    def _of_bytes(cls, host: Array, qparams: QParams, shape: tuple[int, ...]) -> Self:
+        """Return the tensor of packed bytes of the host, on the device of the type."""
+        return cls.wrap(cls.device.from_host(host), qparams, shape)
 
 
 def _packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

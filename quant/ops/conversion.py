@@ -53,6 +53,7 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
     NarrowTensor,
+    PackedTensor,
     QuantizedTensor,
     ScaledFloatTensor,
     quantized,
@@ -504,4 +505,5 @@ def to(x: QuantizedTensor, device: Union[Device, str], /) -> QuantizedTensor:
     host = x.device.to_host(x.buffer)
     there = checked("to", (x, device), lambda: target.device.from_host(host))
     grid = x.qparams.rounded(x.rounding)
-    return target.wrap(there, grid)  # type: ignore[no-any-return]
+    shape = (x.shape,) if isinstance(x, PackedTensor) else ()
+    return target.wrap(there, grid, *shape)  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@
     tables        elementwise functions of 8-bit codes: look up what the host computes
     conversion    quantize, dequantize, requantize
     products      matmul, linear, conv2d: exact sums, rounded once in the same kernel
+    weights       linear of floats with codes as weights, of 4 bits, too
     pool          pools and reductions
     movement      views and copies of codes
 
@@ -26,8 +27,15 @@ def register(device: Device) -> None:
     if not types.has_scales(device):
         return
     # Here, because most programs have no such device and need none of these.
-    from mdtensor.quant.rendered import conversion, movement, pool, products, tables
+    from mdtensor.quant.rendered import (
+        conversion,
+        movement,
+        pool,
+        products,
+        tables,
+        weights,
+    )
 
     types.declare(device)
-    for family in (conversion, products, pool, movement, tables):
+    for family in (conversion, products, weights, pool, movement, tables):
         family.register(device)

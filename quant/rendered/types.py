@@ -1,6 +1,7 @@
 """The quantized tensor types of devices, beside those of the host.
 
-4-bit codes, two in a byte, and 8-bit floats have no types there yet.
+4-bit codes, two in a byte, are weights there: they move, become floats, and are read by
+`linear`. 8-bit floats have no types there yet.
 """
 
 from collections.abc import Callable
@@ -22,12 +23,21 @@ from mdtensor.errors import DeviceError, NoMethodError, describe, no_method_on
 from mdtensor.extend import add_rendered, siblings
 from mdtensor.quant import rules
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QInt8Tensor, QInt16Tensor, QInt32Tensor, QUInt8Tensor
+from mdtensor.quant.tensor import (
+    PackedTensor,
+    QInt4Tensor,
+    QInt8Tensor,
+    QInt16Tensor,
+    QInt32Tensor,
+    QUInt4Tensor,
+    QUInt8Tensor,
+)
 
 #: The types of codes that devices have: of 8 bits, of at most 16, and all.
 NARROW = (QInt8Tensor, QUInt8Tensor)
 SHORT = (*NARROW, QInt16Tensor)
 AFFINE = (*SHORT, QInt32Tensor)
+PACKED = (QInt4Tensor, QUInt4Tensor)
 
 
 def has_scales(device: Device) -> bool:
@@ -38,7 +48,7 @@ def has_scales(device: Device) -> bool:
 def declare(device: Device) -> None:
     """Declare the types that a device lacks; their names begin as its floats' do."""
     known = {kind.dtype for kind in leaves() if kind.device is device}
-    wanted = [host for host in AFFINE if host.dtype not in known]
+    wanted = [host for host in (*AFFINE, *PACKED) if host.dtype not in known]
     prefix = leaf(dtypes.float32, device).__name__.removesuffix("Float32Tensor")
     # As attributes of this module, so that tensors pickle.
     globals().update(siblings(device, prefix, wanted, __name__))
@@ -65,19 +75,22 @@ class DeviceRule:
         """Return the spec of the result, or several.
 
         Raises:
-            NoMethodError: the result has a type that the device does not have.
+            NoMethodError: the result has a type that the device does not have, or
+                4-bit codes, which no launch writes.
             MdtensorError: the rule of the host raises it.
         """
         hosts = tuple(map(partial(_moved, cpu), specs))
         kinds = (x.type if isinstance(x, TensorSpec) else type(x) for x in hosts)
         found = self.operation.select(*kinds).deduce(*hosts, **options)
+        several = found if isinstance(found, tuple) else (found,)
         try:
-            if isinstance(found, tuple):
-                return tuple(map(partial(_moved, self.device), found))
-            return _moved(self.device, found)
+            moved = tuple(map(partial(_moved, self.device), several))
         except DeviceError:
             # `infer` adds the call.
             raise no_method_on(self.device, "") from None
+        if any(issubclass(one.type, PackedTensor) for one in moved):
+            raise no_method_on(self.device, "")
+        return moved if isinstance(found, tuple) else moved[0]
 
 
 def _moved(device: Device, spec: Any) -> Any:

@@ -294,8 +294,8 @@ def test_what_devices_lack_raises() -> None:
     assert md.which(md.softmax, x, axis=0).is_refusal
     with pytest.raises(DeviceError, match=f"operands are on {gpu} and cpu"):
         md.add(x, x.to("cpu"), out=OUT)
-    with pytest.raises(DeviceError, match=f"qint4 has no tensor type on {gpu}"):
-        quant.QInt4Tensor([1, 2], scale=1.0).to(gpu)
+    with pytest.raises(DeviceError, match=f"qfloat8_e4m3 has no tensor type on {gpu}"):
+        quant.QFloat8E4M3Tensor([1, 2], scale=1.0).to(gpu)
 
 
 def test_no_call_is_ambiguous_on_the_device() -> None:

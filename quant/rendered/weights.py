@@ -1,0 +1,143 @@
+"""Products of floats with quantized weights on devices, and 4-bit codes as floats.
+
+    w = float32(scale · (code - zero point))      linear = Σ x · w + bias
+
+Codes are converted where they are read, so weights stay 4 or 8 bits in memory. The
+threads of a block add the products of a result, in the order of `sum`. A device reads
+scales of the whole, of rows, or of blocks along the columns; blocks of 4-bit codes
+have an even length, since two codes share a byte.
+"""
+
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+import mdtensor as md
+from mdtensor import Device, linear
+from mdtensor.extend import infer, launch, types_of
+from mdtensor.kernels.loops import ir
+from mdtensor.kernels.loops.ir import Value, apply, cast, gather
+from mdtensor.quant.generics import dequantize
+from mdtensor.quant.rendered.constants import array
+from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
+from mdtensor.quant.rendered.types import NARROW, PACKED, add, no_method, types_on
+
+
+def register(device: Device) -> None:
+    """Add the methods of this file for a device."""
+    floats: Any = Union[types_of(device, ("real floating",))]
+    weights: Any = Union[types_on(device, (*NARROW, *PACKED))]
+    # Apart, since the union of both is not below the one that the host takes.
+    for bias in (floats, type(None)):
+        add(device, linear, (floats, weights, bias), _linear)
+    add(device, dequantize, (Union[types_on(device, PACKED)],), _dequantize)
+
+
+def _linear(x: Any, w: Any, b: Any, /) -> Any:
+    spec = infer(linear, x, w, b)
+    given = (x, w) if b is None else (x, w, b)
+    inputs = Inputs(x.device, "linear")
+    weight = _Weight(inputs, w)
+    if not weight.is_read:
+        raise no_method("linear", *given)
+    type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
+    share = weight.share
+    if x.shape[-1] % share:
+        # The last byte has one code, and a nibble of 0.
+        x = md.pad(x, (*[(0, 0)] * (x.ndim - 1), (0, 1)))
+    byte, products = weight.byte(), list[Value]()
+    for at in range(share):
+        column = x.buffer.view(lambda a, at=at: a[..., None, at::share])
+        left, right = inputs.element(column), weight(weight.code(byte, at))
+        products.append(apply("mul", cast(left, type), cast(right, type)))
+    value = products[0] if share == 1 else apply("add", *products)
+    total: Value = ir.total(type)
+    if b is not None:
+        bias = inputs.element(b.buffer.view(lambda a: a[:, None]))
+        total = apply("add", total, cast(bias, type))
+    finish = cast(total, spec.dtype.name)
+    loop = inputs.loop("linear", value, fold="add", finish=finish)
+    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+
+
+def _dequantize(x: Any, /) -> Any:
+    spec, inputs = infer(dequantize, x), Inputs(x.device)
+    steps: Value = _code_of(x, *_bytes(inputs, x))
+    if np.any(x.zero_point):
+        steps = apply("sub", steps, inputs.field(zeros_of(x), "int32"))
+    number = apply("mul", cast(steps, "float32"), inputs.field(scales_of(x), "float32"))
+    loop = inputs.loop("dequantize", number)
+    return spec.type.wrap(launch(x.device, loop, x.shape, inputs.buffers))
+
+
+def _bytes(inputs: Inputs, x: Any) -> tuple[Value, Value]:
+    """Return the byte of each code, and where in the byte the code starts, as int32."""
+    if not x.shape:
+        return cast(inputs.element(x.buffer), "int32"), ir.number(0, "int32")
+    columns = np.arange(x.shape[-1], dtype=np.int32)
+    places, shifts = (
+        inputs.element(array(inputs.device, n)) for n in (columns // 2, columns % 2 * 4)
+    )
+    first = inputs.add(x.buffer.view(lambda a: a[..., :1]))
+    return cast(gather(first, x.buffer.dtype.name, places), "int32"), shifts
+
+
+def _code_of(w: Any, byte: Value, shift: Value) -> Value:
+    """Return the 4-bit code that starts at a bit of a byte."""
+    fifteen, eight = (ir.number(n, "int32") for n in (15, 8))
+    code = apply("bit_and", apply("shift_right", byte, shift), fifteen)
+    if w.qparams.minimum == 0:
+        return code
+    # The sign is the fourth bit.
+    return apply("sub", apply("bit_xor", code, eight), eight)
+
+
+class _Weight:
+    """Codes of weights [n, k] as float32 numbers, while a loop over bytes is written.
+
+    Args:
+        inputs: the operands of the loop.
+        w: the weights.
+    """
+
+    def __init__(self, inputs: Inputs, w: Any) -> None:
+        self._inputs, self._w = inputs, w
+        #: Codes in a byte.
+        self.share = 2 if w.dtype.bits == 4 else 1
+        grid, columns = w.qparams, w.shape[-1]
+        self._size = columns if grid.is_along(None, 0) else grid.block_size
+        is_blocks = grid.block_size is not None and grid.axis == 1
+        is_whole = self._size is None or self._size >= columns
+        #: Whether the device reads such grids.
+        self.is_read = grid.is_along(None, 0) or (
+            is_blocks and (is_whole or self._size % self.share == 0)
+        )
+
+    def byte(self) -> Value:
+        """Return the byte, as int32."""
+        return cast(self._inputs.element(self._w.buffer), "int32")
+
+    def code(self, byte: Value, at: int) -> Value:
+        """Return one of the codes of a byte."""
+        if self.share == 1:
+            return byte
+        return _code_of(self._w, byte, ir.number(4 * at, "int32"))
+
+    def __call__(self, code: Value) -> Value:
+        """Return the float32 number of a code: both factors are exact in float32."""
+        grid = self._w.qparams
+        if np.any(grid.zero_point):
+            code = apply("sub", code, self._field(grid.zero_point, "int32"))
+        return apply("mul", cast(code, "float32"), self._field(grid.scale, "float32"))
+
+    def _field(self, values: npt.NDArray[Any], type: str) -> Value:
+        """Return the scale or zero point of a byte."""
+        inputs, columns = self._inputs, self._w.shape[-1]
+        rows = values.reshape(-1, 1) if values.ndim < 2 else values
+        if rows.shape[1] == 1:
+            return inputs.field(rows, type)
+        found = array(inputs.device, rows.astype(type))
+        first = inputs.add(found.view(lambda a: a[:, :1]))
+        places = np.arange(0, columns, self.share, np.int32) // self._size
+        return gather(first, type, inputs.element(array(inputs.device, places)))

@@ -1,0 +1,130 @@
+"""Floats times quantized weights on a device, and 4-bit codes there."""
+
+import copy
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support import rendered_device
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.errors import DeviceError, ShapeError
+from mdtensor.kernels.emulated.launcher import ORDERS
+from mdtensor.quant import QInt4Tensor, QParams, QUInt4Tensor, quantize_weights
+
+gpu: Any = rendered_device.chosen()
+WHY = rendered_device.missing(gpu)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
+
+
+@pytest.fixture(autouse=True)
+def ascending() -> Iterator[None]:
+    yield
+    gpu.order = "ascending"
+    gpu.synchronize()
+
+
+def floats(*shape: int) -> Any:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def host(x: Any) -> Any:
+    assert x.device is gpu
+    return np.asarray(x.to("cpu"))
+
+
+def on_grid(dtype: Any, shape: tuple[int, int], size: int | None) -> Any:
+    """Weights with scales by rows, or by blocks of columns; unsigned with zeros."""
+    w = floats(*shape)
+    if dtype in (quant.qint4, quant.qint8):
+        return quantize_weights(w, dtype=dtype, block_size=size).tensor
+    blocks = 1 if size is None else -(-shape[1] // size)
+    scale = np.random.default_rng(2).uniform(0.1, 0.4, (shape[0], blocks))
+    zero = np.random.default_rng(3).integers(0, 15, scale.shape)
+    scale = scale.astype(np.float32)
+    if size is None:
+        grid = QParams(scale[:, 0], zero[:, 0], dtype=dtype, axis=0)
+    else:
+        grid = QParams(scale, zero, dtype=dtype, axis=1, block_size=size)
+    return quant.quantize(md.asarray(w), grid)
+
+
+DTYPES = (quant.qint4, quant.quint4, quant.qint8, quant.quint8)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_within_the_bound_of_sums(dtype: Any, order: str) -> None:
+    gpu.order = order
+    for shape, size in (((5, 64), 16), ((3, 63), None), ((4, 70), 32), ((2, 1), None)):
+        w, b = on_grid(dtype, shape, size), floats(shape[0])
+        x = floats(2, 3, shape[1])
+        there = md.asarray(x).to(gpu), w.to(gpu)
+        numbers = np.asarray(quant.dequantize(w)).astype(np.float64)
+        wanted = x.astype(np.float64) @ numbers.T
+        sizes = np.abs(x.astype(np.float64)) @ np.abs(numbers).T
+        # A product, a sum of two of them, and those of a fold of at most 70 elements.
+        unit = 2.0**-24 * (2 + 1 + 70 / 64 + 6)
+        assert (np.abs(host(md.linear(*there)) - wanted) <= unit * sizes).all()
+        found = host(md.linear(*there, md.asarray(b).to(gpu)))
+        assert (np.abs(found - wanted - b) <= unit * (sizes + np.abs(b))).all()
+
+
+def test_linear_of_other_floats() -> None:
+    w, x = on_grid(quant.qint4, (4, 32), 8).to(gpu), floats(2, 32)
+    numbers = np.asarray(quant.dequantize(w).to("cpu")).astype(np.float64)
+    wanted = x.astype(np.float64) @ numbers.T
+    wide = md.linear(md.asarray(x.astype(np.float64)).to(gpu), w)
+    np.testing.assert_allclose(host(wide), wanted, rtol=1e-13)
+    half = md.linear(md.asarray(x.astype(np.float16)).to(gpu), w)
+    assert half.dtype is md.float16
+    np.testing.assert_allclose(host(half), wanted, rtol=2e-3, atol=2e-2)
+
+
+def test_every_code_of_4_bits() -> None:
+    for kind, least in ((QInt4Tensor, -8), (QUInt4Tensor, 0)):
+        codes = np.arange(least, least + 16).reshape(2, 8).astype(kind.dtype.storage)
+        zero = least + 3
+        for x in (
+            kind(codes, scale=0.1, zero_point=zero),
+            kind(codes[:, :7], scale=[0.1, 0.3], zero_point=[zero, zero + 1], axis=0),
+            kind(codes, scale=floats(2, 4) ** 2 + 1, axis=1, block_size=2),
+            kind(codes[0, 3], scale=0.1),
+        ):
+            there = x.to(gpu)
+            assert there.shape == x.shape and there.nbytes == x.nbytes
+            assert there.to("cpu").codes.tolist() == x.codes.tolist()
+            found, wanted = quant.dequantize(there), quant.dequantize(x)
+            assert host(found).tobytes() == np.asarray(wanted).tobytes()
+
+
+def test_4_bit_codes_are_weights_alone() -> None:
+    w = on_grid(quant.qint4, (4, 32), 8).to(gpu)
+    for again in (copy.deepcopy(w), pickle.loads(pickle.dumps(w))):
+        assert again.shape == w.shape and again.to("cpu").codes.tolist() == (
+            w.to("cpu").codes.tolist()
+        )
+    with pytest.raises(DeviceError, match=r"4-bit codes .* Use x\.to\(\"cpu\"\)"):
+        _ = w.codes
+    narrow = QParams(1.0, dtype=quant.qint4)
+    codes = quant.QInt8Tensor([1, 2], scale=1.0).to(gpu)
+    for call in (
+        lambda: md.reshape(w, (2, 64)),
+        lambda: quant.requantize(codes, out=narrow),
+        lambda: md.add(codes, codes, out=narrow),
+    ):
+        with pytest.raises(md.NoMethodError, match=f"no method for {gpu} yet"):
+            call()
+    odd = QInt4Tensor(
+        np.ones((2, 6), np.int8), scale=np.ones((2, 2)), axis=1, block_size=3
+    )
+    x = md.ones((1, 6)).to(gpu)
+    with pytest.raises(md.NoMethodError, match=f"no method for {gpu} yet"):
+        md.linear(x, odd.to(gpu))
+    with pytest.raises(ShapeError):
+        md.linear(md.ones((1, 7)).to(gpu), w)
+    with pytest.raises(DeviceError, match=f"operands are on cpu and {gpu}"):
+        md.linear(md.ones((1, 32)), w)
