@@ -68,6 +68,8 @@ def record(quick: bool) -> Facts:
         "elementwise": lambda: timings.elementwise(count),
         "products": lambda: timings.products(side),
         "convolution": lambda: timings.convolution(side // 16, 56),
+        "weights": lambda: timings.weights(side),
+        "lines": lambda: timings.lines(side),
         "launch": lambda: {"host us": timings.launch_overhead()},
         "captured MobileNetV2": lambda: timings.captured(size),
     }

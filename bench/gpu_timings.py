@@ -119,6 +119,33 @@ def convolution(channels: int, size: int) -> Facts:
     return {"channels": channels, "size": size, "ms": round(time, 3), "TOP/s": rate}
 
 
+def weights(side: int) -> Facts:
+    """Return how a row of floats times 4-bit and 8-bit weights uses the bandwidth."""
+    x, found = md.ones((1, side), dtype=md.float16).to("cuda"), Facts(side=side)
+    numbers = np.random.default_rng(5).standard_normal((side, side), np.float32)
+    for bits in (4, 8):
+        made = quant.quantize_weights(numbers, dtype=f"qint{bits}", block_size=32)
+        w = made.tensor.to("cuda")
+        time = milliseconds(lambda w=w: md.linear(x, w))
+        found[f"{bits} bits ms"] = round(time, 4)
+        found[f"{bits} bits GB/s"] = round(w.nbytes / time / 1e6, 1)
+    return found
+
+
+def lines(side: int) -> Facts:
+    """Return the times of sorts and running sums, of rows and of one long line."""
+    numbers = np.random.default_rng(6).standard_normal((side, side), np.float32)
+    rows = md.asarray(numbers).to("cuda")
+    calls = {"sort": md.sort, "running sum": md.cumulative_sum}
+    found = Facts(side=side)
+    for name, call in calls.items():
+        shapes = {"rows": (rows, -1), "one line": (md.reshape(rows, (-1,)), 0)}
+        for shape, (x, axis) in shapes.items():
+            time = milliseconds(lambda: call(x, axis=axis), 5)  # noqa: B023
+            found[f"{name}, {shape}, ms"] = round(time, 3)
+    return found
+
+
 def _rate(side: int, milliseconds: float) -> float:
     return round(2 * side**3 / milliseconds / 1e9, 2)
 

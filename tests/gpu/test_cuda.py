@@ -225,7 +225,8 @@ def test_the_record_of_a_run_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_run, "checks", lambda: {"passed": True})
     monkeypatch.setattr(gpu_run.shutil, "which", lambda name: None)
     for name, given in (("elementwise", [1000]), ("products", [8]),
-                        ("convolution", [2, 3])):  # fmt: skip
+                        ("convolution", [2, 3]), ("weights", [32]),
+                        ("lines", [8])):  # fmt: skip
         call = partial(getattr(timings, name), *given)
         monkeypatch.setattr(timings, name, lambda *_, call=call: call())
     monkeypatch.setattr(timings, "captured", lambda size: {"host us": 20.5})
@@ -238,6 +239,7 @@ def test_the_record_of_a_run_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"copy GB/s", "add / copy", "chain / copy"} <= set(found["elementwise"])
     assert found["launch"]["host us"] > 0
     assert found["convolution"]["ms"] > 0
+    assert found["weights"]["4 bits GB/s"] > 0 and found["lines"]["sort, rows, ms"] > 0
     rows = {row["claim"]: row for row in found["claims"]}
     assert len(rows) == 5
     lost = rows["products: CuPy / ours at least 5"]
