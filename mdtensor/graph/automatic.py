@@ -16,6 +16,7 @@ from mdtensor.device import Device, cpu, devices
 from mdtensor.errors import MdtensorError
 from mdtensor.graph.calls import Call, Output, replace
 from mdtensor.graph.placement import Choice, Work, choices, fastest
+from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.products import PRODUCTS
 from mdtensor.graph.trace import Trace, placeholder, traced
 from mdtensor.spec.spec import TensorSpec
@@ -73,6 +74,10 @@ class Placed:
     def items(self) -> list[Any]:
         """Return what runs."""
         return self.trace.items()
+
+    def plan(self) -> tuple[PlannedCalls, ...]:
+        """Return what runs, as `Trace.plan` does."""
+        return self.trace.plan()
 
     def explain(self) -> str:
         """Return a line for each device, the chosen one first, and what runs."""

@@ -18,11 +18,12 @@ from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.settings import settings
 from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
 from mdtensor.graph.automatic import Placed
-from mdtensor.graph.calls import Call, replace
+from mdtensor.graph.calls import Call, replace, visit
 from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard
 from mdtensor.graph.keys import is_dead
 from mdtensor.graph.lazy import LAZY, LazyTensor, realize
+from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.search import Found
 from mdtensor.graph.searched import search_trace
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
@@ -149,6 +150,50 @@ class Compiled:
         fix = f'Move it with to("{place}")'
         raise DeviceError(problem, fix, describe(self._name, *arguments))
 
+    def explain(self, *arguments: Any, **options: Any) -> str:
+        """Return what a call runs from its second time on, a line for each step.
+
+        The call is traced if it has not been, and does not run. A `TensorSpec` may
+        stand for a tensor. With `device="auto"`, lines for the devices come first.
+
+        Args: arguments, options: as for a call.
+
+        Raises:
+            TraceError: the function reads the value of a tensor.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2))
+            >>> print(act.explain(md.ones(1000)).split("  ")[:2])
+            ['mul, relu', 'one compiled call']
+        """
+        return self._planned(arguments, options).explain()
+
+    def plan(self, *arguments: Any, **options: Any) -> tuple[PlannedCalls, ...]:
+        """Return the lines of `explain` as data; it takes the same arguments.
+
+        Example:
+            >>> import mdtensor as md
+            >>> act = md.compile(lambda x: md.relu(x * 2))
+            >>> [line.calls for line in act.plan(md.ones(1000))]
+            [('mul', 'relu')]
+        """
+        return self._planned(arguments, options).plan()
+
+    def _planned(self, arguments: Any, options: Any) -> Trace | Placed:
+        """Return the trace of a call; with specs, one that no call finds."""
+        specs: list[TensorSpec] = []
+        visit((arguments, options), TensorSpec, specs.append)
+        if not specs:
+            return self._find(arguments, options)[0]
+        made = self._trace(*self._specs(arguments, options), TensorSpec)
+        return Placed(made, self._name) if self._is_automatic else made
+
+    @staticmethod
+    def _specs(arguments: Any, options: Any) -> Any:
+        """Return the arguments with a spec for each tensor."""
+        return replace((arguments, options), (*ARRAYS, TensorSpec), input_spec)
+
     def kernels(self) -> tuple[str, ...]:
         """Return the texts of the loops that were generated, one for each loop.
 
@@ -239,8 +284,7 @@ class Compiled:
         if self._is_automatic:
             problem = 'a function with device="auto" is not frozen: it may move tensors'
             raise OptionError(problem, "Name the device in compile", self._name)
-        kinds = (*ARRAYS, TensorSpec)
-        given, more = replace((arguments, options), kinds, input_spec)
+        given, more = self._specs(arguments, options)
         return Frozen(partial(self._trace, given, more, TensorSpec), self._name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

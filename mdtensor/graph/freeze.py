@@ -15,6 +15,7 @@ import numpy as np
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, OptionError, shown
 from mdtensor.graph.lazy import host_spec
+from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.replay import Source
 from mdtensor.graph.trace import Trace
 from mdtensor.spec.spec import TensorSpec
@@ -71,6 +72,10 @@ class Frozen:
     def explain(self) -> str:
         """Return what a call runs, as `Trace.explain` does."""
         return self._trace.explain()
+
+    def plan(self) -> tuple[PlannedCalls, ...]:
+        """Return what a call runs, as `Trace.plan` does."""
+        return self._trace.plan()
 
     def _guard(self, source: Source) -> str:
         """Return the line that leaves the generated code for other tensors."""

@@ -30,6 +30,7 @@ from mdtensor.graph.launched import Launched, launched
 from mdtensor.graph.layouts import VIEWS
 from mdtensor.graph.links import ROUNDINGS
 from mdtensor.graph.lower import lower
+from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
 from mdtensor.kernels.cpu.program.steps import U8
@@ -92,15 +93,23 @@ class Joined:
 Item = Call | Joined | Chained | Launched
 
 
-def explain(items: Iterable[Item]) -> str:
-    """Return a line for each item: what it computes, and the code that runs it."""
-    rows = []
+def plan(items: Iterable[Item]) -> tuple[PlannedCalls, ...]:
+    """Return what runs, in order."""
+    found = []
     for item in items:
         if isinstance(item, Call):
-            rows.append((item.name, "call", item.select().method.location))
+            place = item.select().method.location
+            found.append(PlannedCalls((item.name,), "call", place, item.specs))
             continue
-        names = ", ".join(call.name for call in item.calls)
-        rows.append((names, item.runs, ", ".join(item.kernels)))
+        names = tuple(call.name for call in item.calls)
+        code, results = ", ".join(item.kernels), item.calls[-1].specs
+        found.append(PlannedCalls(names, item.runs, code, results))
+    return tuple(found)
+
+
+def explain(items: Iterable[Item]) -> str:
+    """Return a line for each item: what it computes, and the code that runs it."""
+    rows = [(", ".join(line.calls), line.runs, line.code) for line in plan(items)]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 

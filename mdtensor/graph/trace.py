@@ -22,6 +22,7 @@ from mdtensor.graph.guards import ARRAYS
 from mdtensor.graph.keys import is_object, parts_of
 from mdtensor.graph.known import run
 from mdtensor.graph.lazy import LazyTensor, host_spec, lazy_type, record_options
+from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.reads import Reads, note, note_all, reads
 from mdtensor.graph.replay import Replay, Source, with_dead
 from mdtensor.graph.writes import watch
@@ -181,6 +182,20 @@ class Trace:
         from mdtensor.graph.join import explain
 
         return explain(self.items())
+
+    def plan(self) -> tuple[PlannedCalls, ...]:
+        """Return the lines of `explain` as data: calls, how they run, code, results.
+
+        Example:
+            >>> import mdtensor as md
+            >>> x = md.TensorSpec(md.Float32Tensor, (1000,))
+            >>> (line,) = md.trace(lambda x: md.relu(x * 2), x).plan()
+            >>> line.calls, line.runs, line.results
+            (('mul', 'relu'), 'one compiled call', (TensorSpec(Float32Tensor[1000]),))
+        """
+        from mdtensor.graph.join import plan
+
+        return plan(self.items())
 
     @property
     def placeholders(self) -> tuple[Call, ...]:

@@ -160,3 +160,22 @@ def test_joined_calls_have_the_bytes_of_calls(x: Any, steps: Any) -> None:
 
     trace = repeat(program, md.asarray(x))
     assert joined(trace)[-1][-3:] == ["relu", "relu6", "dequantize"]
+
+
+def test_plans_of_compiled_functions_have_the_lines_of_explain() -> None:
+    f = md.compile(lambda x, by: md.sum(md.relu(x * by)))
+    spec = md.TensorSpec(md.Float32Tensor, (2000,))
+    lines = f.plan(spec, by=2.0)
+    assert not f.traces
+    assert [line.calls for line in lines] == [("mul", "relu"), ("sum",)]
+    assert [line.results[0].shape for line in lines] == [(2000,), ()]
+    f(md.ones(2000), by=2.0)
+    assert f.plan(md.ones(2000), by=2.0) == lines
+    shown = f.explain(spec, by=2.0).splitlines()
+    assert [" ".join(text.split()) for text in shown] == [
+        " ".join(str(line).split()) for line in lines
+    ]
+    assert len(f.traces) == 1
+    assert f.freeze(spec, by=2.0).plan() == lines
+    with pytest.raises(md.TraceError):
+        md.compile(lambda x: x + 1 if x[0] else x).explain(spec)
