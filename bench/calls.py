@@ -84,6 +84,7 @@ CALLS = (
     Call("concat", "md.concat([x, x])", "np.concatenate([x, x])"),
     same("where", "@.where(mask, x, x)"),
     Call("matmul", "m @ m", "m @ m"),
+    Call("linear", "md.linear(m, m, m[0])", "m @ m.T + m[0]"),
     same("x + 2.5", "x + 2.5"),
     same("x < 2.5", "x < 2.5"),
     same("sum of rows", "@.sum(m, axis=-1)"),

@@ -29,7 +29,7 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
 
     def choose(*kinds: type) -> Callable[..., Any] | None:
         *tensors, last = kinds
-        ends = last is DType and bool(tensors)
+        ends = last in (DType, type(None)) and bool(tensors)
         if not all(map(_is_host, tensors if ends else kinds)):
             return None
         general = operation.select(*kinds).method.implementation
@@ -46,8 +46,11 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
             keep(table, key, found)
             return found
 
-        if ends:
+        if last is DType:
             return _of_type(table, bind, general) if len(tensors) == 1 else None
+        # An optional tensor that is not given.
+        if last is type(None):
+            return _without_last(table, bind, general)
         return (_of_one if len(kinds) == 1 else _of_several)(table, bind, general)
 
     return choose
@@ -121,6 +124,24 @@ def _of_several(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
         if found is not None and (made := _run(found, *buffers)) is not None:
             return made
         return general(*arguments, **options)
+
+    return run
+
+
+def _without_last(table: Any, bind: Any, general: Any) -> Callable[..., Any]:
+    """Return the function of calls with tensors, and None for the last argument."""
+
+    def bind_all(key: Any, *tensors: Tensor, **options: Any) -> Bound:
+        found: Bound = bind(key, *tensors, None, **options)
+        return found
+
+    def run_general(*tensors: Tensor, **options: Any) -> Any:
+        return general(*tensors, None, **options)
+
+    run_tensors = _of_several(table, bind_all, run_general)
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        return run_tensors(*arguments[:-1], **options)
 
     return run
 

@@ -200,6 +200,27 @@ def direct_matmul(result: TensorSpec, x1: TensorSpec, x2: TensorSpec, /) -> Act:
     return lambda x1, x2: matmul.matmul(x1, x2, dtype)
 
 
+def direct_linear(
+    result: TensorSpec, x: TensorSpec, w: TensorSpec, b: TensorSpec | None = None, /
+) -> Act:
+    """Return the function of `linear`; it takes a bias if there is one here."""
+    dtype = result.dtype.storage
+    given = (x, w) if b is None else (x, w, b)
+    if dtype in WIDE and {one.dtype.storage for one in given} == {dtype}:
+        return partial(quietly, _multiplied if b is None else _multiplied_and_added)
+    return lambda x, w, b=None: matmul.linear(x, w, b, dtype)
+
+
+def _multiplied(x: Any, w: Any) -> Any:
+    return np.matmul(x, w.T)
+
+
+def _multiplied_and_added(x: Any, w: Any, b: Any) -> Any:
+    found = np.matmul(x, w.T)
+    # Nothing else holds the product, so the sum needs no memory of its own.
+    return np.add(found, b, out=found)
+
+
 def direct_vecdot(
     result: TensorSpec, x1: TensorSpec, x2: TensorSpec, /, *, axis: int
 ) -> Act:

@@ -20,7 +20,7 @@ from mdtensor.kernels.numpy import arithmetic, matmul as kernel, ufunc
 from mdtensor.ops import steps
 from mdtensor.ops.bound_calls import bound
 from mdtensor.ops.decomposition import lapack_errors
-from mdtensor.ops.direct import direct_matmul, direct_vecdot
+from mdtensor.ops.direct import direct_linear, direct_matmul, direct_vecdot
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import IntegerTensor, NumericTensor
@@ -32,7 +32,7 @@ def matmul(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     return result.wrap(kernel.matmul(x1.buffer, x2.buffer, result.dtype.storage))
 
 
-@method(linear, prepare=steps.linear_step)
+@method(linear, fast_path=bound(linear, direct_linear), prepare=steps.linear_step)
 def linear(
     x: NumericTensor, w: NumericTensor, b: Union[NumericTensor, None], /
 ) -> Tensor:

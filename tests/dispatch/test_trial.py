@@ -51,6 +51,9 @@ def value_of(kind: Any, shape: tuple[int, ...]) -> Any:
         return kind(1)
     spec = kind.spec(shape)
     if spec.qparams is not None and kind.device is not md.cpu:
+        if kind.dtype.bits == 4:
+            packed = (*shape[:-1], -(-shape[-1] // 2)) if shape else ()
+            return kind.wrap(np.ones(packed, np.uint8), spec.qparams, shape)
         return kind.wrap(np.ones(shape, kind.dtype.storage), spec.qparams)
     if spec.qparams is not None:
         return kind(np.ones(shape, np.int8).tolist(), spec.qparams)

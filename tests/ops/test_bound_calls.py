@@ -121,3 +121,32 @@ def test_members_are_found_as_numpy_finds_them(dtype, rng) -> None:
         members = x[:count]
         found = md.isin(md.asarray(x), md.asarray(members))
         assert found.tolist() == np.isin(x, members).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
+def test_layers_with_and_without_a_bias(dtype) -> None:
+    rng = np.random.default_rng(1)
+    x, w, b = (rng.integers(-9, 9, n).astype(dtype) for n in ((2, 3, 5), (4, 5), 4))
+    given = [md.asarray(a) for a in (x, w, b)]
+    wanted = (x.astype(np.int64) @ w.T.astype(np.int64)).astype(dtype)
+    for _ in range(2):
+        # The function for (x, w, b) must not be taken for that of (x, w).
+        with_bias, without = md.linear(*given), md.linear(*given[:2])
+        assert without.tolist() == wanted.tolist()
+        assert with_bias.tolist() == (wanted + b).astype(dtype).tolist()
+        assert with_bias.dtype is without.dtype is given[0].dtype
+        row = md.linear(given[0][0, 0], *given[1:])
+        assert row.tolist() == (wanted + b).astype(dtype)[0, 0].tolist()
+        assert given[2].tolist() == b.tolist()
+        for wrong in (md.asarray(w.T.copy()), md.asarray(w[0])):
+            with pytest.raises(ShapeError):
+                md.linear(given[0], wrong)
+        with pytest.raises(ShapeError):
+            md.linear(given[0], given[1], given[1])
+
+
+def test_layers_overflow_without_a_warning() -> None:
+    x = md.asarray(np.full((2, 2), 3e38, np.float32))
+    for _ in range(2):
+        assert np.isinf(np.asarray(md.linear(x, x))).all()
+        assert np.isinf(np.asarray(md.linear(x, x, x[0]))).all()
