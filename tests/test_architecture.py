@@ -29,7 +29,7 @@ PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"spelling"},
+    {"audited", "spelling"},
     {
         "files",
         "host_memory",
