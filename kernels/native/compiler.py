@@ -199,7 +199,7 @@ def compile_library(isa_name):
     return merged.module, described
 
 
-# Constants near the code are broadcast again in each turn of a loop. With the large code
+# Constants near the code are broadcast again in each turn of a loop. In the large code
 # model they stay vectors, as in numba's code (decision 0105).
 def write_object(module, path):
     """Drop unused code and write position-independent machine code."""
