@@ -10,20 +10,14 @@ names and errors.
     describe("f", x)                            # the text of a call, for your errors
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mdtensor import ledger as ledger
-from mdtensor.checking import (
-    Case as Case,
-    Headroom as Headroom,
-    Lost as Lost,
-    audit as audit,
-    counting as counting,
-)
-from mdtensor.checking.checked import LOGS as LOGS
+from mdtensor.audited import LOGS as LOGS, audits_later as audits_later
 from mdtensor.contraction import (
     contract_terms as contract_terms,
     parse_equation as parse_equation,
@@ -50,8 +44,6 @@ from mdtensor.files import (
 )
 from mdtensor.generics.reduction import reduction as reduction
 from mdtensor.infer import infer as infer
-from mdtensor.kernels.loops.ir import Loop
-from mdtensor.kernels.loops.kernel import Kernel as Kernel
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import widen
 from mdtensor.kernels.numpy.ufunc import run_and_round
@@ -73,21 +65,6 @@ from mdtensor.rendered import (
     on_rendered_device as on_rendered_device,
     register as register_rendered,
 )
-from mdtensor.rendered.launches import (
-    bind as bind_launch,
-    count_true as count_true,
-    launch as launch,
-    types_of as types_of,
-)
-from mdtensor.rendered.methods import add as add_rendered
-from mdtensor.rendered.pool import counts as pool_counts, seen as pool_taps
-from mdtensor.rendered.products import (
-    contract as contract,
-    filters as filters,
-    matrices as matrices,
-    reshaped as reshaped,
-)
-from mdtensor.rendered.windows import bordered as bordered
 from mdtensor.siblings import siblings as siblings
 from mdtensor.spec.elementwise import (
     along as along,
@@ -154,26 +131,53 @@ __all__ += ["pool1d_window", "pool_window"]
 #: Options, the text of a call for errors, and of names that a module does not have.
 __all__ += ["explain_wrong_calls"]
 __all__ += ["describe", "file_path", "flag", "hint_in", "integers", "number"]
-#: Counts of lossy results in `checked` blocks.
-__all__ += ["LOGS", "Case", "Headroom", "Lost", "audit", "counting"]
+#: Counts of lossy results in `checked` blocks; more of them are in `_LATER`.
+__all__ += ["LOGS", "audits_later"]
 #: Context variables that change results, writes into tensors, devices by name, and
 #: modules with methods that are imported on use.
 __all__ += ["add_setting", "announce_write", "find_device", "methods_later"]
-#: Types and methods for devices that run rendered loops.
-__all__ += ["bordered", "contract", "count_true", "filters", "infer", "launch"]
-__all__ += [
-    "matrices",
-    "on_rendered_device",
-    "pool_counts",
-    "pool_taps",
-    "reshaped",
-    "siblings",
-]
-__all__ += ["Kernel", "bind_launch", "ledger", "register_rendered", "render_wgsl"]
-__all__ += ["add_rendered", "types_of"]
+#: Types and methods for devices that run rendered loops; more of them are in `_LATER`.
+__all__ += ["infer", "ledger", "on_rendered_device", "register_rendered", "siblings"]
 #: Reprs and files.
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
 __all__ += ["take_grid", "write_problem"]
+
+# Most programs check nothing and have no device that runs rendered loops.
+#: Names that are imported at first use, with their module and their name there.
+_LATER = {
+    name: (f"mdtensor.{home}", there)
+    for home, names in {
+        "checking": {n: n for n in ("Case", "Headroom", "Lost", "audit", "counting")},
+        "kernels.loops.kernel": {"Kernel": "Kernel"},
+        "rendered.launches": {
+            "bind_launch": "bind",
+            **{n: n for n in ("count_true", "launch", "types_of")},
+        },
+        "rendered.methods": {"add_rendered": "add"},
+        "rendered.pool": {"pool_counts": "counts", "pool_taps": "seen"},
+        "rendered.products": {
+            n: n for n in ("contract", "filters", "matrices", "reshaped")
+        },
+        "rendered.wgsl": {"render_wgsl": "render_wgsl"},
+        "rendered.windows": {"bordered": "bordered"},
+    }.items()
+    for name, there in names.items()
+}
+__all__.extend(_LATER)
+
+
+def __getattr__(name: str) -> object:
+    """Import what checks results, and what devices with rendered loops need."""
+    if name in _LATER:
+        module, there = _LATER[name]
+        found = getattr(importlib.import_module(module), there)
+        return globals().setdefault(name, found)
+    fix = hint_in("extend", name, __all__)
+    raise AttributeError(f"module 'mdtensor.extend' has no attribute {name!r}.{fix}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,18 +199,6 @@ def shape_rule(operation: Callable[..., Any]) -> Callable[..., Any]:
     """
     declared: Any = operation
     return declared.operation.rule  # type: ignore[no-any-return]
-
-
-def render_wgsl(loop: Loop) -> Kernel:
-    """Return the kernel of a loop in WGSL; its name ends with a hash of its text.
-
-    Raises:
-        UnsupportedLoopError: WGSL kernels lack a function or a type of the loop.
-    """
-    # Imported on use: only devices that run WGSL need the renderer.
-    from mdtensor.kernels.loops.wgsl import render
-
-    return render(loop)
 
 
 def compute(

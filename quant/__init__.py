@@ -17,11 +17,12 @@ import types
 
 from mdtensor import CudaInt8Tensor as _CudaTensor
 from mdtensor.extend import (
+    audits_later as _audits_later,
     hint_in as _hint_in,
     on_rendered_device,
     register_later as _register_later,
 )
-from mdtensor.quant import losses as _losses, ops as ops, rendered as _rendered
+from mdtensor.quant import ops as ops, rendered as _rendered
 from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3 as qfloat8_e4m3,
@@ -37,20 +38,6 @@ from mdtensor.quant.generics import (
     dequantize as dequantize,
     quantize as quantize,
     requantize as requantize,
-)
-from mdtensor.quant.gguf import (
-    Blocks as Blocks,
-    GGUFFile as GGUFFile,
-    read_gguf as read_gguf,
-    write_gguf as write_gguf,
-)
-from mdtensor.quant.lookup.table import Table as Table
-from mdtensor.quant.observers import (
-    EntropyObserver as EntropyObserver,
-    MinMaxObserver as MinMaxObserver,
-    MovingAverageObserver as MovingAverageObserver,
-    MSEObserver as MSEObserver,
-    PercentileObserver as PercentileObserver,
 )
 from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
 from mdtensor.quant.rules import rounding as rounding
@@ -70,24 +57,14 @@ from mdtensor.quant.tensor import (
     ScaledFloatTensor as ScaledFloatTensor,
     ShortTensor as ShortTensor,
 )
-from mdtensor.quant.weights import (
-    InputMoments as InputMoments,
-    QuantizedWeights as QuantizedWeights,
-    correct_bias as correct_bias,
-    equalize as equalize,
-    output_error as output_error,
-    patches as patches,
-    quantize_weights as quantize_weights,
-    smooth as smooth,
-)
 
 # Types for GPUs, and types and methods for devices that run rendered loops.
 # Named by its types: `device("cuda")` would open a GPU.
 _rendered.types.declare(_CudaTensor.device)
 on_rendered_device(_rendered.register)
 _register_later("shadow", "mdtensor.quant.shadows", "SHADOW")
-# Its import has registered the audits; the name is not public.
-del _CudaTensor, _losses, _register_later, _rendered, on_rendered_device
+_audits_later("mdtensor.quant.losses")
+del _CudaTensor, _audits_later, _register_later, _rendered, on_rendered_device
 #: Names that are imported at first use, with their modules.
 _LATER = {
     **dict.fromkeys(
@@ -98,13 +75,31 @@ _LATER = {
     "ShadowModel": "mdtensor.quant.model.shadowed",
     "Stream": "mdtensor.quant.model.stream",
     **dict.fromkeys(("ShadowTensor", "shadow"), "mdtensor.quant.shadows"),
+    "Table": "mdtensor.quant.lookup.table",
+    **dict.fromkeys(
+        ("Blocks", "GGUFFile", "read_gguf", "write_gguf"), "mdtensor.quant.gguf"
+    ),
+    **dict.fromkeys(
+        (
+            *("EntropyObserver", "MSEObserver", "MinMaxObserver"),
+            *("MovingAverageObserver", "PercentileObserver"),
+        ),
+        "mdtensor.quant.observers",
+    ),
+    **dict.fromkeys(
+        (
+            *("InputMoments", "QuantizedWeights", "correct_bias", "equalize"),
+            *("output_error", "patches", "quantize_weights", "smooth"),
+        ),
+        "mdtensor.quant.weights",
+    ),
     **dict.fromkeys(("StoredNetwork", "load_plan"), "mdtensor.quant.plans"),
 }
 _BACKEND = "onnx_backend"
 
 
 def __getattr__(name: str) -> object:
-    """Import models and the ONNX backend at first use."""
+    """Import models, weights, observers and the ONNX backend at first use."""
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     if name == _BACKEND:

@@ -33,20 +33,6 @@ quantize: _calls.Quantize
 """Quantize real numbers to codes on a grid."""
 requantize: _calls.Requantize
 """Round codes to another grid: once, half to even; saturates."""
-from mdtensor.quant.gguf import (
-    Blocks as Blocks,
-    GGUFFile as GGUFFile,
-    read_gguf as read_gguf,
-    write_gguf as write_gguf,
-)
-from mdtensor.quant.lookup.table import Table as Table
-from mdtensor.quant.observers import (
-    EntropyObserver as EntropyObserver,
-    MinMaxObserver as MinMaxObserver,
-    MovingAverageObserver as MovingAverageObserver,
-    MSEObserver as MSEObserver,
-    PercentileObserver as PercentileObserver,
-)
 from mdtensor.quant.qparams import (
     QParams as QParams,
     grid_of as grid_of,
@@ -68,28 +54,36 @@ from mdtensor.quant.tensor import (
     ScaledFloatTensor as ScaledFloatTensor,
     ShortTensor as ShortTensor,
 )
-from mdtensor.quant.weights import (
-    InputMoments as InputMoments,
-    QuantizedWeights as QuantizedWeights,
-    correct_bias as correct_bias,
-    equalize as equalize,
-    output_error as output_error,
-    patches as patches,
-    quantize_weights as quantize_weights,
-    smooth as smooth,
-)
+from mdtensor.quant.gguf.blocks import Blocks as Blocks
 from mdtensor.quant.model.budget import Budget as Budget
 from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
 from mdtensor.quant.model.compare.compare import Comparison as Comparison
 from mdtensor.quant.model.decided import DecidedModel as DecidedModel
+from mdtensor.quant.observers.relative import EntropyObserver as EntropyObserver
+from mdtensor.quant.gguf.file import GGUFFile as GGUFFile
+from mdtensor.quant.weights.moments import InputMoments as InputMoments
+from mdtensor.quant.observers.histogram import MSEObserver as MSEObserver
+from mdtensor.quant.observers.minmax import MinMaxObserver as MinMaxObserver
 from mdtensor.quant.model.model import Model as Model
+from mdtensor.quant.observers.minmax import MovingAverageObserver as MovingAverageObserver
+from mdtensor.quant.observers.relative import PercentileObserver as PercentileObserver
+from mdtensor.quant.weights.layer import QuantizedWeights as QuantizedWeights
 from mdtensor.quant.model.shadowed import ShadowModel as ShadowModel
 from mdtensor.quant.shadows.tensor import ShadowTensor as ShadowTensor
 from mdtensor.quant.model.sized import SizedModel as SizedModel
 from mdtensor.quant.plans.network import StoredNetwork as StoredNetwork
 from mdtensor.quant.model.stream import Stream as Stream
+from mdtensor.quant.lookup.table import Table as Table
 from mdtensor.quant.model.compare.compare import compare as compare
+from mdtensor.quant.weights.transforms import correct_bias as correct_bias
+from mdtensor.quant.weights.transforms import equalize as equalize
 from mdtensor.quant.model.load import load as load
 from mdtensor.quant.plans.network import load_plan as load_plan
 from mdtensor.quant import onnx_backend as onnx_backend
+from mdtensor.quant.weights.layer import output_error as output_error
+from mdtensor.quant.weights.moments import patches as patches
+from mdtensor.quant.weights.quantize import quantize_weights as quantize_weights
+from mdtensor.quant.gguf.file import read_gguf as read_gguf
 from mdtensor.quant.shadows.tensor import shadow as shadow
+from mdtensor.quant.weights.transforms import smooth as smooth
+from mdtensor.quant.gguf.file import write_gguf as write_gguf

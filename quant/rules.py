@@ -14,7 +14,6 @@ A call uses the rule of its `rounding=`; else the rule of the grid `out=`; else 
 of the context, `with quant.rounding(...)`; else `exact`.
 """
 
-import difflib
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
@@ -87,7 +86,10 @@ def check_rule(name: object) -> str:
         return name
     # A name may have any length, and a comparison takes quadratic time.
     text = name[:99] if isinstance(name, str) else shown(name)
-    near = difflib.get_close_matches(text, NAMES, n=1)
+    # Imported late, because it takes longer than all of this module.
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, NAMES, n=1)
     hint = f"Did you mean {near[0]!r}? There are" if near else "Use one of"
     problem = f"{written('rounding')} is {shown(name)}"
     raise OptionError(problem, f"{hint} {', '.join(NAMES)}")

@@ -29,7 +29,7 @@ PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"spelling"},
+    {"audited", "spelling"},
     {
         "files",
         "host_memory",
@@ -62,7 +62,7 @@ LAYERS = (
     {"tensor"},
     {"types", "registry", "siblings"},
     {"ops"},
-    {"compositions", "linalg", "fft", "support", "tables", "checking", "wide"},
+    {"compositions", "linalg", "fft", "support_table", "tables", "checking", "wide"},
     {"contraction", "safetensors"},
     {"rendered"},
     {"extend", "gpu"},

@@ -199,11 +199,14 @@ def compile_library(isa_name):
     return merged.module, described
 
 
+# Constants near the code are broadcast again in each turn of a loop. In the large code
+# model they stay vectors, as in numba's code (decision 0105).
 def write_object(module, path):
     """Drop unused code and write position-independent machine code."""
     cpu, features = os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"]
+    model = MACHINES[isa.MACHINE].code_model
     machine = llvm.Target.from_triple(module.triple).create_target_machine(
-        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default"
+        cpu=cpu, features=features, opt=3, reloc="pic", codemodel=model
     )
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()

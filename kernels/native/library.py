@@ -3,7 +3,6 @@
 import ctypes
 import hashlib
 import json
-import logging
 import os
 import sys
 from functools import cache, partial
@@ -23,7 +22,6 @@ GLUE = "mdtensor.kernels.native._glue"
 #: The version of `INDEX` and of the calls between the glue and a library.
 FORMAT = 3
 MODES = ("auto", "native", "jit")
-_log = logging.getLogger(__name__)
 
 
 def chosen_mode(value):
@@ -168,9 +166,13 @@ def _state(isa_name):
     try:
         return Library(isa_name), ""
     except Unusable as reason:
+        # Imported late, because a process with a library has nothing to log.
+        import logging
+
         # A build that went stale is normal in a checkout; a damaged file is not.
         level = logging.WARNING if "damaged" in str(reason) else logging.DEBUG
-        _log.log(level, "kernels are compiled by numba: %s", reason)
+        log = logging.getLogger(__name__)
+        log.log(level, "kernels are compiled by numba: %s", reason)
         return None, str(reason)
 
 

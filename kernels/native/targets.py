@@ -31,12 +31,14 @@ class Machine(NamedTuple):
         base: features that each of them has.
         targets: the CPU of each ISA.
         unused: features to switch off; if None, all that LLVM knows on such a machine.
+        code_model: how code reaches its constants, by LLVM's name.
     """
 
     triple: str
     base: tuple
     targets: dict
     unused: tuple | None = None
+    code_model: str = "default"
 
 
 # Code that is tuned for no CPU takes up to 3 % longer (decision 0058).
@@ -51,6 +53,7 @@ MACHINES = {
             "avx512": Target("skylake-avx512", _V4),
             "vnni": Target("icelake-server", (*_V4, "avx512vnni", "avx512vbmi")),
         },
+        code_model="large",
     ),
     "aarch64": Machine(
         "aarch64-unknown-linux-gnu",

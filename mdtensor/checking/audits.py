@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.audited import import_audits
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import RegistrationError, shown
@@ -280,6 +281,7 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
 
 def is_audited(operation: Operation) -> bool:
     """Return whether the operation has an audit."""
+    import_audits()
     return operation in _AUDITS
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from contextlib import ContextDecorator
-from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
+from mdtensor.audited import LOGS as LOGS
 from mdtensor.checking.audits import (
     FIXES,
     Audit,
@@ -47,11 +47,6 @@ class Checked(ContextDecorator):
         logs = LOGS.get()
         mine = [at for at, (_, block) in enumerate(logs) if block is self][-1:]
         LOGS.set(tuple(item for at, item in enumerate(logs) if at not in mine))
-
-
-#: The active logs of this context, each with its block. A steady call of a model reads
-#: it itself, as `is_checked` does.
-LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", default=())
 
 
 def checked(*, raises: bool = False) -> Checked:

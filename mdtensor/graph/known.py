@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from mdtensor.checking.checked import LOGS
+from mdtensor.audited import LOGS
 from mdtensor.dispatch.introspect import is_watched
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, OptionError

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdtensor.checking.checked import LOGS
+from mdtensor.audited import LOGS
 from mdtensor.device import cpu
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.introspect import watching

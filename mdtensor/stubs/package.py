@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from mdtensor import dtypes, operators
+from mdtensor import dtypes, extend, operators
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation, operations
 from mdtensor.stubs import members as creation, members as infix, sources
@@ -126,6 +126,7 @@ class Package:
         made = self._creation_functions()
         found = {CALLS: self._calls(made), "mdtensor.operators": self._operators()}
         found["mdtensor.dtypes"] = self._dtypes()
+        found[extend.__name__] = self._extension()
         found[CUDA] = self._siblings()
         for grid in {type(grid) for grid in self.calls.grids}:
             found[grid.__module__] = self._grids(grid)
@@ -148,6 +149,15 @@ class Package:
         return _join_lines(
             HEADER, SIBLINGS, imports, f"__all__ = {names!r}", "cuda: Cuda", *lines
         )
+
+    def _extension(self) -> str:
+        """Return the stub of the names for packages, some of them imported on use."""
+        later = [
+            f"from {home} import {there} as {name}"
+            for name, (home, there) in sorted(extend._LATER.items())
+        ]
+        text = Skeleton({}, {}, {}, exported=extend.__all__).of(extend)
+        return _join_lines(HEADER, *later, text)
 
     def _space(self, space: ModuleType, lines: list[str]) -> str:
         typed = "\n".join(line for line in lines if ": Final" in line)

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -131,6 +131,8 @@ def _hint(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
+#: Functions of a module for names that its stub has.
+LAZY = ("__getattr__", "__dir__")
 #: The statements of a module that its stub keeps.
 KEPT = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AnnAssign)
 
@@ -143,6 +145,7 @@ class Skeleton(ast.NodeTransformer):
         bases: new bases of classes, by name.
         constants: new annotations of names of the module.
         operations: the classes of the calls of its operations, by name.
+        exported: imported names that other modules take from this one.
     """
 
     def __init__(
@@ -151,17 +154,20 @@ class Skeleton(ast.NodeTransformer):
         bases: dict[str, str],
         constants: dict[str, str],
         operations: dict[str, str] | None = None,
+        exported: Iterable[str] = (),
     ) -> None:
         self.replaced, self.bases, self.constants = replaced, bases, constants
-        self.operations = operations or {}
+        self.operations, self.exported = operations or {}, " ".join(exported)
 
     def of(self, module: ModuleType) -> str:
         """Return the text of the stub of `module`."""
         tree = _tree(module)
         body = [n for n in tree.body if isinstance(n, KEPT) or self._keeps(n)]
+        body = [n for n in body if getattr(n, "name", "") not in LAZY]
         tree.body = [n for n in body if getattr(n, "module", "") != "__future__"]
         made = ast.fix_missing_locations(self.visit(tree))
-        made.body = [n for n in made.body if _is_used(n, ast.unparse(made))]
+        words = f"{ast.unparse(made)} {self.exported}"
+        made.body = [n for n in made.body if _is_used(n, words)]
         text = ast.unparse(made)
         return re.sub(r"\n+(?= )", "\n", re.sub(r":\n +\.\.\.", ": ...", text))
 

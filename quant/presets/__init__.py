@@ -11,13 +11,11 @@ import numpy as np
 from mdtensor import OptionError
 from mdtensor.errors import written
 from mdtensor.quant import rules
-from mdtensor.quant.presets.calls import Preset
-from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 
 
-def find_rule(operation: str, out: QParams | None) -> Preset | None:
-    """Return the call that computes `operation` by the rule in force.
+def find_rule(operation: str, out: QParams | None) -> Any:
+    """Return the `Preset` of `calls.py` that computes `operation` by the rule in force.
 
     Args:
         out: the grid of the result. Its rule applies, else the rule of the context.
@@ -33,6 +31,9 @@ def find_rule(operation: str, out: QParams | None) -> Preset | None:
     rule = out.rounding or rules.current()
     if rule == rules.EXACT:
         return None
+    # Imported late: most programs round by the rule `exact` (decision 0091).
+    from mdtensor.quant.presets.table import TABLE
+
     found = TABLE[rule].get(operation)
     if found is None:
         raise OptionError(

@@ -20,7 +20,7 @@ from mdtensor import (
     leaves,
 )
 from mdtensor.errors import DeviceError, NoMethodError, describe, no_method_on
-from mdtensor.extend import add_rendered, siblings
+from mdtensor.extend import siblings
 from mdtensor.quant import rules
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -103,6 +103,9 @@ def add(
     device: Device, operation: Any, types: tuple[Any, ...], run: Callable[..., Any]
 ) -> None:
     """Add a method for a device, with the shape rule of the host."""
+    # Here, because most programs have no such device (decision 0091).
+    from mdtensor.extend import add_rendered
+
     rule = DeviceRule(operation.operation, device)
     add_rendered(operation, types, run, deduce=rule)
 

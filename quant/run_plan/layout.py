@@ -24,7 +24,10 @@ import numpy.typing as npt
 
 from mdtensor_run.errors import PlanError, damaged
 
-MAGIC, FORMAT, ALIGN = b"mdtplan\n", 1, 64
+MAGIC, ALIGN = b"mdtplan\n", 64
+#: Raised whenever an older reader would take a file for something else: 2 has records
+#: of slopes, which a reader of 1 takes for tables.
+FORMAT = 2
 HEAD = struct.Struct("<8sIIQQ")
 #: The checksum covers the bytes from here on.
 CHECKED = 16

@@ -70,6 +70,17 @@ def test_a_second_start_has_the_bytes_and_reads_nothing(plans, file):
     assert not is_read(second)
 
 
+def test_a_plan_of_an_older_format_is_made_anew(plans, file):
+    x = tiny_network.images(1, 3)
+    _, want = begin(file, x)
+    (kept,) = plans.iterdir()
+    new = kept.read_bytes()
+    kept.write_bytes(new[:8] + b"\x01" + new[9:])
+    model, got = begin(file, x)
+    assert is_read(model) and np.array_equal(got, want)
+    assert kept.read_bytes() == new
+
+
 def test_a_float_network(plans, tmp_path):
     net = mobilenet.Network()
     x = net.block(net.conv("x", (3, 16), 3, stride=2), 16, 16, 2, 1)
