@@ -175,6 +175,7 @@ def test_hardswish_by_the_largest_multiplier():
         ("hardswish", {}),
         ("leaky_relu", {"negative_slope": np.float32(0.3)}),
         ("softsign", {}),
+        *((name, {}) for name in ("tanh", "sigmoid", "silu", "mish", "gelu_tanh")),
     ],
 )
 @few
