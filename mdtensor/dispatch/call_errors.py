@@ -370,7 +370,8 @@ _PLACES = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 def explain_wrong_calls(function: F) -> F:
     """Return `function` with our error for calls that do not fit its parameters.
 
-    A call takes 100 to 200 ns more, so use it for functions that allocate.
+    A call takes 100 to 200 ns more, so use it for functions that allocate. Of a class,
+    calls of the constructor have our error.
 
     Example:
         >>> import mdtensor as md
@@ -378,6 +379,9 @@ def explain_wrong_calls(function: F) -> F:
         Traceback (most recent call last):
         mdtensor.errors.DispatchError: zeros: expects 1 argument, got 2; shape is a ...
     """
+    if isinstance(function, type):
+        type.__setattr__(function, "__init__", explain_wrong_calls(_init_of(function)))
+        return cast(F, function)
     declared = signature(function)
 
     @wraps(function)
@@ -391,6 +395,11 @@ def explain_wrong_calls(function: F) -> F:
     return cast(F, call)
 
 
+def _init_of(kind: Any) -> Callable[..., Any]:
+    found: Callable[..., Any] = kind.__init__
+    return found
+
+
 def _check(
     function: Any,
     declared: Signature,
@@ -402,6 +411,8 @@ def _check(
     # You do not write the object of a method as an argument.
     if next(iter(declared.parameters), "") == "self":
         _, *others = declared.parameters.values()
+        if name == "__init__":
+            name = type(arguments[0]).__name__
         declared, arguments = declared.replace(parameters=others), arguments[1:]
     try:
         declared.bind(*arguments, **options)
