@@ -26,7 +26,7 @@ from mdtensor.dispatch.declaration import (
     type_name,
 )
 from mdtensor.dispatch.placed_options import option_error
-from mdtensor.dispatch.remedies import advice, way_out, working_casts
+from mdtensor.dispatch.remedies import VALUES, advice, way_out, working_casts
 from mdtensor.dispatch.suggestions import option
 from mdtensor.errors import (
     AmbiguousDispatchError,
@@ -66,8 +66,10 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     casts = tuple(working_casts(operation, types, nearest[0], name))
     # If the expected type cannot be made by a cast, its class says how to make one.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
-    # A tensor does not help if the method wants a class of the caller.
-    if not offer and not _is_foreign(hint):
+    # A tensor does not help if the method wants a class of the caller, and the tensor of
+    # a Python value does not if it wants a text or a Python number.
+    helps = culprit not in VALUES or _takes_tensors(hint)
+    if not offer and helps and not _is_foreign(hint):
         offer = _cut(way_out(operation, types, culprit, name))
     remedy = offer or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
@@ -83,6 +85,14 @@ def _is_foreign(hint: Any) -> bool:
         or kind.__module__ == "builtins"
         or hasattr(kind, "with_dtype")
         for kind in kinds
+    )
+
+
+def _takes_tensors(hint: Any) -> bool:
+    """Return whether a hint has a class of tensors, or something that is no class."""
+    kinds = members(hint)
+    return not kinds or any(
+        not isinstance(kind, type) or hasattr(kind, "with_dtype") for kind in kinds
     )
 
 

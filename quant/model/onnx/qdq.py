@@ -57,11 +57,12 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
     # The result has the type of the scale if the attribute does not name another.
     dtype = FLOATS[op.get("output_dtype", 0) or g.code(op.inputs[1])]
     given = str(op.inputs[0])
-    is_plain = given not in g.constants and g.specs[given].dtype in INTEGERS
-    if is_plain:
+    operation: Any = dequantize
+    inputs: tuple[str, ...]
+    if given not in g.constants and g.specs[given].dtype in INTEGERS:
         operation, inputs = md.mul, _steps_and_scale(g, op, given)
     else:
-        operation, inputs = dequantize, (on_grid(g, op),)
+        inputs = (on_grid(g, op),)
     if dtype is md.float32:
         g.call(op, operation, *inputs)
     else:

@@ -146,7 +146,7 @@ def cumulative_sum(g: Reading, op: Call) -> None:
     x = g.real(g.rows(op.operand(0)))
     shape = g.builder.shape(x)
     axis = normalize_axis(op, axis, len(shape))
-    options = {"axis": axis, "dtype": g.builder.specs[x].dtype}
+    options: dict[str, Any] = {"axis": axis, "dtype": g.builder.specs[x].dtype}
     is_reverse = bool(op.get("Reverse", False))
     part = _PARTS_OF_SUMS[bool(op.get("Exclusive", False)), is_reverse]
     if part is None:
