@@ -194,7 +194,8 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     kind = _kind(found)
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(
-            f"values of {found.dtype} are not numbers that {dtype} can represent",
+            f"values of type {_type_of(found)} are not numbers that {dtype} can "
+            "represent",
             "Give numbers, or nested lists of them",
         )
     if dtype.is_floating or dtype.is_complex:
@@ -216,9 +217,15 @@ def _misfit(found: npt.NDArray[Any], dtype: DType, low: Any, high: Any) -> CastE
     if is_float:
         is_inside = dtype.minimum <= low and high <= dtype.maximum
         policy = "round" if is_inside else "saturate"
+        # NaN is the least and the largest of numbers that it is among.
+        if low != low:
+            problem = f"{dtype} represents integers, and nan is among the values"
+            fix = "Replace it first, or use"
+            way = f'astype(asarray(values), {dtype}, casting="saturate")'
+            return CastError(problem, f"{fix} {way}, which makes it 0")
         return CastError(
-            f"{dtype} represents integers, and the values are {values}, from {low} to "
-            f"{high}",
+            f"{dtype} represents integers, and the values are {values}, "
+            f"{_span(low, high)}",
             f'Use astype(asarray(values), {dtype}, casting="{policy}")',
         )
     wide = wider_type(dtype, low, high)
@@ -227,9 +234,23 @@ def _misfit(found: npt.NDArray[Any], dtype: DType, low: Any, high: Any) -> CastE
     fixes = [f"dtype={wide}"] * bool(wide) + [way] * (found.dtype.kind != "O")
     return CastError(
         f"{dtype} represents {dtype.minimum} to {dtype.maximum}; cannot represent "
-        f"{values} values from {low} to {high}",
+        f"{values} values {_span(low, high)}",
         f"Use {' or '.join(fixes)}" if fixes else "Use smaller numbers",
     )
+
+
+def _span(low: Any, high: Any) -> str:
+    """Return the numbers of an error, `from 1 to 300`; one number is written once."""
+    return f"of {low}" if low == high else f"from {low} to {high}"
+
+
+def _type_of(found: npt.NDArray[Any]) -> str:
+    """Return the type of values that are not all numbers, in words of Python."""
+    kinds = {"U": "str", "S": "bytes"}
+    if found.dtype.kind != "O":
+        return kinds.get(found.dtype.kind, str(found.dtype))
+    types = (type(x).__name__ for x in found.flat if type(x) not in _NUMBERS)
+    return next(types, "complex")
 
 
 def _kind(found: npt.NDArray[Any]) -> str:

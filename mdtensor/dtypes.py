@@ -140,6 +140,9 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
+
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return dtype, (self.name,)
 

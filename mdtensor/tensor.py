@@ -7,7 +7,7 @@ buffer. The kinds and the concrete types of the host are in `types`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, ClassVar, Never, NoReturn, Self, TypeVar
@@ -79,6 +79,8 @@ class Tensor(Interchange, Operators):
     dtype: ClassVar[DType]
     device: ClassVar[Device]
     buffer: Any
+    #: What a kind has in place of attributes of other libraries, where hints differ.
+    _instead: ClassVar[Mapping[str, str]] = {}
     #: The run of the module that declared a concrete type.
     _origin: ClassVar[Origin]
     #: The kinds of element types that a kind of tensors can hold.
@@ -391,7 +393,7 @@ class Tensor(Interchange, Operators):
         """Format one element as a Python number; a tensor with axes only whole."""
         if not spec and (self.shape or self.device is not cpu):
             return str(self)
-        number = self._scalar("number")
+        number = self._scalar("format")
         try:
             return format(number, spec)
         except ValueError as error:
@@ -544,6 +546,7 @@ def _unknown(x: Tensor, name: str) -> Any:
         # Python comes here after an AttributeError of the property, and drops it.
         return declared.fget(x)
     fix = "" if name.startswith("_") else _advice(name, len(_package()))
+    fix = f" Use {x._instead[name]}." if name in x._instead else fix
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
 

@@ -5,6 +5,7 @@ Neither changes a result by a bit.
 
 from mdtensor import OptionError
 from mdtensor.errors import describe, shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.kernels.cpu import isa, kernel_set as kernels_of
 from mdtensor.kernels.numpy.threads import MOST_THREADS, THREADS
 from mdtensor.quant.rules import Scope
@@ -15,6 +16,7 @@ _BLOCKS = Scope(kernels_of.CHOSEN)
 
 # Objects keep the ISA that they were made on, so that nothing is packed or compiled
 # twice (decision 0037).
+@explain_wrong_calls
 class runway:
     """A context that chooses the ISA (instruction set) of quantized operations.
 
@@ -77,6 +79,7 @@ def _problem_and_fix(name: object) -> tuple[str, str]:
 _THREAD_BLOCKS = Scope(THREADS)
 
 
+@explain_wrong_calls
 class threads:
     """A context in which models run on up to `n` threads.
 

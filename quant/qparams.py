@@ -21,13 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DYNAMIC, DType, GridError, ShapeError
-from mdtensor.extend import are_like, take_grid
+from mdtensor.extend import are_like, explain_wrong_calls, take_grid
 from mdtensor.quant import qparams_checks
 from mdtensor.quant.dtypes import SYMMETRIC, qint8
 from mdtensor.quant.qparams_checks import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
 
 
+@explain_wrong_calls
 class QParams:
     """The affine map from codes to real numbers; immutable.
 

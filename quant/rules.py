@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from mdtensor import OptionError
 from mdtensor.errors import shown, written
-from mdtensor.extend import add_setting
+from mdtensor.extend import add_setting, explain_wrong_calls
 
 T = TypeVar("T")
 
@@ -102,6 +102,7 @@ def current() -> str:
 
 # A rule is chosen by name and travels in the grid, so that no method needs a parameter
 # for it (decision 0019).
+@explain_wrong_calls
 class rounding:
     """A context that rounds quantized results by a rounding rule.
 

@@ -7,10 +7,10 @@ A quantized tensor is not a tensor of integers: operations compute with the real
 that its codes represent. The codes themselves are at `.codes`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import prod
 from operator import attrgetter
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,12 @@ from mdtensor import (
     leaf,
 )
 from mdtensor.errors import shown, type_and_shape
-from mdtensor.extend import join_parts, summary_indices, take_grid
+from mdtensor.extend import (
+    explain_wrong_calls,
+    join_parts,
+    summary_indices,
+    take_grid,
+)
 from mdtensor.kernels.numpy.conversion import choose_int4, pack_int4, unpack_int4
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
@@ -71,6 +76,9 @@ class QuantizedTensor(Tensor):
         "quantize(asarray(x), qparams) for real values"
     )
 
+    _instead: ClassVar[Mapping[str, str]] = {
+        "numpy": "numpy.asarray(x.codes) or numpy.asarray(mdtensor.quant.dequantize(x))"
+    }
     _qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes. It is
     #: not in the grid, so `out=y.qparams` does not pass it on (decision 0019).
@@ -78,6 +86,7 @@ class QuantizedTensor(Tensor):
     #: The weight cache of `ops/kernels.py`.
     kept: tuple[Any, ...]
 
+    @explain_wrong_calls
     def __init__(
         self,
         codes: object,

@@ -147,3 +147,7 @@ def test_tensors_of_integers_have_the_bits_of_their_storage(
     with pytest.raises(RegistrationError) as caught:
         type(md.Int8Tensor)("Short", (md.SignedTensor,), {}, dtype=short)
     assert f"has {bits} bits, but its storage int32 has 32" in str(caught.value)
+
+
+def test_a_format_is_that_of_the_name() -> None:
+    assert f"{md.float32:>9}|{md.int8:<6}|{md.bool}" == "  float32|int8  |bool"

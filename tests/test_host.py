@@ -132,6 +132,27 @@ def test_arrays_are_shared() -> None:
     assert host_array(np.int8(3), md.int8).shape == ()
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([300], "cannot represent int64 values of 300. Use dtype=int16"),
+        ([2**70], f"cannot represent integer values of {2**70}. "),
+        ([float("nan"), 1.5], "nan is among the values. Replace it first, or use "),
+        ({1, 2}, "values of type set are not numbers that uint8 can represent"),
+        ((n for n in (1,)), "values of type generator are not numbers"),
+        ([1, None], "values of type NoneType are not numbers"),
+        (["1", "2"], "values of type str are not numbers"),
+        ([1, b"2"], "values of type bytes are not numbers"),
+        ([1, 2j], "values of type complex128 are not numbers"),
+        ([2**70, 2j], "values of type complex are not numbers"),
+    ],
+)
+def test_errors_name_the_values(values: Any, said: str) -> None:
+    with pytest.raises(CastError) as caught:
+        host_array(values, md.uint8)
+    assert said in str(caught.value)
+
+
 def test_errors_read_well() -> None:
     with pytest.raises(CastError) as caught:
         host_array([1, 300], md.uint8)
@@ -142,7 +163,7 @@ def test_errors_read_well() -> None:
     with pytest.raises(CastError) as fraction:
         host_array([1.5], md.int64)
     assert str(fraction.value) == (
-        "int64 represents integers, and the values are float64, from 1.5 to 1.5. "
+        "int64 represents integers, and the values are float64, of 1.5. "
         'Use astype(asarray(values), int64, casting="round").'
     )
     with pytest.raises(CastError) as array:

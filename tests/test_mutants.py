@@ -28,6 +28,7 @@ TARGETS: dict[str, tuple[int, tuple[str, ...]]] = {
             "tests/quant/test_qparams.py",
             "tests/quant/test_odd_arguments.py",
             "tests/quant/test_bad_values.py",
+            "tests/quant/test_tensor.py",
         ),
     ),
     "quant/lookup/table.py": (8, ("tests/quant/lookup/test_table.py",)),
@@ -38,9 +39,24 @@ TARGETS: dict[str, tuple[int, tuple[str, ...]]] = {
     "quant/model/onnx/files.py": (6, ("tests/quant/model/test_files.py",)),
     "mdtensor/files.py": (8, ("tests/test_files.py",)),
 }
-#: The least share of faults that tests notice; raise it with the printed score. Some
-#: faults change no result.
-FLOOR = 0.8
+#: Faults that change no result: file, the line with the fault, and why.
+SAME: dict[tuple[str, str], str] = {
+    (
+        "quant/lookup/table.py",
+        "self._step = steps.Lookup(((np.array(codes) - offset)).astype(np.uint8))",
+    ): "the offset is 0 or 128, and 128 more or less is one byte",
+    (
+        "quant/lookup/table.py",
+        "return high if (value >= 0) else low",
+    ): "the value is infinite there",
+    (
+        "quant/gguf/blocks.py",
+        "self.type, self.data, self.shape = type, data.reshape(-(2)), tuple(shape)",
+    ): "NumPy takes any negative size as the unknown one",
+}
+#: The least share of the other faults that tests notice. 107 of 107 were noticed in
+#: November 2026; another line in a file moves the places of its faults.
+FLOOR = 0.95
 
 
 @pytest.mark.slow
@@ -59,12 +75,19 @@ def test_small_faults_are_noticed(tmp_path: Path) -> None:
         Trial(mutant, tests, limits[tests])
         for path, (faults, tests) in TARGETS.items()
         for mutant in mutants(path, faults)
+        if (path, mutant.after.strip()) not in SAME
     ]
     alive = survivors(work, places)
     score = 1 - len(alive) / len(work)
     print(f"\n{len(work) - len(alive)} of {len(work)} faults were noticed, but not:")
     print(*alive, sep="\n")
     assert score >= FLOOR
+
+
+@pytest.mark.parametrize(("path", "after"), SAME)
+def test_a_fault_without_effect_is_one_of_the_file(path: str, after: str) -> None:
+    """An edit of the line makes another fault, to be judged again."""
+    assert after in {mutant.after.strip() for mutant in mutants(path, 10**6)}
 
 
 def test_a_fault_is_one_change_of_one_line() -> None:

@@ -5,7 +5,8 @@
 
 A sum of products is exact; its product with the scales is a float64, which is rounded
 to float32. Functions are rounded once to float32, but those that are sums, products and
-quotients are rounded at each of these. Softmax is the function by which the standard
+quotients are rounded at each of these, and `mlas.py` has those that ONNX Runtime
+approximates. Softmax is the function by which the standard
 defines it: powers, their sum and quotients, each in float32. Means add float32 numbers,
 each rounded by DequantizeLinear, as ONNX Runtime does on x86. Runtimes add products in
 orders of their own, and differ where the order decides.
@@ -17,12 +18,13 @@ Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`, `AveragePool`,
 
 import numpy as np
 
-from mdtensor.kernels.presets import exp_f32
+from mdtensor.kernels.presets import exp_f32, mlas
 from mdtensor.kernels.presets.ort import add_in_turn, curve, quantize, requantize
 
-__all__ = ["add", "avg_pool", "curve", "div", "hardsigmoid", "hardswish", "image_mean"]
-__all__ += ["leaky_relu", "maximum", "minimum", "mul", "products", "quantize"]
-__all__ += ["requantize", "softmax", "softsign", "sub"]
+__all__ = ["add", "avg_pool", "curve", "div", "gelu_tanh", "hardsigmoid", "hardswish"]
+__all__ += ["image_mean", "leaky_relu", "maximum", "minimum", "mish", "mul", "products"]
+__all__ += ["quantize", "requantize", "sigmoid", "silu", "softmax", "softsign", "sub"]
+__all__ += ["tanh"]
 
 
 def dequantize(codes, grid):
@@ -80,6 +82,20 @@ def softsign(codes, x, out):
     """
     real, one = _finite(codes, x), np.float32(1)
     return quantize(real * (one / (one + np.abs(real))), out)
+
+
+def _approximated(function):
+    """Return a kernel of an approximated function: its float32 values, quantized."""
+
+    def kernel(codes, x, out):
+        return quantize(function(_finite(codes, x)), out)
+
+    return kernel
+
+
+gelu_tanh, mish = _approximated(mlas.gelu_tanh), _approximated(mlas.mish)
+sigmoid, silu = _approximated(mlas.sigmoid), _approximated(mlas.silu)
+tanh = _approximated(mlas.tanh)
 
 
 def products(acc, x, w, out):

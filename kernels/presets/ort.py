@@ -18,8 +18,8 @@ SPARE = 5
 
 
 def fma(a, b, c):
-    """Compute float32 of a · b + c, rounded once; a is an 8-bit integer."""
-    # 8 by 24 bits: the product is exact in float64.
+    """Compute float32 of a · b + c, rounded once; a has 24 bits at most."""
+    # 24 by 24 bits: the product is exact in float64.
     product = np.asarray(a, np.float64) * np.float64(b)
     total = np.asarray(product + np.float64(c))
     part = total - product

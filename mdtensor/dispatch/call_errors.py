@@ -26,7 +26,7 @@ from mdtensor.dispatch.declaration import (
     type_name,
 )
 from mdtensor.dispatch.placed_options import option_error
-from mdtensor.dispatch.remedies import advice, way_out, working_casts
+from mdtensor.dispatch.remedies import VALUES, advice, way_out, working_casts
 from mdtensor.dispatch.suggestions import option
 from mdtensor.errors import (
     AmbiguousDispatchError,
@@ -66,8 +66,10 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     casts = tuple(working_casts(operation, types, nearest[0], name))
     # If the expected type cannot be made by a cast, its class says how to make one.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
-    # A tensor does not help if the method wants a class of the caller.
-    if not offer and not _is_foreign(hint):
+    # A tensor does not help if the method wants a class of the caller, and the tensor of
+    # a Python value does not if it wants a text or a Python number.
+    helps = culprit not in VALUES or _takes_tensors(hint)
+    if not offer and helps and not _is_foreign(hint):
         offer = _cut(way_out(operation, types, culprit, name))
     remedy = offer or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
@@ -83,6 +85,14 @@ def _is_foreign(hint: Any) -> bool:
         or kind.__module__ == "builtins"
         or hasattr(kind, "with_dtype")
         for kind in kinds
+    )
+
+
+def _takes_tensors(hint: Any) -> bool:
+    """Return whether a hint has a class of tensors, or something that is no class."""
+    kinds = members(hint)
+    return not kinds or any(
+        not isinstance(kind, type) or hasattr(kind, "with_dtype") for kind in kinds
     )
 
 
@@ -370,7 +380,8 @@ _PLACES = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 def explain_wrong_calls(function: F) -> F:
     """Return `function` with our error for calls that do not fit its parameters.
 
-    A call takes 100 to 200 ns more, so use it for functions that allocate.
+    A call takes 100 to 200 ns more, so use it for functions that allocate. Of a class,
+    calls of the constructor have our error.
 
     Example:
         >>> import mdtensor as md
@@ -378,6 +389,9 @@ def explain_wrong_calls(function: F) -> F:
         Traceback (most recent call last):
         mdtensor.errors.DispatchError: zeros: expects 1 argument, got 2; shape is a ...
     """
+    if isinstance(function, type):
+        type.__setattr__(function, "__init__", explain_wrong_calls(_init_of(function)))
+        return cast(F, function)
     declared = signature(function)
 
     @wraps(function)
@@ -391,6 +405,11 @@ def explain_wrong_calls(function: F) -> F:
     return cast(F, call)
 
 
+def _init_of(kind: Any) -> Callable[..., Any]:
+    found: Callable[..., Any] = kind.__init__
+    return found
+
+
 def _check(
     function: Any,
     declared: Signature,
@@ -402,6 +421,8 @@ def _check(
     # You do not write the object of a method as an argument.
     if next(iter(declared.parameters), "") == "self":
         _, *others = declared.parameters.values()
+        if name == "__init__":
+            name = type(arguments[0]).__name__
         declared, arguments = declared.replace(parameters=others), arguments[1:]
     try:
         declared.bind(*arguments, **options)

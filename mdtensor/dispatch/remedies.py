@@ -28,7 +28,7 @@ CASTS = (
 )
 _NUMBERS = (bool, int, float, complex)
 #: Python types that `asarray` makes a tensor of.
-_VALUES = (list, tuple, range, *_NUMBERS)
+VALUES = (list, tuple, range, *_NUMBERS)
 
 
 def way_out(
@@ -54,7 +54,7 @@ def advice(given: type | None, name: str) -> str:
         return ""
     if given.__name__.lower().endswith("dtype"):
         return "Use astype(x, dtype) for another element type"
-    if given.__module__.startswith("numpy") or given in _VALUES:
+    if given.__module__.startswith("numpy") or given in VALUES:
         return f"Use asarray({x}) to make it a tensor"
     if hasattr(given, "__array__") and not hasattr(given, "with_dtype"):
         return _advice_for_array(given, x)

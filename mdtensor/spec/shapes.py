@@ -105,7 +105,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise BoundsError(
             f"axis {axis} does not exist in {ndim} dimensions",
-            f"Axes go from {-ndim} to {ndim - 1}",
+            f"Axes go from {-ndim} to {ndim - 1}" if ndim else "Give it an axis first",
         )
     return int(axis) % ndim
 

@@ -24,7 +24,7 @@ from mdtensor.quant.certificate.curves import FUNCTIONS, NEVER_TIES, OPTIONS, va
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import quantize, requantize
 from mdtensor.quant.presets.calls import BOUNDED
-from mdtensor.quant.presets.table import STEPWISE, TABLE
+from mdtensor.quant.presets.table import APPROXIMATED, STEPWISE, TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
 
@@ -53,11 +53,12 @@ _LITERT = _functions_of(
 )
 _XNNPACK = _functions_of(xnnpack, "quantize", "requantize", "add", "sub", "mul")
 _XNNPACK |= _functions_of(xnnpack, "products", "curve")
+_IN_FLOATS = (*PAIRS, *STEPWISE, *APPROXIMATED)
 _BOTH = ("quantize", "requantize", "products", "curve", "softmax", "avg_pool")
 #: The oracle of one element, by rule, then by operation or family of operations.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _functions_of(onnx, *_BOTH, *PAIRS, *STEPWISE, "image_mean"),
-    "ort_cpu": _functions_of(onnx, *PAIRS, *STEPWISE)
+    "onnx": _functions_of(onnx, *_BOTH, *_IN_FLOATS, "image_mean"),
+    "ort_cpu": _functions_of(onnx, *_IN_FLOATS)
     | _functions_of(ort, *_BOTH, "add", "mul", "global_avg_pool"),
     "tflite_ref": _LITERT
     | {
@@ -134,6 +135,9 @@ class Rule:
         yield from (case for way in ways for case in way())
         for name in STEPWISE:
             yield from self.stepwise(name)
+        for name in APPROXIMATED:
+            if self.scales != "ties" or name not in NEVER_TIES:
+                yield from self.stepwise(name)
         yield from self.quantization()
         for name in PAIRS:
             yield from self.pair(name)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mdtensor import Float32Tensor, StorageError, Tensor, cpu, from_numpy
 from mdtensor.errors import describe, shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor, QuantizedTensor
 
@@ -251,6 +252,7 @@ _STORED = {QInt8Tensor: "Q8_0", QInt4Tensor: "Q4_0"}
 
 # Blocks are not tensors, so that nothing is dequantized unless the user requests it
 # (decision 0028).
+@explain_wrong_calls
 class Blocks:
     """The bytes of a tensor in blocks of one type; decoded only on request.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mdtensor import CastError, GridError, OptionError
 from mdtensor.errors import describe, shown
-from mdtensor.extend import Case, Lost, counting
+from mdtensor.extend import Case, Lost, counting, explain_wrong_calls
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.dtypes import qint8, qint16, quint8
@@ -28,6 +28,7 @@ ERROR = 2.0**-48
 EXACT = (Rational, Decimal)
 
 
+@explain_wrong_calls
 class Table:
     """A lookup table of a function: each result is rounded once, half to even.
 

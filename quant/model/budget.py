@@ -10,11 +10,13 @@ from dataclasses import dataclass, fields
 from time import monotonic
 
 from mdtensor.errors import ModelError, OptionError, shown
+from mdtensor.extend import explain_wrong_calls
 
 #: Constants of a file count as often: folding may transpose, cast and scale each.
 TIMES = 8
 
 
+@explain_wrong_calls
 @dataclass(frozen=True)
 class Budget:
     """Limits on what `load` computes; a file that needs more raises `ModelError`.

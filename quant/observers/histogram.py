@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.observers.minmax import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
@@ -81,6 +82,7 @@ def _exponent(largest: float) -> int:
 CANDIDATES = 100
 
 
+@explain_wrong_calls
 @dataclass
 class MSEObserver(HistogramObserver):
     """Observer of the range with the least mean squared error.

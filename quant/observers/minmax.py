@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from mdtensor import DataError, DType, MdtensorError, OptionError
 from mdtensor.errors import shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.qparams import QParams, grid_of
 
 
+@explain_wrong_calls
 @dataclass
 class MinMaxObserver:
     """Observer of the smallest and the largest value: nothing saturates.
@@ -142,6 +144,7 @@ def _check_finite(values: npt.NDArray[Any]) -> None:
         )
 
 
+@explain_wrong_calls
 @dataclass
 class MovingAverageObserver(MinMaxObserver):
     """Observer of a moving average of the ranges of samples.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
+from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.observers.minmax import MinMaxObserver, is_number
 from mdtensor.quant.qparams import QParams, grid_of
@@ -79,6 +80,7 @@ def _end_of(cells: IntArray) -> FloatArray:
 MOST_BITS = 16
 
 
+@explain_wrong_calls
 @dataclass
 class EntropyObserver(RelativeHistogramObserver):
     """Observer of the range with the least Kullback-Leibler divergence.
@@ -180,6 +182,7 @@ def _spread(codes: IntArray, counts: FloatArray, widths: FloatArray) -> FloatArr
     return sums[codes] * widths / np.bincount(codes, widths)[codes]
 
 
+@explain_wrong_calls
 @dataclass
 class PercentileObserver(RelativeHistogramObserver):
     """Observer of the range of `percentile` % of the values.

@@ -487,6 +487,25 @@ def _table(kernel: Kernel, function: Function, source: QParams, out: QParams) ->
     return codes
 
 
+class ApproximateCurveCall(CurveCall):
+    """A function of one code that the library approximates in float32."""
+
+    def __call__(
+        self, function: Function, x: QuantizedTensor, out: QParams, **options: Any
+    ) -> QuantizedTensor:
+        self.admit(x, out)
+        return self.looked_up(_approximate(self.kernel, x.qparams, out), x, out)
+
+
+# As above: some 200 calls of NumPy for 256 codes.
+@lru_cache(maxsize=1024)
+def _approximate(kernel: Kernel, source: QParams, out: QParams) -> Array:
+    """Return the codes of a function, ordered by source code."""
+    codes = np.arange(source.minimum, source.maximum + 1)
+    found: Array = kernel(codes, kernel_grid(source), kernel_grid(out))
+    return found
+
+
 class IntegerCurveCall(Call):
     """A function of one code that the library computes in integers."""
 

@@ -16,6 +16,7 @@ from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.grids.combine import Operand
 from mdtensor.quant.presets import calls
 from mdtensor.quant.presets.calls import (
+    ApproximateCurveCall,
     ConcatCall,
     CurveCall,
     EitherCall,
@@ -36,10 +37,9 @@ from mdtensor.quant.presets.calls import (
 from mdtensor.quant.qparams import QParams
 
 Row = dict[str, Preset]
-CURVES = (
-    *("relu", "relu6", "clip", "sigmoid", "tanh", "exp"),
-    *("silu", "mish", "gelu", "elu", "selu"),
-)
+CURVES = ("relu", "relu6", "clip", "exp", "elu", "selu")
+#: Functions that ONNX Runtime approximates; so is `gelu` by tanh.
+APPROXIMATED = ("sigmoid", "tanh", "silu", "mish")
 #: Functions that are sums, products and quotients, which have ties on decimal grids.
 STEPWISE = ("hardsigmoid", "hardswish", "leaky_relu", "softsign")
 
@@ -206,6 +206,11 @@ def _is_integer_on_arm(x: Operand, w: Operand, *rest: Any, **options: Any) -> bo
     return _has_unsigned_weights(x, w) or (is_one and _is_depthwise(x, **options))
 
 
+def _is_by_tanh(*given: Any, approximate: str = "none") -> bool:
+    """Return whether `gelu` is computed by tanh."""
+    return approximate == "tanh"
+
+
 def _products(
     rule: str, kernel: Kernel, check: Callable[..., None], *operations: Any
 ) -> Row:
@@ -222,10 +227,17 @@ def _onnx(rule: str = "onnx") -> Row:
     row |= {
         n: StepwiseCurveCall(rule, n, getattr(onnx, n), _check_8bit) for n in STEPWISE
     }
+    row |= {
+        n: ApproximateCurveCall(rule, n, getattr(onnx, n), _check_8bit)
+        for n in APPROXIMATED
+    }
     row |= _products(rule, onnx.products, _check_8bit, matmul, linear, conv2d)
     moved = (rule, "requantize", onnx.requantize, _check_8bit, onnx.products)
     pooled = (rule, "global_avg_pool2d", onnx.image_mean, _check_8bit)
+    by_erf = CurveCall(rule, "gelu", onnx.curve, _check_8bit)
+    by_tanh = ApproximateCurveCall(rule, "gelu", onnx.gelu_tanh, _check_8bit)
     return row | {
+        "gelu": EitherCall(by_erf, by_tanh, _is_by_tanh),
         "quantize": QuantizeCall(rule, "quantize", onnx.quantize, _check_integers),
         "requantize": RequantizeCall(*moved),
         "softmax": SoftmaxCall(rule, "softmax", onnx.softmax, _check_8bit),
@@ -252,7 +264,7 @@ def _ort(rule: str = "ort_cpu") -> Row:
         # ONNX does not count what ceil_mode adds beyond the padding; QLinear does.
         "avg_pool2d": WholePoolCall(rule, "avg_pool2d", ort.avg_pool, _check_one_type),
         "global_avg_pool2d": ImageMeanCall(*pooled),
-        "sigmoid": CurveCall(rule, "sigmoid", ort.curve, _check_one_type),
+        "sigmoid": ApproximateCurveCall(rule, "sigmoid", onnx.sigmoid, _check_one_type),
         "leaky_relu": StepwiseCurveCall(
             rule, "leaky_relu", onnx.leaky_relu, _check_one_type
         ),

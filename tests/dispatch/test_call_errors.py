@@ -229,3 +229,19 @@ def test_a_device_with_few_types_has_no_method_and_no_other_error(dtypes: Any) -
                 ran.append(operation.__name__)
     # These make a tensor of the same type, or move one.
     assert {"to", "zeros_like"} <= set(ran) <= SERVE_ALL
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: md.asarray([1]).to(3),
+        lambda: md.astype(md.asarray([1]), 3),
+        lambda: md.linalg.matrix_power(md.ones((2, 2)), 0.5),
+    ],
+)
+def test_a_tensor_is_no_advice_where_none_is_wanted(call: Any) -> None:
+    with pytest.raises(NoMethodError) as raised:
+        call()
+    assert "asarray" not in str(raised.value)
+    with pytest.raises(NoMethodError, match=r"Use asarray\(x2\) to make it a tensor"):
+        md.matmul(md.ones(2), 2)

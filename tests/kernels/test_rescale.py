@@ -85,6 +85,9 @@ def test_ratios_that_repeat_are_those_alone():
 def test_exact_sums_need_no_guard():
     assert rescale_pair(Fraction(1, 2), Fraction(3, 4))[2] == 0
     assert rescale_pair(Fraction(10000), Fraction(1, 3))[2] == 1
+    # The largest sums are 2**24 - 1, which float32 holds, and 2**24 + 254.
+    assert rescale_pair(Fraction(65792), Fraction(1))[2] == 0
+    assert rescale_pair(Fraction(65793), Fraction(1))[2] == 1
 
 
 @pytest.mark.parametrize("ratio", [Fraction(0), Fraction(1, 2**40), Fraction(2**31)])

@@ -134,7 +134,7 @@ LITERAL: dict[str, Callable[[], Any]] = {
         lambda: md.diff(X, n=-1)
     ),
     "diff(Float32Tensor[]): axis -1 does not exist in 0 dimensions. "
-    "Axes go from 0 to -1.": lambda: md.diff(md.asarray(1.0)),
+    "Give it an axis first.": lambda: md.diff(md.asarray(1.0)),
     "diff(Float32Tensor[2,3]): prepend is a int. Use a tensor.": (
         lambda: md.diff(X, prepend=0)
     ),

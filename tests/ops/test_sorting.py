@@ -93,7 +93,7 @@ def test_shapes_and_layouts() -> None:
 
 LITERAL: dict[str, Callable[[], Any]] = {
     "sort(Float32Tensor[]): axis -1 does not exist in 0 dimensions. "
-    "Axes go from 0 to -1.": lambda: md.sort(md.asarray(1.0)),
+    "Give it an axis first.": lambda: md.sort(md.asarray(1.0)),
     "argsort(Float32Tensor[2]): axis 1 does not exist in 1 dimensions. "
     "Axes go from -1 to 0.": lambda: md.argsort(md.zeros((2,)), axis=1),
     "sort(Float32Tensor[2]): axis is None. Use an integer.": (

@@ -128,6 +128,13 @@ PLAIN = [
     if inspect.isfunction(function)
     and not (name.startswith("_") or name in SHORT or hasattr(function, "operation"))
 ]
+#: Classes that you make objects of.
+CLASSES = (
+    *(QParams, quant.Table, quant.Blocks, quant.Budget, quant.rounding, quant.runway),
+    *(quant.threads, quant.MinMaxObserver, quant.MSEObserver, quant.EntropyObserver),
+    *(quant.PercentileObserver, quant.MovingAverageObserver, quant.QInt8Tensor),
+    *(quant.QUInt4Tensor, quant.QFloat8E4M3Tensor, quant.QInt32Tensor),
+)
 METHODS = "calibrate compile equalize plan quantize rounded save smooth to"
 
 
@@ -135,6 +142,26 @@ METHODS = "calibrate compile equalize plan quantize rounded save smooth to"
 def test_a_keyword_that_a_function_lacks(function):
     with pytest.raises(md.DispatchError, match=f"{function.__name__}: no_such is not"):
         function(no_such=1)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_keyword_that_a_constructor_lacks(kind):
+    with pytest.raises(md.DispatchError, match=f"{kind.__name__}: no_such is not"):
+        kind(no_such=1)
+
+
+def test_constructors_say_what_they_take():
+    with pytest.raises(md.DispatchError) as raised:
+        QParams(0.5, zeropoint=3)
+    assert str(raised.value) == (
+        "QParams: takes zero_point=, not zeropoint=. Write QParams(scale, "
+        "zero_point=0, *, dtype=mdtensor.qint8, axis=None, block_size=None, "
+        "narrow_range=False, rounding=None)."
+    )
+    with pytest.raises(md.DispatchError, match="QInt8Tensor: codes is missing"):
+        quant.QInt8Tensor()
+    # The signature is that of the declaration.
+    assert list(inspect.signature(quant.Table).parameters)[:2] == ["function", "source"]
 
 
 def test_a_misspelled_keyword_names_the_nearest():

@@ -262,3 +262,13 @@ def test_an_error_calls_kinds_as_users_do():
         quant.requantize(md.asarray([1.0]), out=QParams(1))
     assert "not a quantized tensor of at most 8 bits" in str(raised.value)
     assert "NarrowTensor" not in str(raised.value)
+
+
+def test_the_hint_of_an_array_is_one_that_works():
+    q = QInt8Tensor([1, 2], scale=0.5)
+    with pytest.raises(AttributeError) as raised:
+        q.numpy  # noqa: B018
+    assert str(raised.value) == (
+        "QInt8Tensor has no attribute 'numpy'. Use numpy.asarray(x.codes) or "
+        "numpy.asarray(mdtensor.quant.dequantize(x))."
+    )

@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets import exp_f32
+from mdtensor.kernels.reference.presets import exp_f32, mlas
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
 from mdtensor.kernels.rescale import float32_of
 
-__all__ = ["add", "avg_pool", "curve", "div", "hardsigmoid", "hardswish", "image_mean"]
-__all__ += ["leaky_relu", "maximum", "minimum", "mul", "products", "quantize"]
-__all__ += ["requantize", "softmax", "softsign", "sub"]
+__all__ = ["add", "avg_pool", "curve", "div", "gelu_tanh", "hardsigmoid", "hardswish"]
+__all__ += ["image_mean", "leaky_relu", "maximum", "minimum", "mish", "mul", "products"]
+__all__ += ["quantize", "requantize", "sigmoid", "silu", "softmax", "softsign", "sub"]
+__all__ += ["tanh"]
 
 
 def _each(function):
@@ -52,6 +53,18 @@ def softsign(code, x, out):
     """Compute the number times the reciprocal of the sum of 1 and its size."""
     real = _real(code, x)
     return quantize(float32_of(real * _once(1 / _once(1 + abs(real)))), out)
+
+
+def _approximated(function):
+    """Return the code of an approximated function."""
+    return lambda code, x, out: quantize(
+        function(np.float32(code - x.zero) * np.float32(x.scale)), out
+    )
+
+
+gelu_tanh, mish = _approximated(mlas.gelu_tanh), _approximated(mlas.mish)
+sigmoid, silu = _approximated(mlas.sigmoid), _approximated(mlas.silu)
+tanh = _approximated(mlas.tanh)
 
 
 def _line(real, alpha, beta):

@@ -56,12 +56,48 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
     op.require("output_dtype", 0, *FLOATS)
     # The result has the type of the scale if the attribute does not name another.
     dtype = FLOATS[op.get("output_dtype", 0) or g.code(op.inputs[1])]
-    codes = on_grid(g, op)
-    if dtype is md.float32:
-        g.call(op, dequantize, codes)
+    given = str(op.inputs[0])
+    operation: Any = dequantize
+    inputs: tuple[str, ...]
+    if given not in g.constants and g.specs[given].dtype in INTEGERS:
+        operation, inputs = md.mul, _steps_and_scale(g, op, given)
     else:
-        real = g.step(op, "real", dequantize, codes)
+        inputs = (on_grid(g, op),)
+    if dtype is md.float32:
+        g.call(op, operation, *inputs)
+    else:
+        real = g.step(op, "real", operation, *inputs)
         g.call(op, md.astype, real, dtype, casting="wrap")
+
+
+#: Integers whose distance from a zero point is exact in float32.
+INTEGERS = (md.int8, md.uint8, md.int16, md.uint16)
+
+
+def _steps_and_scale(g: Builder, op: Operator, x: str) -> tuple[str, str]:
+    """Return x - zero and the scale, in float32, of integers without a grid.
+
+    Their product is what DequantizeLinear computes, rounded once. Such integers are
+    inputs of the model, or rows that a Gather takes of a table of codes.
+    """
+    scale = g.require_array(op, 1, "the scale").astype(np.float32)
+    zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
+    if op.input(2):
+        check_zero_points(op, scale, zeros)
+    shape = g.shape(x)
+    if op.get("block_size", 0):
+        raise op.error(f"has blocks of {x!r}, which has no grid", "Use one scale")
+    wide: tuple[int, ...] = ()
+    if scale.size > 1:
+        axis = normalize_axis(op, op.get("axis", 1), len(shape))
+        if shape[axis] not in (-1, scale.size):
+            problem = f"has {scale.size} scales for an axis of size {shape[axis]}"
+            raise op.error(problem, "Give one scale, or one for each index")
+        wide = (-1, *[1] * (len(shape) - axis - 1))
+    numbers = g.step(op, "numbers", md.astype, x, md.float32)
+    zero = g.new_constant(op, "zero", zeros.astype(np.float32).reshape(wide))
+    steps = g.step(op, "steps", md.sub, numbers, zero)
+    return steps, g.new_constant(op, "scale", scale.reshape(wide))
 
 
 def on_grid(g: Builder, op: Operator) -> str:

@@ -41,6 +41,21 @@ def test_every_element_is_worked_on_once(size: int, count: int) -> None:
     assert (len(pieces) > 1) == shared
 
 
+@pytest.mark.parametrize(("size", "count"), [(3, 2), (3, 3), (3, 9), (1, 4)])
+def test_no_more_threads_start_than_have_work(
+    size: int, count: int, monkeypatch: Any
+) -> None:
+    started, start = [], ThreadPool._start_worker
+
+    def start_worker(pool: ThreadPool, pieces: Any, work: Any) -> Any:
+        started.append(pool)
+        return start(pool, pieces, work)
+
+    monkeypatch.setattr(ThreadPool, "_start_worker", start_worker)
+    ThreadPool(size).share(lambda start, stop: None, deque([(0, 1)] * count))
+    assert len(started) == min(size, count) - 1
+
+
 def test_an_error_reaches_the_caller_and_the_team_goes_on() -> None:
     two = ThreadPool(2)
 

@@ -151,6 +151,18 @@ def test_means_on_another_grid(fast, slow, x, out, count, seed):
     assert fast(sums, count, x, out).ravel().tolist() == wanted
 
 
+@pytest.mark.parametrize("count", [2**31 + 5, 2**33 + 5, 2**34 + 7])
+def test_means_of_more_numbers_than_the_multiplier_takes_bits(count):
+    """The multiplier takes 32 bits at most, and the sums here are next to ties."""
+    x, out = Grid(np.float32(2.0**9), 0), Grid(np.float32(2.0**-10), -7)
+    ties = np.arange(1, 90, 2) * (count // 2**20)
+    sums = np.concatenate([ties - 1, ties, ties + 1]).reshape(1, -1, 1, 1)
+    wanted = [
+        exact_tflite.mean_ref(total, count, x, out) for total in sums.ravel().tolist()
+    ]
+    assert tflite.mean_ref(sums, count, x, out).ravel().tolist() == wanted
+
+
 @few
 @given(x=GRIDS, y=SCALES, zero=st.integers(-128, 127))
 def test_hardswish(x, y, zero):
@@ -175,6 +187,7 @@ def test_hardswish_by_the_largest_multiplier():
         ("hardswish", {}),
         ("leaky_relu", {"negative_slope": np.float32(0.3)}),
         ("softsign", {}),
+        *((name, {}) for name in ("tanh", "sigmoid", "silu", "mish", "gelu_tanh")),
     ],
 )
 @few

@@ -64,6 +64,19 @@ def test_blocks_of_ones_are_ones(name) -> None:
     assert elements % GRIDS[name].group == 0
 
 
+@pytest.mark.parametrize(("name", "lowest"), [("Q8_0", 0x80), ("Q4_0", 0x00)])
+def test_a_block_of_step_0_is_0_beside_one_that_turns(name, lowest) -> None:
+    """Where a step is negative and a code the smallest, all codes are turned."""
+    _, width = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
+    rows = np.full((2, width), lowest, np.uint8)
+    rows[:, :2] = np.float16([[-0.5], [0.0]]).view(np.uint8)
+    blocks = Blocks(name, rows.reshape(-1), (2, 32))
+    x = blocks.tensor()
+    assert x.qparams.zero_point.tolist() == [[-1], [0]]
+    found = np.asarray(quant.dequantize(x)) + np.float32(0)
+    assert found.tobytes() == (decoded(blocks) + np.float32(0)).tobytes()
+
+
 def test_q4_0_has_a_zero_point_where_its_step_is_negative() -> None:
     up = np.linspace(-8, 7, 32, dtype=np.float32)
     blocks = Blocks.quantize(md.asarray(np.stack([up, -up])), "Q4_0")

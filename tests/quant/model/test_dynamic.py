@@ -306,3 +306,56 @@ def test_a_bias_of_another_shape_stays_a_sum(
         feeds = {"x": x.astype(np.float32)}
         found = np.asarray(load(path)(**feeds))
         assert found.tobytes() == onnxruntime_of(path, feeds)[0].tobytes()
+
+
+@pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_rows_of_a_table_of_codes(
+    weights: QuantType,
+    per_channel: bool,
+    make_model: Any,
+    onnxruntime_of: Any,
+    tmp_path: Any,
+) -> None:
+    """Gather takes rows of plain integers, and DequantizeLinear follows."""
+    nodes = [
+        helper.make_node("Gather", ["table", "words"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "w"], ["y"]),
+    ]
+    constants = {
+        "table": RNG.standard_normal((10, 16), np.float32),
+        "w": RNG.standard_normal((16, 4), np.float32),
+    }
+    path = make_model(nodes, {"words": (TensorProto.INT64, (2, 3))}, constants)
+    small, kinds = tmp_path / "small.onnx", {"weight_type": weights}
+    # 7 bits, so that ONNX Runtime's sums of pairs do not saturate on any CPU.
+    options = kinds | {"per_channel": per_channel, "reduce_range": True}
+    quantize_dynamic(path, small, **options)
+    words = np.array([[1, 9, 0], [2, 2, -1]])
+    found = np.asarray(load(small)(words))
+    assert found.tobytes() == onnxruntime_of(small, {"words": words})[0].tobytes()
+
+
+@pytest.mark.parametrize("code", [*CODES, TensorProto.INT16, TensorProto.UINT16])
+@pytest.mark.parametrize(("count", "axis"), [(1, 0), (3, -2), (4, 1)])
+@pytest.mark.parametrize("has_zero", [True, False])
+def test_codes_as_inputs(
+    code: int,
+    count: int,
+    axis: int,
+    has_zero: bool,
+    make_model: Any,
+    onnxruntime_of: Any,
+) -> None:
+    kind = helper.tensor_dtype_to_np_dtype(code)
+    limits = np.iinfo(kind)
+    scales = RNG.uniform(0.01, 0.3, count).astype(np.float32)
+    zeros = RNG.integers(limits.min, limits.max, count).astype(kind)
+    constants = {"s": scales if count > 1 else scales[0]}
+    if has_zero:
+        constants["z"] = zeros if count > 1 else zeros[0]
+    node = helper.make_node("DequantizeLinear", ["x", *constants], ["y"], axis=axis)
+    path = make_model([node], {"x": (code, (3, 4))}, constants, opset=21)
+    x = RNG.integers(limits.min, limits.max, (3, 4), endpoint=True).astype(kind)
+    found = np.asarray(load(path)(x))
+    assert found.tobytes() == onnxruntime_of(path, {"x": x})[0].tobytes()

@@ -139,6 +139,24 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], int]] = [
         )
     ),
     ("GroupQueryAttention", (normal(1, 4, 128), None, None, *MANY[3:]), GROUPS, 3),
+    *(
+        (
+            "GroupQueryAttention",
+            (*given, *TURNS, None, bias, *more),
+            {**GROUPS, **options},
+            3,
+        )
+        for given, bias in (
+            (MANY, normal(1, 1, 4, 10)),
+            (ONE, normal(2, 4, 1, 7)),
+            (FIRST, normal(1, 4, 4, 4)),
+        )
+        for more in ((), (normal(4),))
+        for options in (
+            {"softcap": 1.5, "local_window_size": 4},
+            {"smooth_softmax": 1, "do_rotary": 1},
+        )
+    ),
 ]
 
 
@@ -213,7 +231,18 @@ def error_of_tokens(error: Any, feeds: Any, at: int) -> Any:
         ("BiasGelu", (IMAGE,), {}, "1 inputs, expected 2"),
         ("MultiHeadAttention", (normal(2, 5, 3, 3, 4),), HEADS, "packs q, k and v"),
         ("RotaryEmbedding", (normal(2, 5, 4), PLACES, *TURNS), {}, "heads=0"),
-        ("GroupQueryAttention", MANY, GROUPS | {"softcap": 2.0}, "softcap"),
+        (
+            "GroupQueryAttention",
+            (*MANY, *TURNS, None, None, None, normal(1)),
+            GROUPS,
+            "input 12",
+        ),
+        (
+            "GroupQueryAttention",
+            (*MANY, *TURNS, None, normal(1, 3, 4, 10)),
+            GROUPS,
+            r"bias of shape \(1, 3, 4, 10\). Give it \(n, 1 or 4,",
+        ),
         (
             "GroupQueryAttention",
             MANY,

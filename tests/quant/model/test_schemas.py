@@ -225,6 +225,13 @@ INVALID = {
         model("LpPool", kernel_shape=[2, 2], pads=[9, 0, 0, 0]),
         "has pads 9 and 0 around a window of 2",
     ),
+    **{
+        f"an output_shape of {sizes}": (
+            model("ConvTranspose", {"w": weights(3, 2, 2, 2)}, output_shape=sizes),
+            f"has output_shape {sizes}. Give 2 sizes, or 1 and 2 in front of them",
+        )
+        for sizes in ([5], [2, 5, 5], [1, 3, 5, 5], [2, 2, 5, 5], [1, 1, 2, 5, 5])
+    },
     "half the pads, transposed": (
         model("ConvTranspose", {"w": weights(3, 3, 2, 2)}, pads=[1, 1]),
         "has 2 numbers as pads, expected 4",

@@ -120,12 +120,10 @@ def group_query_attention(g: Builder, op: Operator) -> None:
 
     Of a batch, each row may have its own number of tokens in the cache.
     """
-    for name, usual in (("softcap", 0.0), ("smooth_softmax", 0)):
-        op.require(name, usual)
-    for at in range(11, 14):
+    for at in range(12, 14):
         if op.input(at):
             raise op.error(
-                f"reads {op.input(at)!r}, input {at}", "Supported are 0 to 10"
+                f"reads {op.input(at)!r}, input {at}", "Supported are 0 to 11"
             )
     heads, groups = int(op.get("num_heads", 0)), int(op.get("kv_num_heads", 0))
     q, k, v = _queries_keys_values(g, op, heads, groups)
@@ -234,12 +232,7 @@ def _attend(
     scores = g.step(op, "scores", md.mul, products, float(np.float32(scale)))
     shape = (batch, groups, per_group, length, total)
     scores = g.step(op, "split", md.reshape, scores, shape=shape)
-    if op.input(10):
-        bias = g.step(op, "bias", md.expand_dims, op.inputs[10], axis=2)
-        scores = g.step(op, "biased", md.add, scores, bias)
-    mask = _mask(g, op, places, total)
-    scores = g.step(op, "masked", md.add, scores, mask)
-    shares = g.step(op, "shares", md.softmax, scores, axis=-1)
+    shares = _shares(g, op, scores, places)
     shape = (batch, groups, per_group * length, total)
     shares = g.step(op, "rows", md.reshape, shares, shape=shape)
     found = g.step(op, "found", md.matmul, shares, values)
@@ -247,6 +240,43 @@ def _attend(
     found = g.step(op, "results", md.reshape, found, shape=shape)
     back = g.step(op, "back", md.permute_dims, found, axes=(0, 3, 1, 2, 4))
     g.call(op, md.reshape, back, shape=(batch, length, heads * out))
+
+
+def _shares(g: Builder, op: Operator, scores: str, places: str) -> str:
+    """Return the share of each key, [n, groups, heads per group, length, places]."""
+    batch, groups, per_group, length, total = g.shape(scores)
+    limit = float(np.float32(op.get("softcap", 0.0)))
+    if limit > 0:
+        small = g.step(op, "small", md.div, scores, limit)
+        bent = g.step(op, "bent", md.tanh, small)
+        scores = g.step(op, "capped", md.mul, bent, limit)
+    if op.input(10):
+        bias = _bias(g, op, groups, per_group)
+        scores = g.step(op, "biased", md.add, scores, bias)
+    scores = g.step(op, "masked", md.add, scores, _mask(g, op, places, total))
+    if not (op.input(11) or op.get("smooth_softmax", 0) == 1):
+        return g.step(op, "shares", md.softmax, scores, axis=-1)
+    # One more key, whose value is 0: its score is 0, or of the head.
+    sink = op.input(11) or g.new_constant(op, "sink", np.zeros(groups * per_group))
+    column = (groups, per_group, 1, 1)
+    sink = g.step(op, "sinks", md.reshape, sink, shape=column)
+    sink = g.step(op, "sink_type", md.astype, sink, g.specs[scores].dtype)
+    wide = (batch, *column[:2], length, 1)
+    sink = g.step(op, "each_sink", md.broadcast_to, sink, shape=wide)
+    longer = g.step(op, "longer", md.concat, scores, sink, axis=-1)
+    shares = g.step(op, "all_shares", md.softmax, longer, axis=-1)
+    return g.step(op, "shares", md.getitem, shares, key=(..., slice(0, total)))
+
+
+def _bias(g: Builder, op: Operator, groups: int, per_group: int) -> str:
+    """Return the bias of the scores, for all heads or for each, by groups of heads."""
+    given, every = require_fixed_shape(g, op, op.inputs[10]), groups * per_group
+    if len(given) != 4 or given[1] not in (1, every):
+        problem = f"has a bias of shape {given}"
+        raise op.error(problem, f"Give it (n, 1 or {every}, length, places)")
+    heads = (1, 1) if given[1] == 1 else (groups, per_group)
+    shape: Any = (given[0], *heads, *given[2:])
+    return g.step(op, "bias", md.reshape, op.inputs[10], shape=shape)
 
 
 def _mask(g: Builder, op: Operator, places: str, total: int) -> str:

@@ -71,10 +71,10 @@ def _window(g: Builder, op: Operator) -> Window:
     if "output_shape" not in op.attributes and not kind.startswith("SAME"):
         count = len(kernel)
         return Window(kernel, stride, dilation, pads[:count], pads[count:], more)
-    sizes = require_fixed_shape(g, op, op.inputs[0])[2:]
-    wanted = op.get("output_shape", [n * s for n, s in zip(sizes, stride, strict=True)])
-    # Some exporters write all sizes, some only those of the image.
-    wanted = wanted[-len(kernel) :]
+    batch, _, *sizes = require_fixed_shape(g, op, op.inputs[0])
+    wanted = [n * s for n, s in zip(sizes, stride, strict=True)]
+    if "output_shape" in op.attributes:
+        wanted = _wanted_sizes(g, op, batch, len(kernel))
     each = zip(sizes, stride, kernel, dilation, more, wanted, strict=True)
     total = [s * (n - 1) + e + (k - 1) * d + 1 - size for n, s, k, d, e, size in each]
     # A larger result than the windows reach is filled up at its end.
@@ -83,6 +83,19 @@ def _window(g: Builder, op: Operator) -> Window:
     rest = tuple(max(t, 0) - part for t, part in zip(total, less, strict=True))
     ends = (less, rest) if kind == "SAME_UPPER" else (rest, less)
     return Window(kernel, stride, dilation, *ends, added)
+
+
+def _wanted_sizes(g: Builder, op: Operator, batch: int, count: int) -> list[int]:
+    """Return the sizes of the image that `output_shape` gives."""
+    wanted = list(op.get("output_shape", []))
+    channels = g.shape(op.inputs[1])[1] * op.get("group", 1)
+    # Some exporters write all sizes, some only those of the image.
+    if len(wanted) == count or wanted[:-count] == [batch, channels]:
+        return wanted[-count:]
+    raise op.error(
+        f"has output_shape {wanted}",
+        f"Give {count} sizes, or {batch} and {channels} in front of them",
+    )
 
 
 def _over_one_axis(g: Builder, op: Operator, window: Window, groups: int) -> None:

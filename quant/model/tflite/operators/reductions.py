@@ -141,10 +141,30 @@ def l2_normalization(g: Reading, op: Call) -> None:
 
 @reads("CUMSUM")
 def cumulative_sum(g: Reading, op: Call) -> None:
-    op.require("Exclusive", False)
-    op.require("Reverse", False)
+    """Read CUMSUM: from the end if `Reverse`, without the element if `Exclusive`."""
     (axis,) = integers(g, op, 1, "the axis")
     x = g.real(g.rows(op.operand(0)))
-    axis = normalize_axis(op, axis, len(g.builder.shape(x)))
-    dtype = g.builder.specs[x].dtype
-    g.write(op, md.cumulative_sum, x, axis=axis, dtype=dtype)
+    shape = g.builder.shape(x)
+    axis = normalize_axis(op, axis, len(shape))
+    options: dict[str, Any] = {"axis": axis, "dtype": g.builder.specs[x].dtype}
+    is_reverse = bool(op.get("Reverse", False))
+    part = _PARTS_OF_SUMS[bool(op.get("Exclusive", False)), is_reverse]
+    if part is None:
+        g.write(op, md.cumulative_sum, x, **options)
+        return
+    if is_reverse:
+        x = g.builder.step(op, "flipped", md.flip, x, axis=axis)
+    options["include_initial"] = part.start is not None
+    sums = g.builder.step(op, "sums", md.cumulative_sum, x, **options)
+    key = (*[slice(None)] * axis, part)
+    g.write(op, md.getitem, sums, key=key + (slice(None),) * (len(shape) - axis - 1))
+
+
+#: The sums that are results, by `Exclusive` and `Reverse`. Exclusive ones begin with 0,
+#: and the last one counts every element; reversed ones are in reverse order.
+_PARTS_OF_SUMS = {
+    (False, False): None,
+    (False, True): slice(None, None, -1),
+    (True, False): slice(0, -1),
+    (True, True): slice(-2, None, -1),
+}

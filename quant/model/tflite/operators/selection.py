@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,22 +33,17 @@ from mdtensor.quant.model.tflite.operators.table import (
 def strided_slice(g: Reading, op: Call) -> None:
     """Read STRIDED_SLICE: NumPy's indexing, with masks for omitted numbers."""
     name = op.operand(0)
-    shape = g.shape(name)
-    for option in ("NewAxisMask", "EllipsisMask"):
-        op.require(option, 0)
-    op.require("Offset", False)
     lists = [integers(g, op, at, what) for at, what in enumerate(PARTS, start=1)]
     for found, what in zip(lists, PARTS, strict=True):
         require_count(op, found, len(lists[0]), what)
-    if len(lists[0]) > len(shape) or 0 in lists[2]:
-        raise op.error(
-            f"has {len(lists[0])} slices with steps {lists[2]} for {len(shape)} axes",
-            "Use a step other than 0 and at most one slice for each axis",
-        )
-    key: list[Any] = [slice(None)] * len(shape)
-    for axis, (begin, end, step) in enumerate(zip(*lists, strict=True)):
-        key[axis] = _key(op, axis, begin, end, step, shape[axis])
-    is_image = g.has_image(name) and not op.get("ShrinkAxisMask", 0)
+    parts = [Part(op, *part) for part in zip(range(len(lists[0])), *lists, strict=True)]
+    for mask in ("NewAxisMask", "EllipsisMask"):
+        if int(op.get(mask, 0)) >> len(parts):
+            problem = f"{mask} is {op.get(mask)} for {len(parts)} slices"
+            raise op.error(problem, "Use one bit for each slice")
+    key = _key(op, parts, g.shape(name))
+    # An axis that appears or disappears leaves no image.
+    is_image = g.has_image(name) and all(type(item) is slice for item in key)
     x = g.form(name, is_image)
     g.move(op, md.getitem, x, is_image=is_image, key=by_axis(key, is_image))
 
@@ -55,28 +52,82 @@ def strided_slice(g: Reading, op: Call) -> None:
 PARTS = ("the begins", "the ends", "the steps")
 
 
-def _key(op: Call, axis: int, begin: int, end: int, step: int, size: int) -> Any:
-    """Return the key of one axis, an index or a slice."""
+def _key(op: Call, parts: list[Part], shape: tuple[int, ...]) -> list[Any]:
+    """Return the key of a slice: an item for each axis, and None for new axes."""
+    whole = [part for part in parts if part.has("EllipsisMask")]
+    one_axis = [part for part in parts if part not in whole and not part.is_new]
+    if len(one_axis) > len(shape) or len(whole) > 1 or any(p.step == 0 for p in parts):
+        raise op.error(
+            f"has {len(one_axis)} slices with steps {[p.step for p in parts]} and "
+            f"{len(whole)} ellipses for {len(shape)} axes",
+            "Use steps other than 0, at most one slice for each axis and one ellipsis",
+        )
+    key: list[Any] = []
+    sizes = list(shape)
+    for part in parts:
+        if part in whole:
+            rest = len(shape) - len(one_axis)
+            key += [slice(None)] * rest
+            del sizes[:rest]
+        else:
+            key.append(None if part.is_new else part.item(sizes.pop(0)))
+    return key + [slice(None)] * len(sizes)
 
-    def is_set(mask: str) -> bool:
-        return bool(int(op.get(mask, 0)) >> axis & 1)
 
-    if size < 0:
-        if is_set("BeginMask") and is_set("EndMask") and step == 1:
-            return slice(None)
-        raise op.size_error("cuts an axis of dynamic size")
-    if is_set("ShrinkAxisMask"):
-        if step < 0:
-            raise op.error(f"takes one index with step {step}", "Use step 1")
-        return normalize_index(op, 0 if is_set("BeginMask") else begin, size)
-    first = None if is_set("BeginMask") else begin
-    last = None if is_set("EndMask") else end
-    low, high, step = slice(first, last, step).indices(size)
-    if low < 0:
-        # A negative step from before the first element: nothing. As the start of a
-        # slice, -1 would be the last element.
-        return slice(0, 0)
-    return slice(low, None if high < 0 else high, step)
+@dataclass(frozen=True)
+class Part:
+    """One entry of the inputs of STRIDED_SLICE: its number, and a slice."""
+
+    op: Call
+    at: int
+    begin: int
+    end: int
+    step: int
+
+    def has(self, mask: str) -> bool:
+        """Return whether a mask has the bit of this entry."""
+        return bool(int(self.op.get(mask, 0)) >> self.at & 1)
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether the entry makes an axis of size 1."""
+        return self.has("NewAxisMask") and not self.has("EllipsisMask")
+
+    def item(self, size: int) -> Any:
+        """Return the key of an axis of this size, an index or a slice."""
+        if size < 0:
+            if self.has("BeginMask") and self.has("EndMask") and self.step == 1:
+                return slice(None)
+            raise self.op.size_error("cuts an axis of dynamic size")
+        first = None if self.has("BeginMask") else self.begin
+        if self.has("ShrinkAxisMask"):
+            if self.step < 0:
+                problem = f"takes one index with step {self.step}"
+                raise self.op.error(problem, "Use step 1")
+            return normalize_index(self.op, first or 0, size)
+        last = None if self.has("EndMask") else self.end
+        if self.op.get("Offset", False):
+            last = self._past(size)
+        low, high, step = slice(first, last, self.step).indices(size)
+        if low < 0:
+            # A negative step from before the first element: nothing. As the start of a
+            # slice, -1 would be the last element.
+            return slice(0, 0)
+        return slice(low, None if high < 0 else high, step)
+
+    def _past(self, size: int) -> int | None:
+        """Return the end of a slice whose end counts from its begin."""
+        first = None if self.has("BeginMask") else self.begin
+        last = slice(first, None, self.step).indices(size)[0] + self.end
+        # LiteRT reads other memory there, and does not apply the mask.
+        if not -1 <= last <= size or self.has("EndMask"):
+            raise self.op.error(
+                f"ends at {last} of an axis of size {size}, with Offset and EndMask "
+                f"{self.op.get('EndMask', 0)}",
+                "Use an end in the axis and no EndMask",
+            )
+        # An end of -1 is before the first element, not the last one.
+        return last if last >= 0 else (None if self.step < 0 else 0)
 
 
 @reads("SLICE")
@@ -163,11 +214,56 @@ def unpack(g: Reading, op: Call) -> None:
 
 @reads("GATHER")
 def gather(g: Reading, op: Call) -> None:
-    op.require("BatchDims", 0)
+    """Read GATHER: parts by indices; the first `BatchDims` axes belong together."""
     x = g.rows(op.operand(0))
-    axis = normalize_axis(op, op.get("Axis", 0), len(g.builder.shape(x)))
-    indices = _from_front(g, op, 1, g.builder.shape(x)[axis])
-    g.move(op, md.take, x, indices, axis=axis)
+    shape = g.builder.shape(x)
+    axis = normalize_axis(op, op.get("Axis", 0), len(shape))
+    indices = _from_front(g, op, 1, shape[axis])
+    given = g.builder.shape(indices)
+    count = op.get("BatchDims", 0)
+    # As in TensorFlow, a negative number counts from behind the last axis.
+    count = count if count >= 0 else count + len(given)
+    if not 0 <= count <= min(axis, len(given)):
+        raise op.error(
+            f"has {count} batch axes, indices of {len(given)} axes and axis {axis}",
+            "Use as many as the indices have at most, all in front of the axis",
+        )
+    if count == 0:
+        g.move(op, md.take, x, indices, axis=axis)
+        return
+    if given[:count] != shape[:count] or min(*shape, *given) < 0:
+        raise op.error(
+            f"takes parts of shape {shape} by indices of {given} with {count} batch "
+            "axes",
+            "Use batch axes of equal sizes, and no axis of dynamic size",
+        )
+    _gather_in_batches(g, op, x, indices, axis, count)
+
+
+def _gather_in_batches(
+    g: Reading, op: Call, x: str, indices: str, axis: int, count: int
+) -> None:
+    """Take parts of each of the items that the first `count` axes number."""
+    shape, given = g.builder.shape(x), g.builder.shape(indices)
+    batch, inner, own = shape[:count], shape[count:axis], given[count:]
+    # [batch, axis, the rest], so that one operation takes all parts and checks indices.
+    axes = (*range(count), axis, *range(count, axis), *range(axis + 1, len(shape)))
+    moved = g.builder.step(op, "moved", md.permute_dims, x, axes=axes)
+    rest = (*inner, *shape[axis + 1 :])
+    flat = (prod(batch), shape[axis], prod(rest))
+    table = g.builder.step(op, "table", md.reshape, moved, shape=flat)
+    places = (prod(batch), prod(own), 1)
+    at = g.builder.step(op, "places", md.reshape, indices, shape=places)
+    parts = g.builder.step(op, "parts", md.take_along_axis, table, at, axis=1)
+    whole = (*batch, *own, *rest)
+    if not inner or not own:
+        g.move(op, md.reshape, parts, shape=whole)
+        return
+    parts = g.builder.step(op, "whole", md.reshape, parts, shape=whole)
+    middle = range(count + len(own), count + len(own) + len(inner))
+    order = (*range(count), *middle, *range(count, count + len(own)))
+    order += tuple(range(len(order), len(whole)))
+    g.move(op, md.permute_dims, parts, axes=order)
 
 
 def _from_front(g: Reading, op: Call, index: int, size: int) -> str:

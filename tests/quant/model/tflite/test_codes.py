@@ -166,6 +166,18 @@ MOVES: list[tuple[str, Any, list[Array], int]] = [
         [np.int32([0, 1, 0, 0]), np.int32([1, 4, 6, 3]), np.int32([1, 2, 2, 1])],
         2,
     ),
+    (
+        "STRIDED_SLICE",
+        options_of("StridedSlice", NewAxisMask=1, EllipsisMask=2),
+        [np.int32([0, 0, 1]), np.int32([0, 0, 3]), np.int32([1, 1, 1])],
+        2,
+    ),
+    (
+        "GATHER",
+        options_of("Gather", Axis=2, BatchDims=1),
+        [np.int32([[5, 0, 5]])],
+        2,
+    ),
     ("REDUCE_MAX", options_of("Reducer", KeepDims=True), [np.int32([1])], 2),
     ("DEPTH_TO_SPACE", options_of("DepthToSpace", BlockSize=2), [], 1),
 ]
