@@ -368,6 +368,7 @@ _LATER |= {"extend"}
 #: The functions and classes that are imported when they are used, by module.
 _USED = {
     "checking": ("audit", "checked"),
+    "closeness": ("allclose", "isclose"),
     "compositions": ("TopKResult", "split", "topk"),
     "contraction": ("einsum",),
     "dispatch.introspect": ("Call", "traced", "which", "why"),
@@ -380,8 +381,9 @@ _USED = {
     "ops.for_each": ("for_each", "get_num_threads", "set_num_threads"),
     "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
     "ops.parallel_for": ("parallel_for",),
-    "support_table": ("Support", "support"),
+    "order_statistics": ("median", "quantile"),
     "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
+    "support_table": ("Support", "support"),
 }
 _HOMES = {name: home for home, names in _USED.items() for name in names}
 _public = {

@@ -504,6 +504,7 @@ from mdtensor.dispatch.introspect import Call as Call
 from mdtensor.compositions import TopKResult as TopKResult
 from mdtensor.graph.trace import Trace as Trace
 from mdtensor.ops.views import View as View
+from mdtensor.closeness import allclose as allclose
 from mdtensor._calls import arange as arange
 from mdtensor._calls import asarray as asarray
 from mdtensor.checking.audits import audit as audit
@@ -525,12 +526,15 @@ from mdtensor.ops.conversion import from_dlpack as from_dlpack
 from mdtensor._calls import full as full
 from mdtensor.ops.for_each import get_num_threads as get_num_threads
 from mdtensor import graph as graph
+from mdtensor.closeness import isclose as isclose
 from mdtensor.graph.lazy import lazy as lazy
 from mdtensor._calls import linspace as linspace
+from mdtensor.order_statistics import median as median
 from mdtensor.ops.creation import meshgrid as meshgrid
 from mdtensor._calls import ones as ones
 from mdtensor.ops.parallel_for import parallel_for as parallel_for
 from mdtensor import quant as quant
+from mdtensor.order_statistics import quantile as quantile
 from mdtensor.ops.views import ranked_in as ranked_in
 from mdtensor.ops.views import ranked_out as ranked_out
 from mdtensor.graph.lazy import realize as realize

@@ -48,6 +48,7 @@ from mdtensor.generics.matmul import (
     tensordot as tensordot,
     vecdot as vecdot,
 )
+from mdtensor.least_squares import LstsqResult as LstsqResult, lstsq as lstsq
 
 
 def __getattr__(name: str) -> object:

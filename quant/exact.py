@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType
+from mdtensor.kernels.numpy import empty
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
@@ -42,6 +43,11 @@ def count_saturations() -> Iterator[list[int]]:
         yield counts
     finally:
         _COUNTS.reset(token)
+
+
+def is_counting() -> bool:
+    """Return whether a `count_saturations` block is open."""
+    return _COUNTS.get() is not None
 
 
 def note(outside: Callable[[], npt.NDArray[np.bool_]]) -> None:
@@ -209,6 +215,38 @@ def _round_exactly(values: Iterable[int], ratios: list[Fraction]) -> int:
     return min(max(round(exact), -limit), limit)
 
 
+def round_quotient(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
+    """Return round(a / b · ratio), clipped to ±2**40; a / 0 is infinite, 0 / 0 is 0.
+
+    float64 decides all quotients except near ties; rational numbers decide these, once
+    for each distinct pair of integers.
+    """
+    if not 1 / FINITE < ratio < FINITE:
+        return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
+    # Dividing by 0 is defined here: the quotient saturates.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.clip(np.nan_to_num(a / b * float(ratio)), -LARGE, LARGE)
+    nearest = np.rint(found)
+    error = np.abs(found) * ERROR
+    doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
+    rounded = np.asarray(nearest, np.int64)
+    rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
+    return rounded
+
+
+def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
+    # Few distinct pairs are near a tie, and each rational number is slow.
+    pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
+    limit = int(LARGE)
+    values = [
+        min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
+        if q
+        else int(np.sign(p)) * limit
+        for p, q in pairs
+    ]
+    return np.array(values, np.int64)[index.ravel()]
+
+
 def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
     """Return the codes of `grid` for integer steps; saturates."""
     codes = steps + grid.along(grid.zero_point, steps.shape)
@@ -222,6 +260,23 @@ def steps_of(x: QuantizedTensor) -> IntArray:
     codes = x.code_array.astype(np.int64)
     steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.shape)
     return steps
+
+
+def is_zero(x: QuantizedTensor) -> npt.NDArray[np.bool_]:
+    """Return where a tensor of integer codes is 0."""
+    codes = x.code_array
+    zeros = x.qparams.along(x.qparams.zero_point, codes.shape)
+    return np.asarray(codes == zeros.astype(codes.dtype))
+
+
+def short_steps(x: QuantizedTensor) -> npt.NDArray[np.int32]:
+    """Return the steps of a tensor of codes of at most 16 bits, as int32."""
+    codes = empty(x.shape, np.int32, 1 << 20)
+    np.copyto(codes, x.code_array)
+    if x.qparams.zero_point.any():
+        zeros = x.qparams.zero_point.astype(np.int32)
+        codes -= x.qparams.along(zeros, codes.shape)
+    return codes
 
 
 def reals(x: QuantizedTensor) -> npt.NDArray[Any]:

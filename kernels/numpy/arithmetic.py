@@ -35,6 +35,9 @@ def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
 
 def pow(x1: Array, x2: Array, dtype: DType) -> Array:
     """Compute x1 to the power x2 in `dtype`; (-inf)**0.5 is inf and (-0)**0.5 is 0."""
+    if dtype.kind in "iu" and x2.size == 1 and 0 <= (exponent := int(x2.item())) <= MOST:
+        shape = joint_shape(x1.shape, x2.shape)
+        return _multiply_out(promote(x1, dtype), exponent).reshape(shape)
     found = binary(np.power, x1, x2, dtype)
     if dtype.kind in "iuc" or not (half := x2 == 0.5).any():
         return found
@@ -42,6 +45,19 @@ def pow(x1: Array, x2: Array, dtype: DType) -> Array:
     # NaN.
     root = np.where(x1 == -np.inf, found.dtype.type(np.inf), abs(found))
     return np.where(half, root, found)
+
+
+#: Exponents up to which products take less time than NumPy's loop for each element.
+MOST = 64
+
+
+def _multiply_out(x: Array, exponent: int) -> Array:
+    """Compute x to an exponent of 0 or more by squares; integers wrap alike."""
+    if exponent < 2:
+        return x.copy() if exponent else np.ones_like(x)
+    half = _multiply_out(x, exponent // 2)
+    square = np.multiply(half, half)
+    return np.asarray(np.multiply(square, x) if exponent & 1 else square)
 
 
 def mixed(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:

@@ -6,7 +6,8 @@ elements belong to one result. Here the order is always that of a row-major copy
     last axis      halves down to 128 elements, in 8 lanes: NumPy's order for rows
     other axes     one element after the other
 
-Both run on blocks that stay in the cache, so they take O(block) memory.
+Both run on blocks that stay in the cache, so they take O(block) memory. Kernels reduce
+long arrays of short rows or few columns, for which NumPy calls a loop each.
 Source: NumPy, `pairwise_sum` in loops_utils.h.src.
 """
 
@@ -26,6 +27,8 @@ Axes = tuple[int, ...]
 
 #: Elements of an array that NumPy reduces in less time than the choice of a way takes.
 FEW = 1 << 12
+#: Elements from which on a kernel may reduce short rows and few columns.
+LONG = 1 << 15
 #: Elements of a block.
 BLOCK = 1 << 17
 #: Neighbours that share a result from which on NumPy's inner loop is long enough.
@@ -43,12 +46,81 @@ def reduce(
     rounds = ufunc in (np.add, np.multiply) and x.dtype.kind in "fc"
     # NumPy casts in pieces of a row, which have an order of their own.
     is_long = x.size >= FEW and (x.dtype == dtype or not rounds)
-    if is_long and (found := _by_blocks(ufunc, x, axes, dtype, rounds)):
+    if is_long and rounds and (order := _order_of_memory(x, axes)):
+        return _reordered(ufunc, x, axes, order, keepdims, dtype)
+    if is_long and (
+        found := _by_kernel(ufunc, x, axes, dtype)
+        or _by_blocks(ufunc, x, axes, dtype, rounds)
+    ):
         ones = [1 if i in axes else n for i, n in enumerate(x.shape)]
         kept = [n for i, n in enumerate(x.shape) if i not in axes]
         return found[0].reshape(ones if keepdims else kept)
     y = in_order(x, axes) if rounds else x
     return np.asarray(quietly(ufunc.reduce, y, axes, dtype, None, keepdims))
+
+
+# Each result is computed for itself, so where results lie does not change one.
+def _order_of_memory(x: Array, axes: Axes) -> list[int] | None:
+    """Return an order of all axes in which the kept ones lie as in memory.
+
+    The reduced axes stay last, or not last, and among themselves in their order.
+
+    Returns:
+        The order; None if the kept axes already lie so.
+    """
+    kept = [i for i in range(x.ndim) if i not in axes]
+    found = sorted(kept, key=lambda i: -abs(x.strides[i]))
+    if found == kept or not axes or axes[-1] - axes[0] != len(axes) - 1:
+        return None
+    return [*found, *axes] if axes[-1] == x.ndim - 1 else [*axes, *found]
+
+
+def _reordered(
+    ufunc: np.ufunc,
+    x: Array,
+    axes: Axes,
+    order: list[int],
+    keepdims: bool,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Compute `reduce` of the transpose of x by `order`, and move the results back."""
+    places = (*(order.index(i) for i in axes),)
+    found = reduce(ufunc, x.transpose(order), places, True, dtype)
+    back = found.transpose(np.argsort(order))
+    kept = back if keepdims else back.squeeze(axes)
+    return np.ascontiguousarray(kept)
+
+
+def _by_kernel(
+    ufunc: np.ufunc, x: Array, axes: Axes, dtype: np.dtype[Any]
+) -> tuple[Array] | None:
+    """Return the reduction by a kernel; None where NumPy's own way is as good."""
+    if x.size < LONG or x.dtype != dtype or not x.flags.c_contiguous:
+        return None
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return None
+    # Import late: `import mdtensor` must not choose kernels (decision 0002).
+    from mdtensor.kernels.cpu import fold_calls
+
+    if ufunc not in fold_calls.OPERATIONS:
+        return None
+    sizes = x.shape[: axes[0]], x.shape[axes[0] : axes[-1] + 1], x.shape[axes[-1] + 1 :]
+    outer, length, inner = map(prod, sizes)
+    # A single column is a row, which NumPy adds in halves.
+    if outer * inner < 2:
+        return None
+    found = fold_calls.reduce(ufunc, x, (outer, length, inner))
+    return None if found is None else (found,)
+
+
+def accumulate(ufunc: np.ufunc, x: Array, axis: int, out: Array) -> bool:
+    """Set out = ufunc.accumulate(x, axis) by a kernel; return whether there is one."""
+    if x.size < LONG:
+        return False
+    # Import late: `import mdtensor` must not choose kernels (decision 0002).
+    from mdtensor.kernels.cpu import fold_calls
+
+    return fold_calls.accumulate(ufunc, x, axis, out)
 
 
 # A sum must not depend on where its elements lie: it has the bytes of a copy in order

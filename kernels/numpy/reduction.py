@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdtensor.kernels.numpy import quietly
 from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.float16 import is_narrow, widen
-from mdtensor.kernels.numpy.ordered import in_order, reduce
+from mdtensor.kernels.numpy.ordered import accumulate, in_order, reduce
 from mdtensor.kernels.numpy.ufunc import compute_dtype, run_and_round
 
 Array = npt.NDArray[Any]
@@ -151,7 +151,10 @@ def cumulative(
     if initial:
         along[0] = ufunc.identity
     running, wide = along[int(initial) :], compute_dtype(dtype)
-    y = addends(x, dtype).swapaxes(axis, 0)
+    given = addends(x, dtype)
+    if not initial and accumulate(ufunc, given, axis, result):
+        return result
+    y = given.swapaxes(axis, 0)
     if wide == dtype:
         quietly(ufunc.accumulate, y, 0, wide, running)
     else:

@@ -63,9 +63,24 @@ def argsort(x: Array, axis: int, descending: bool) -> Array:
         return _argsort_by_packing(keys, axis, descending)
     # Sort the reversed array in ascending order and reverse the result: so equal
     # elements keep their order.
+    if keys.dtype.kind in "iuf" and (quick := _argsort_of_distinct(keys, axis)) is not None:
+        return quick if not descending else np.flip(quick, axis).copy()
     keys = np.flip(keys, axis) if descending else keys
     found = np.argsort(keys, axis, "stable").astype(np.int64, copy=False)
     return x.shape[axis] - 1 - np.flip(found, axis) if descending else found
+
+
+def _argsort_of_distinct(x: Array, axis: int) -> Array | None:
+    """Compute `argsort`; None if elements are equal, whose order would be open.
+
+    NumPy sorts indices of 64-bit elements in a third of the time if it need not keep
+    the order of equal ones.
+    """
+    order = np.argsort(x, axis).astype(np.int64, copy=False)
+    keys = np.moveaxis(np.take_along_axis(x, order, axis), axis, -1)
+    # NaN is not below NaN either.
+    is_above = keys[..., 1:] > keys[..., :-1]
+    return order if is_above.all() else None
 
 
 def _argsort_by_packing(x: Array, axis: int, descending: bool) -> Array:
@@ -233,6 +248,8 @@ def _is_among(x: Array, members: Array) -> Array:
         table[np.ascontiguousarray(members).view(bits)] = True
         return table[np.ascontiguousarray(x).view(bits)]
     found = np.zeros(x.shape, bool)
+    if (near := _among_near(x, members)) is not None:
+        return near
     # From here on a search takes less time than one pass for each member.
     if members.size >= 10 * x.size**0.145:
         values = unique_values(members)
@@ -241,6 +258,20 @@ def _is_among(x: Array, members: Array) -> Array:
     for member in members.reshape(-1):
         found |= x == member
     return found
+
+
+def _among_near(x: Array, members: Array) -> Array | None:
+    """Look x up in a table of the range of integer members; None if it is too long."""
+    if x.dtype.kind not in "iu" or not members.size or x.size < FEW:
+        return None
+    low, high = members.min(), members.max()
+    if int(high) - int(low) > 4 * x.size:
+        return None
+    # Clipped first, so that no difference wraps.
+    table = np.zeros(int(high) - int(low) + 1, bool)
+    table[(members - low).astype(np.int64)] = True
+    places = (np.clip(x, low, high) - low).astype(np.int64, copy=False)
+    return np.asarray(table[places] & (x >= low) & (x <= high))
 
 
 def _is_new(ascending: Array) -> Array:

@@ -140,6 +140,9 @@ def _by_blocks(length: int, function: Callable[..., None]) -> Kernel:
     def run_blocks(x: Array, *options: Any) -> Array:
         if is_narrow(x.dtype):
             return float16.unary(on_row, x, *options)
+        # A transposed array is read, and its result lies, as it does.
+        if x.flags.f_contiguous and not x.flags.c_contiguous:
+            return run_blocks(x.T, *options).T
         y = empty(x.shape, x.dtype)
         flat, out = x.reshape(-1), y.reshape(-1)
 

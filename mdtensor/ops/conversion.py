@@ -143,6 +143,11 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     if casting == "round" and dtype.is_integer:
         values = kernel.whole(values)
     refuse, convert = POLICIES[casting]
+    # A finite result has not overflowed, which one pass over it shows.
+    if casting == "check" and values.dtype.kind == storage.kind == "f":
+        cast = convert(values, storage)
+        if np.isfinite(cast).all():
+            return cast
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
         unknown = np.count_nonzero(values != values) if dtype.is_integer else 0

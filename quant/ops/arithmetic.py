@@ -4,7 +4,6 @@ Without `out=` the result is exact or the call raises; with `out=` the exact res
 rounded once.
 """
 
-import builtins
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Union
@@ -50,7 +49,7 @@ from mdtensor.quant.deduction import (
     rounded_quotient,
     rounded_sum,
 )
-from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
+from mdtensor.quant.dtypes import qint4, qint8, qint32, quint4, quint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.lookup import build, functions as elementary
@@ -73,6 +72,12 @@ from mdtensor.quant.ops.lookup_calls import (
     infer_clip,
     lookup_step,
     step_of,
+)
+from mdtensor.quant.ops.pair_tables import (
+    by_table,
+    is_usual_product,
+    is_usual_sum,
+    tabulated,
 )
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
@@ -142,6 +147,7 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 
 @method(add, deduce=rounded_sum, prepare=add_step)
 @bind_once
+@tabulated(is_usual_sum)
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("add", x1, x2, out)
     if rounding_rule("add", out):
@@ -164,6 +170,7 @@ def sub_step(a: Any, b: Any, /, *, out: Any = None) -> steps.Add | steps.Lookup:
 
 @method(sub, deduce=rounded_sum, prepare=sub_step)
 @bind_once
+@tabulated(is_usual_sum)
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: QParams | None = None) -> Run:
     _check("sub", x1, x2, out)
     if rounding_rule("sub", out):
@@ -229,6 +236,9 @@ def _sum(
     grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))
 
     def run(x1: QuantizedTensor, x2: QuantizedTensor) -> QuantizedTensor:
+        if qint32 not in (x1.dtype, x2.dtype):
+            short = exact.short_steps(x1), sign * exact.short_steps(x2)
+            return QInt32Tensor.wrap(np.asarray(short[0] + short[1]), grid)
         sums = exact.steps_of(x1) + sign * exact.steps_of(x2)
         return _accumulator(name, sums, grid, x1, x2)
 
@@ -280,6 +290,7 @@ def mul_step(
 
 @method(mul, deduce=rounded_product, prepare=mul_step)
 @bind_once
+@tabulated(is_usual_product)
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> Run:
     _check("mul", x1, x2, out)
     if rounding_rule("mul", out):
@@ -299,8 +310,9 @@ def _product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams | None) -> R
     grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
 
     def run(x1: QuantizedTensor, x2: QuantizedTensor) -> QuantizedTensor:
-        products = exact.steps_of(x1) * exact.steps_of(x2)
-        return _accumulator("mul", products, grid, x1, x2)
+        # Both have at most 16 bits, so their product fits 32.
+        products = exact.short_steps(x1) * exact.short_steps(x2)
+        return QInt32Tensor.wrap(np.asarray(products), grid)
 
     return run
 
@@ -327,51 +339,23 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> R
     def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
         a, b = np.broadcast_arrays(a, b)
-        return exact.to_codes(quotient(a, b, ratio), grid)
+        return exact.to_codes(exact.round_quotient(a, b, ratio), grid)
 
-    def run(x1: QuantizedTensor, x2: QuantizedTensor) -> Any:
-        a, b = (exact.steps_of(x) for x in (x1, x2))
-        # Elements are not part of the key, so this check runs at each call.
-        if ((a == 0) & (b == 0)).any():
-            call = describe("div", x1, x2)
-            raise CastError("0 / 0 is undefined", "Mask it first", call)
+    def round(x1: QuantizedTensor, x2: QuantizedTensor) -> Any:
         if has_rule:
             return rounding_rule("div", grid)(x1, x2, grid)
         return _round_to(codes, x1, x2, grid)
 
+    compute = by_table(round, round, x1, x2, grid)
+
+    def run(x1: QuantizedTensor, x2: QuantizedTensor) -> Any:
+        # Elements are not part of the key, so this check runs at each call.
+        if (exact.is_zero(x1) & exact.is_zero(x2)).any():
+            call = describe("div", x1, x2)
+            raise CastError("0 / 0 is undefined", "Mask it first", call)
+        return compute(x1, x2)
+
     return run
-
-
-def quotient(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
-    """Return round(a / b · ratio), clipped to ±2**40; a / 0 is infinite.
-
-    float64 decides all quotients except near ties; rational numbers decide these, once
-    for each distinct pair of integers.
-    """
-    if not 1 / exact.FINITE < ratio < exact.FINITE:
-        return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
-    # Dividing by 0 is defined here: the quotient saturates.
-    with np.errstate(divide="ignore"):
-        found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
-    nearest = np.rint(found)
-    error = np.abs(found) * exact.ERROR
-    doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
-    rounded = np.asarray(nearest, np.int64)
-    rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
-    return rounded
-
-
-def _quotient_exactly(a: IntArray, b: IntArray, ratio: Fraction) -> IntArray:
-    # Few distinct pairs are near a tie, and each rational number is slow.
-    pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
-    limit = int(exact.LARGE)
-    values = [
-        min(max(builtins.round(Fraction(int(p), int(q)) * ratio), -limit), limit)
-        if q
-        else int(np.sign(p)) * limit
-        for p, q in pairs
-    ]
-    return np.array(values, np.int64)[index.ravel()]
 
 
 # Rounding is monotone, so it comes before the choice, as a table of each operand.

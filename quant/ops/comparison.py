@@ -22,6 +22,7 @@ from mdtensor.quant import exact
 from mdtensor.quant.deduction import comparison, with_number
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids.combine import by_pieces
+from mdtensor.quant.ops.pair_tables import PairTable, is_long
 from mdtensor.quant.ops.scalars import PythonNumber
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
@@ -43,6 +44,8 @@ def _compare(
     # On one grid, codes have the order of their numbers; bytes of floats do not.
     if grids[0] == grids[1] and grids[0].axis is None and x1.dtype not in FLOATS:
         return BoolTensor.wrap(np.asarray(ufunc(x1.codes.buffer, x2.codes.buffer)))
+    if is_long(x1, x2):
+        return _look_up(ufunc, x1, x2)
     # float64 holds each product of a 16-bit code and a float32 scale.
     if qint32 not in (x1.dtype, x2.dtype):
         return BoolTensor.wrap(np.asarray(ufunc(exact.reals(x1), exact.reals(x2))))
@@ -52,6 +55,18 @@ def _compare(
 
     operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
     return BoolTensor.wrap(by_pieces(compare, np.bool_, *operands))
+
+
+def _look_up(
+    ufunc: np.ufunc, x1: QuantizedTensor, x2: QuantizedTensor
+) -> BoolTensor:
+    """Return ufunc(x1, x2) of 8-bit codes or fewer, by a table of all pairs."""
+
+    def compare(a: QuantizedTensor, b: QuantizedTensor) -> BoolTensor:
+        return BoolTensor.wrap(np.asarray(ufunc(exact.reals(a), exact.reals(b))))
+
+    found: BoolTensor = PairTable(compare, compare, x1, x2)(x1, x2)
+    return found
 
 
 def _compare_scaled(ufunc: np.ufunc, a: Array, b: Array, ratio: Fraction) -> Array:

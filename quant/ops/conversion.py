@@ -41,6 +41,7 @@ from mdtensor.quant.codes import (
 from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.ops.axis_grids import DequantizeAxis, QuantizeAxis, is_short
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step, result_on
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
@@ -88,8 +89,13 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: str | None) ->
     has_rule = rounding_rule("quantize", grid) is not None
     if not has_rule and x.dtype is dtypes.float32 and _is_plain(grid):
         return BoundQuantize(grid, x.size)
+    quick = None
+    if not has_rule and x.dtype is dtypes.float32 and is_short(grid):
+        quick = QuantizeAxis(grid, x.shape, _nan_error)
 
     def run(x: FloatingTensor) -> Any:
+        if quick is not None and not exact.is_counting():
+            return quick(x)
         # NumPy warns about a signaling NaN, and the error below says more.
         with np.errstate(invalid="ignore"):
             if x.size and np.isnan(np.max(x.buffer)):
@@ -200,8 +206,10 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 @method(dequantize, prepare=dequantize_step)
 @bind_once
 def dequantize(x: AffineTensor, /) -> Run:
-    is_plain = _is_plain(x.qparams)
-    return BoundDequantize(x.qparams, x.size) if is_plain else _dequantize_exactly
+    if _is_plain(x.qparams):
+        return BoundDequantize(x.qparams, x.size)
+    is_known = is_short(x.qparams)
+    return DequantizeAxis(x.qparams, x.shape) if is_known else _dequantize_exactly
 
 
 def _dequantize_exactly(x: QuantizedTensor) -> Float32Tensor:

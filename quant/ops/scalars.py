@@ -30,7 +30,6 @@ from mdtensor.quant.deduction import check_integers, on_grid
 from mdtensor.quant.dtypes import FLOATS
 from mdtensor.quant.grids.combine import by_pieces, singles
 from mdtensor.quant.lookup.build import exactly, is_number
-from mdtensor.quant.ops.arithmetic import quotient
 from mdtensor.quant.ops.errors import check_out, refusal_rule, refuse_operands
 from mdtensor.quant.presets import find_rule
 from mdtensor.quant.qparams import QParams
@@ -337,7 +336,7 @@ def div(
     # The steps are the divisor, so the sign of the number goes to the dividend.
     def divide(steps: IntArray, scale: Fraction, number: Fraction) -> IntArray:
         sign = np.where(number < 0, -1, 1) * np.ones_like(steps)
-        return quotient(sign, steps, abs(number) / scale / out.fraction)
+        return exact.round_quotient(sign, steps, abs(number) / scale / out.fraction)
 
     return _round_to("div", x1, x2, out, divide)
 

@@ -1,0 +1,156 @@
+"""Sums, products, extremes and running sums along an axis, in the order of NumPy.
+
+    rows      [outer, length]: 8 lanes, whose sums are added in pairs; at most `LEAF`
+    columns   [outer, length, inner]: one element after the other
+    running   [outer, length, inner]: one element after the other
+
+NumPy calls its loop once for each short row, which takes longer than its additions.
+Kernels take arrays of one axis and of one type, float32 or float64 or integers.
+
+Source: NumPy, `pairwise_sum` in loops_utils.h.src.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+
+ADD, MULTIPLY, MAXIMUM, MINIMUM = range(4)
+#: The longest row that is added in lanes without halving it.
+LEAF, LANES = 128, 8
+
+
+@kernel(inline="always")
+def joined(operation, a, b):
+    """Return a + b, a · b, or the larger or the smaller of both; NaN if one is."""
+    if operation == ADD:
+        return a + b
+    if operation == MULTIPLY:
+        return a * b
+    # No `or`: LLVM makes no vectors of a second branch.
+    if operation == MAXIMUM:
+        return a if (a > b) | (a != a) else b
+    return a if (a < b) | (a != a) else b
+
+
+@kernel
+def add_rows(x, length, out):
+    """Set out[o] = the sum of x[o], in 8 lanes; floats.
+
+    Args:
+        x: [outer, length], length from 1 to `LEAF`.
+        out: [outer], of the type of x, written.
+
+    Rounding: each addition.
+    """
+    n, whole = np.uintp(length), np.uintp(length - length % LANES)
+    zero = out.dtype.type(0)
+    for o in range(np.uintp(len(out))):
+        row = x[o * n : (o + np.uintp(1)) * n]
+        total, at = -zero, np.uintp(0)
+        if length >= LANES:
+            a, b, c, d = row[0], row[1], row[2], row[3]
+            e, f, g, h = row[4], row[5], row[6], row[7]
+            at += np.uintp(LANES)
+            while at < whole:
+                a, b = a + row[at], b + row[at + np.uintp(1)]
+                c, d = c + row[at + np.uintp(2)], d + row[at + np.uintp(3)]
+                e, f = e + row[at + np.uintp(4)], f + row[at + np.uintp(5)]
+                g, h = g + row[at + np.uintp(6)], h + row[at + np.uintp(7)]
+                at += np.uintp(LANES)
+            total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        while at < n:
+            total = total + row[at]
+            at += np.uintp(1)
+        out[o] = zero + total
+
+
+@kernel
+def extreme_rows(operation, x, length, out):
+    """Set out[o] = the largest or smallest of x[o]; NaN if one is.
+
+    Args:
+        operation: MAXIMUM or MINIMUM.
+        x: [outer, length], length at least 1.
+        out: [outer], of the type of x, written.
+
+    0 and -0 are equal here.
+    """
+    n = np.uintp(length)
+    for o in range(np.uintp(len(out))):
+        row = x[o * n : (o + np.uintp(1)) * n]
+        found = row[0]
+        if operation == MAXIMUM:
+            for j in range(n):
+                found = joined(MAXIMUM, found, row[j])
+        else:
+            for j in range(n):
+                found = joined(MINIMUM, found, row[j])
+        out[o] = found
+
+
+@kernel
+def fold_columns(operation, x, length, inner, out):
+    """Set out[o, i] = x[o, 0, i] ∘ x[o, 1, i] ∘ ..., one after the other.
+
+    Args:
+        operation: ADD, MULTIPLY, MAXIMUM or MINIMUM.
+        x: [outer, length, inner], length at least 1.
+        out: [outer, inner], of the type of x, written.
+
+    Rounding: each sum or product. Overflow: integers wrap.
+    """
+    n, line = np.uintp(inner), np.uintp(length * inner)
+    # As in NumPy, a sum begins at 0, so that it is never -0.
+    zero = out.dtype.type(0)
+    for o in range(np.uintp(len(out)) // n):
+        part = x[o * line : (o + np.uintp(1)) * line]
+        total = out[o * n : (o + np.uintp(1)) * n]
+        for j in range(n):
+            total[j] = part[j] + zero if operation == ADD else part[j]
+        for first in range(n, line, n):
+            row = part[first : first + n]
+            if operation == ADD:
+                for j in range(n):
+                    total[j] = total[j] + row[j]
+            elif operation == MULTIPLY:
+                for j in range(n):
+                    total[j] = total[j] * row[j]
+            elif operation == MAXIMUM:
+                for j in range(n):
+                    total[j] = joined(MAXIMUM, total[j], row[j])
+            else:
+                for j in range(n):
+                    total[j] = joined(MINIMUM, total[j], row[j])
+
+
+@kernel
+def accumulate(operation, x, length, inner, out):
+    """Set out[o, k, i] = x[o, 0, i] ∘ ... ∘ x[o, k, i], one after the other.
+
+    Args:
+        operation: ADD or MULTIPLY.
+        x: [outer, length, inner], length at least 1.
+        out: as x, written.
+
+    Rounding: each sum or product. Overflow: integers wrap.
+    """
+    n, line = np.uintp(inner), np.uintp(length * inner)
+    for first in range(np.uintp(0), np.uintp(len(out)), line):
+        part, target = x[first : first + line], out[first : first + line]
+        if inner == 1:
+            total = part[0]
+            target[0] = total
+            for k in range(np.uintp(1), line):
+                total = total + part[k] if operation == ADD else total * part[k]
+                target[k] = total
+            continue
+        for j in range(n):
+            target[j] = part[j]
+        for at in range(n, line, n):
+            before, row, to = target[at - n : at], part[at : at + n], target[at:]
+            if operation == ADD:
+                for j in range(n):
+                    to[j] = before[j] + row[j]
+            else:
+                for j in range(n):
+                    to[j] = before[j] * row[j]
