@@ -139,7 +139,9 @@ def test_other_constants_behind_signals(shape: Any) -> None:
     graph = chain(
         md.TensorSpec(md.Float32Tensor, (1, 4, 9)),
         nodes,
-        **{"w": numbers(1, 4, 4, 1), "b": numbers(2, 4), "bias": numbers(3, *shape)},
+        w=numbers(1, 4, 4, 1),
+        b=numbers(2, 4),
+        bias=numbers(3, *shape),
     )
     found = simplify(graph)
     check_same(graph, found)
