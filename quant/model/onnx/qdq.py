@@ -23,6 +23,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
+from mdtensor.quant.model.onnx.integer_codes import codes_of
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
@@ -103,7 +104,8 @@ def _steps_and_scale(g: Builder, op: Operator, x: str) -> tuple[str, str]:
 def on_grid(g: Builder, op: Operator) -> str:
     """Return the name of an operator's first input as codes on the operator's grid.
 
-    A constant becomes a quantized tensor. Any other value must already be on this grid.
+    A constant becomes a quantized tensor, and computed integers become codes. Any other
+    value must already be on this grid.
     """
     name = str(op.inputs[0])
     if name in g.constants:
@@ -111,10 +113,7 @@ def on_grid(g: Builder, op: Operator) -> str:
         return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
     own = g.specs[name].qparams
     if own is None:
-        raise op.error(
-            f"reads {name!r}, which is not the output of a QuantizeLinear",
-            "Give the model float inputs",
-        )
+        return codes_of(g, op, grid_of(g, op, g.code(name), name))
     restated = grid_of(g, op, CODES[own.dtype], name)
     if own != restated:
         raise op.error(

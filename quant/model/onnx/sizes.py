@@ -56,10 +56,21 @@ def evaluate(g: Builder, op: Operator) -> bool:
         dtype = md.bool
     if len(known) < len(names) or others or not _is_whole(dtype):
         return False
-    # A result of several operands is at most as large as all indices and elements.
-    g.reserve(op, *(max(a.size, 1) for a in known if op.kind in _GROWS))
+    g.reserve(op, *_largest(op, known))
     g.size(op.outputs[0], _result(op, known), dtype)
     return True
+
+
+def _largest(op: Operator, arrays: list[Array]) -> tuple[int, ...]:
+    """Return the shape of the result, or one with at least as many elements."""
+    if op.kind == "Gather":
+        return tuple(max(a.size, 1) for a in arrays)
+    if op.kind in _MOVES:
+        return ()
+    # Sizes that do not broadcast raise when the result is computed.
+    ndim = max(a.ndim for a in arrays)
+    shapes = [(1,) * (ndim - a.ndim) + a.shape for a in arrays]
+    return tuple(map(max, zip(*shapes, strict=True)))
 
 
 def _is_whole(dtype: md.DType) -> bool:
@@ -207,9 +218,6 @@ _MOVES: dict[str, Evaluate] = {
     "Reshape": _reshape,
     "Transpose": _transpose,
 }
-#: Operators whose result may have as many elements as the product of their inputs.
-_GROWS = frozenset({"Gather", "Add", "Sub", "Mul", "Div", "Mod", "Where"})
-_GROWS |= {"Equal", "And", "Or"}
 _DECIDES: dict[str, Evaluate] = {
     "Equal": _with(np.equal),
     "And": _with(np.logical_and),

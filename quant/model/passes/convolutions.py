@@ -41,6 +41,8 @@ WIDER: dict[Any, Any] = {
     md.max_pool1d: md.max_pool2d,
     md.avg_pool1d: md.avg_pool2d,
 }
+#: How nodes name the axis of the height of an image.
+HEIGHT = (2, (2,), -2, (-2,))
 #: The most added products of a transposed convolution, as a multiple of its own.
 MOST_WORK = 2
 
@@ -147,12 +149,14 @@ def _pool_options(node: Node) -> dict[str, Any]:
 def join_signals(graph: Graph) -> Graph:
     """Keep the images of height 1 between convolutions of signals.
 
-    `widen_signals` reshapes each result back to a signal. This pass moves that reshape
-    after elementwise operations, up to the reshape to an image of the next convolution,
-    and removes both.
+    `widen_signals` reshapes each result back to a signal, and so do files that write
+    convolutions of signals as those of images. This pass moves that reshape after
+    elementwise operations, up to the reshape to an image of the next convolution, and
+    removes both.
     """
     chains: list[tuple[Node, ...]] = []
     renames: dict[str, str] = {}
+    constants = dict(graph.constants)
     for node in graph.nodes:
         ends = [_end(graph, value) for value in node.values[:1]]
         if ends and ends[0] and _starts_image(node):
@@ -162,12 +166,20 @@ def join_signals(graph: Graph) -> Graph:
                 renames[node.output] = ends[0].values[0]
         elif ends and ends[0] and _stays_image(graph, node):
             chains.append(_swapped(graph, node, ends[0]))
+        elif ends and ends[0] and _adds_to_image(graph, node):
+            column = graph.fresh(f"{node.output}.column")
+            constants[column] = _on_images(graph.constants[node.inputs[1]])
+            moved = replace(node, inputs=(node.inputs[0], column))
+            chains.append(_swapped(graph, moved, ends[0]))
+        elif ends and ends[0] and _turns_signal(node):
+            chains.append(_turned(graph, node, ends[0]))
         else:
             chains.append((node,))
     nodes = tuple(node for chain in chains for node in chain)
     if nodes == graph.nodes and not renames:
         return graph
-    return replace(graph, nodes=_renamed(nodes, renames)).pruned()
+    joined = replace(graph, nodes=_renamed(nodes, renames), constants=constants)
+    return joined.pruned()
 
 
 def _end(graph: Graph, value: str) -> Node | None:
@@ -176,14 +188,14 @@ def _end(graph: Graph, value: str) -> Node | None:
     if before is None or before.operation is not md.squeeze:
         return None
     rows = graph.producers.get(before.values[0])
-    if before.options.get("axis") != 2 or rows is None:
+    if before.options.get("axis") not in HEIGHT or rows is None:
         return None
     is_image = rows.operation in (*WIDER.values(), *ELEMENTWISE)
     return before if is_image else None
 
 
 def _starts_image(node: Node) -> bool:
-    return node.operation is md.expand_dims and node.options.get("axis") == 2
+    return node.operation is md.expand_dims and node.options.get("axis") in HEIGHT
 
 
 def _stays_image(graph: Graph, node: Node) -> bool:
@@ -192,6 +204,41 @@ def _stays_image(graph: Graph, node: Node) -> bool:
     if node.operation is quantize and node.options["qparams"].axis is not None:
         return False
     return node.operation in ELEMENTWISE and others <= set(graph.constants)
+
+
+# TensorFlow's converter adds the bias behind the reshape, where it is no bias of the
+# convolution yet.
+def _adds_to_image(graph: Graph, node: Node) -> bool:
+    """Return whether `node` adds or multiplies by a constant that enlarges nothing."""
+    if node.operation not in (md.add, md.mul) or node.inputs[1] not in graph.constants:
+        return False
+    specs = graph.specs()
+    signal = specs[node.inputs[0]]
+    return specs[node.output] == signal and signal.qparams is None
+
+
+def _turns_signal(node: Node) -> bool:
+    return node.operation is md.permute_dims and node.options["axes"] == (0, 2, 1)
+
+
+# Steps of images have the channels last, so this is no copy.
+def _turned(graph: Graph, node: Node, end: Node) -> tuple[Node, Node]:
+    """Return the image with channels last, and then its reshape to signals."""
+    last = graph.fresh(f"{node.output}.last")
+    names = {each.name for each in graph.nodes}
+    turn = replace(node, inputs=end.values[:1], output=last)
+    name = fresh_name(f"{node.name}.signal", names)
+    return (
+        replace(turn, options={"axes": (0, 2, 3, 1)}),
+        Node(name, md.squeeze, (last,), node.output, {"axis": 1}),
+    )
+
+
+def _on_images(constant: Any) -> Any:
+    """Return a constant of signals so that it broadcasts with images of height 1."""
+    if constant.ndim < 2:
+        return constant
+    return md.reshape(constant, (*constant.shape[:-1], 1, constant.shape[-1]))
 
 
 def _swapped(graph: Graph, node: Node, end: Node) -> tuple[Node, Node]:

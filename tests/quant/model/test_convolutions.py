@@ -110,6 +110,44 @@ def test_signals_are_images_of_height_1() -> None:
     assert [n.name for n in found.nodes if n.operation is md.conv2d] == ["1", "3"]
 
 
+@pytest.mark.parametrize("axis", [2, -2, (2,)])
+@pytest.mark.parametrize("shape", [(1, 4, 1), (4, 1), (1, 1, 1), ()])
+def test_constants_behind_signals(axis: Any, shape: Any) -> None:
+    """TensorFlow's converter adds the bias to the signal, and turns the result."""
+    layer = Node("c", md.conv2d, ("1", "w", None), "2", {"padding": (0, 1, 0, 1)})
+    nodes = [
+        Node("i", md.expand_dims, ("x",), "1", {"axis": axis}),
+        layer,
+        Node("s", md.squeeze, ("2",), "3", {"axis": axis}),
+        Node("m", md.mul, ("3", "factor"), "4"),
+        Node("a", md.add, ("4", "bias"), "5"),
+        Node("r", md.relu, ("5",), "6"),
+        Node("t", md.permute_dims, ("6",), "7", {"axes": (0, 2, 1)}),
+    ]
+    constants = {"bias": numbers(2, *shape), "factor": numbers(3, *shape)}
+    graph = chain(SIGNAL, nodes, w=numbers(1, 4, 4, 1, 3), **constants)
+    found = simplify(graph)
+    check_same(graph, found)
+    wanted = ["expand_dims", "conv2d", "relu", "permute_dims", "squeeze"]
+    assert names(found) == wanted
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 9), (3, 4, 1)])
+def test_other_constants_behind_signals(shape: Any) -> None:
+    """One number for each place stays an addition; one that enlarges stays behind."""
+    nodes = [conv1d("x", "1"), Node("a", md.add, ("1", "bias"), "2")]
+    graph = chain(
+        md.TensorSpec(md.Float32Tensor, (1, 4, 9)),
+        nodes,
+        w=numbers(1, 4, 4, 1),
+        b=numbers(2, 4),
+        bias=numbers(3, *shape),
+    )
+    found = simplify(graph)
+    check_same(graph, found)
+    assert "add" in names(found)
+
+
 def test_signals_that_are_read_twice_and_outputs() -> None:
     nodes = [
         conv1d("x", "1"),

@@ -445,3 +445,23 @@ def test_a_dynamic_size_cannot_be_resized(make_model: Any) -> None:
     with pytest.raises(ModelError, match="resizes an axis of dynamic size"):
         read_graph(path)
     assert load(path)(np.ones((1, 3, 2, 4), F32)).shape == (1, 3, 4, 8)
+
+
+def test_operands_that_broadcast_are_counted_once(make_model: Any) -> None:
+    """A table of relative positions: all operands have the size of the result."""
+    places = np.arange(40)
+    constants = {"row": places[None], "column": places[:, None], "far": np.array(8)}
+    nodes = [
+        node("Sub", ["row", "column"], "apart"),
+        node("Equal", ["apart", "far"], "is_far"),
+        node("Where", ["is_far", "apart", "apart"], "bucket"),
+        node("Cast", ["bucket"], "real", to=1),
+        node("Add", ["x", "real"], "y"),
+    ]
+    path = make_model(nodes, {"x": (40, 40)}, constants)
+    graph = read_graph(path, spending=Spending(Budget(elements=10**5)))
+    x = np.ones((40, 40), np.float32)
+    assert (
+        np.asarray(graph.run({"x": x})["y"]).tolist()
+        == (1 + places[None] - places[:, None]).tolist()
+    )
