@@ -36,6 +36,11 @@ def codes_of(g: Builder, op: Operator, grid: QParams) -> str:
     return found
 
 
+def is_moved_constant(g: Builder, name: str, grid: QParams) -> bool:
+    """Return whether nodes only move codes of a constant until they are `name`."""
+    return _chain(g, name, grid) is not None
+
+
 # Rows of codes are codes of rows, so a table of integers stays small, and what only
 # moves its rows runs on codes, too.
 def _chain(g: Builder, name: str, grid: QParams) -> list[Node] | None:

@@ -23,7 +23,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
-from mdtensor.quant.model.onnx.integer_codes import codes_of
+from mdtensor.quant.model.onnx.integer_codes import codes_of, is_moved_constant
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
@@ -57,11 +57,10 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
     op.require("output_dtype", 0, *FLOATS)
     # The result has the type of the scale if the attribute does not name another.
     dtype = FLOATS[op.get("output_dtype", 0) or g.code(op.inputs[1])]
-    given = str(op.inputs[0])
     operation: Any = dequantize
     inputs: tuple[str, ...]
-    if given not in g.constants and g.specs[given].dtype in INTEGERS:
-        operation, inputs = md.mul, _steps_and_scale(g, op, given)
+    if _is_computed(g, op):
+        operation, inputs = md.mul, _steps_and_scale(g, op, str(op.inputs[0]))
     else:
         inputs = (on_grid(g, op),)
     if dtype is md.float32:
@@ -75,11 +74,28 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
 INTEGERS = (md.int8, md.uint8, md.int16, md.uint16)
 
 
+def _is_computed(g: Builder, op: Operator) -> bool:
+    """Return whether the first input is integers that are codes of no known grid.
+
+    Constants are codes, and so are their rows, for which the table stays small.
+    """
+    name = str(op.inputs[0])
+    if name in g.constants or g.specs[name].dtype not in INTEGERS:
+        return False
+    if g.code(name) not in QUANTIZED or g.require_array(op, 1, "the scale").size > 1:
+        return True
+    try:
+        grid = grid_of(g, op, g.code(name), name)
+    except MdtensorError:
+        # No grid of 16 bits has a zero point, but the product has one.
+        return True
+    return not is_moved_constant(g, name, grid)
+
+
 def _steps_and_scale(g: Builder, op: Operator, x: str) -> tuple[str, str]:
     """Return x - zero and the scale, in float32, of integers without a grid.
 
-    Their product is what DequantizeLinear computes, rounded once. Such integers are
-    inputs of the model, or rows that a Gather takes of a table of codes.
+    Their product is what DequantizeLinear computes, rounded once.
     """
     scale = g.require_array(op, 1, "the scale").astype(np.float32)
     zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
