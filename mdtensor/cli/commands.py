@@ -9,6 +9,7 @@ import typer
 import mdtensor
 from mdtensor.cli.cache.commands import app as cache
 from mdtensor.cli.dispatch.commands import app as dispatch
+from mdtensor.cli.options import AnyModel, AsJson, KeepFloat, Shapes, output
 from mdtensor.cli.outputs import file_name
 
 app = typer.Typer(
@@ -21,30 +22,6 @@ app = typer.Typer(
 )
 app.add_typer(dispatch, name="dispatch")
 app.add_typer(cache, name="cache")
-# Options of several commands are declared once, so that their help is the same.
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        help="Input shape, such as 1,3,48,192; NAME=SIZES for each of several inputs.",
-        metavar="SIZES",
-    ),
-]
-AnyModel = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", help="A float or quantized ONNX or TFLite model."),
-]
-KeepFloat = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NODE", help="Name of a node to keep in float; repeatable."),
-]
-
-
-def output(what: str, *more: str) -> Any:
-    """Return the option for the file that a command writes."""
-    names = "-o", "--output", *more
-    return typer.Option(*names, metavar="PATH", parser=file_name, help=what)
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
