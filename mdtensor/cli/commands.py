@@ -9,10 +9,11 @@ import typer
 import mdtensor
 from mdtensor.cli.cache.commands import app as cache
 from mdtensor.cli.dispatch.commands import app as dispatch
+from mdtensor.cli.options import AnyModel, AsJson, KeepFloat, Shapes, output
 from mdtensor.cli.outputs import file_name
 
 app = typer.Typer(
-    help="Typed tensors with multiple dispatch, and quantized inference.",
+    help="Quantize, run and serve ONNX and TFLite models, and inspect dispatch.",
     add_completion=False,
     # Help is plain text, the same in every terminal and pipe.
     rich_markup_mode=None,
@@ -21,22 +22,6 @@ app = typer.Typer(
 )
 app.add_typer(dispatch, name="dispatch")
 app.add_typer(cache, name="cache")
-# Options of several commands are declared once, so that their help is the same.
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        help="Input shape, such as 1,3,48,192; NAME=SIZES for each of several inputs.",
-        metavar="SIZES",
-    ),
-]
-
-
-def output(what: str, *more: str) -> Any:
-    """Return the option for the file that a command writes."""
-    names = "-o", "--output", *more
-    return typer.Option(*names, metavar="PATH", parser=file_name, help=what)
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
@@ -77,10 +62,11 @@ def info(as_json: AsJson = False) -> None:
 @app.command()
 def support(
     operation: Annotated[
-        str, typer.Argument(help="Pattern of names, such as add, linalg.* or log*.")
+        str, typer.Argument(help="Name or pattern, such as add, linalg.* or log*.")
     ] = "*",
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One device, such as cpu.")
+        str | None,
+        typer.Option(metavar="NAME", help="Show one device only, such as cpu."),
     ] = None,
     modules: Annotated[
         list[str] | None,
@@ -93,7 +79,7 @@ def support(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the element types that each operation takes, on each device."""
+    """Show which element types each operation takes."""
     from mdtensor.cli import host as view
 
     facts = view.describe_support(operation, device, modules or ())
@@ -102,7 +88,11 @@ def support(
 
 @app.command()
 def demo(as_json: AsJson = False) -> None:
-    """Quantize a real network, run it on a real page, and compare with ONNX Runtime."""
+    """Compare int8 networks with ONNX Runtime: a demo.
+
+    It quantizes an image classifier, compares classes and times, and reads a scanned
+    page. That takes a few minutes.
+    """
     from mdtensor.cli import report
     from mdtensor.cli.demo import run_demo
 
@@ -117,16 +107,19 @@ def quantize(
     data: Annotated[
         list[Path],
         typer.Option(
-            "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
+            "--data",
+            metavar="PATH",
+            help=".npy or .npz files with samples, or folders of them.",
         ),
     ],
-    out: Annotated[Path, output("QDQ ONNX to write.")],
+    out: Annotated[Path, output("ONNX file to write.")],
     shape: Shapes = None,
     observer: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Observer of ranges: mse, minmax, average, percentile or entropy.",
+            help="How to choose the ranges of activations: mse, minmax, average, "
+            "percentile or entropy.",
         ),
     ] = "mse",
     method: Annotated[
@@ -144,65 +137,67 @@ def quantize(
         bool,
         typer.Option(
             "--reduce-range",
-            help="Use 7 bits of qint8, for ONNX Runtime on CPUs without VNNI.",
+            help="Use 7-bit weights, for ONNX Runtime on CPUs without VNNI.",
         ),
     ] = False,
     correct_bias: Annotated[
         bool,
         typer.Option(
-            "--correct-bias", help="Correct biases for the rounding of weights."
+            "--correct-bias",
+            help="Correct biases for the mean error of rounded weights.",
         ),
     ] = False,
     equalize: Annotated[
         bool,
         typer.Option(
-            "--equalize", help="First equalize channel ranges of adjacent layers."
+            "--equalize", help="First equalize the channel ranges of adjacent layers."
         ),
     ] = False,
     smooth: Annotated[
         float | None,
         typer.Option(
             metavar="STRENGTH",
-            help="First move activation ranges into weights: 0 to 1, such as 0.5.",
+            help="First apply SmoothQuant with this strength: 0 to 1, such as 0.5.",
         ),
     ] = None,
     rounding: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Preset whose bytes results have: exact (half to even), onnx, "
-            "ort_cpu, tflite_ref, tflite_opt, xnnpack_x86 or xnnpack_arm.",
+            help="Rounding rule: exact (half to even), or the one of another library: "
+            "onnx, ort_cpu, tflite_ref, tflite_opt, xnnpack_x86 or xnnpack_arm.",
         ),
     ] = "exact",
-    keep_float: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
-    ] = None,
+    keep_float: KeepFloat = None,
     budget: Annotated[
         float | None,
         typer.Option(
             metavar="ERROR",
-            help="Largest relative error on --held-out, such as 0.01; nodes stay "
-            "float until it is met.",
+            help="Largest relative error of outputs on --held-out, such as 0.01. "
+            "Keeps nodes in float until the error is at most this.",
         ),
     ] = None,
     held_out: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="PATH", help="Samples for --budget that --data does not have."
+            metavar="PATH",
+            help="Samples for --budget; other ones than those of --data.",
         ),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compare with the float model on the same data."),
+        typer.Option("--check", help="Compare with the float model on --data."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Calibrate MODEL on data, quantize it, write QDQ ONNX.
+    """Quantize MODEL to 8-bit integers; write an ONNX file.
 
-    An array is split along its first axis into samples of the model's input. For a
-    model with one input, all arrays in a .npz file are samples, whatever their names;
-    for a model with several inputs, it holds an array for each, by name.
+    The samples in --data are typical inputs, from which the ranges of activations are
+    measured (calibration); a few dozen are enough. The first axis of an array counts
+    samples. For a model with one input, all arrays in a .npz file are samples, whatever
+    their names; for a model with several inputs, a .npz file has an array for each, by
+    name. The result is in QDQ format. `mdtensor run MODEL --plan` shows the names of
+    nodes.
     """
     from mdtensor.cli import report
     from mdtensor.cli.models import quantize_file
@@ -235,12 +230,14 @@ def compare(
         Path, typer.Argument(metavar="FLOAT", help="A float ONNX or TFLite file.")
     ],
     quantized: Annotated[
-        Path, typer.Argument(metavar="INT8", help="What `quantize` made of it.")
+        Path, typer.Argument(metavar="INT8", help="The file that `quantize` wrote.")
     ],
     data: Annotated[
         list[Path],
         typer.Option(
-            "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
+            "--data",
+            metavar="PATH",
+            help=".npy or .npz files with samples, or folders of them.",
         ),
     ],
     shape: Shapes = None,
@@ -254,10 +251,10 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the error of each node of INT8, where it arises, and what helps.
+    """Show the error of each node of a quantized model.
 
-    The worst nodes are printed, all with --json. Use data that calibration has not
-    seen.
+    Prints the worst nodes and what helps; --json has all nodes. Use samples that
+    calibration has not seen.
     """
     from mdtensor.cli import compare as view
 
@@ -270,7 +267,7 @@ def quantize_weights(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float ONNX or TFLite file.")
     ],
-    out: Annotated[Path, output("ONNX to write.")],
+    out: Annotated[Path, output("ONNX file to write.")],
     method: Annotated[
         str,
         typer.Option(
@@ -289,23 +286,22 @@ def quantize_weights(
     block_size: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Inputs of one output channel that share a scale."
+            metavar="N", help="Number of neighbouring inputs that share a scale."
         ),
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            "--data", metavar="PATH", help="Samples for gptq and awq, as in `quantize`."
+            "--data",
+            metavar="PATH",
+            help="Samples for gptq and awq, as for `quantize`.",
         ),
     ] = None,
     shape: Shapes = None,
-    keep_float: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
-    ] = None,
+    keep_float: KeepFloat = None,
     as_json: AsJson = False,
 ) -> None:
-    """Quantize only the weights of MODEL, keep activations float, write ONNX."""
+    """Quantize only the weights of MODEL; write an ONNX file."""
     from mdtensor.cli import models as view
 
     how = {"method": method, "weight_dtype": weight_dtype, "block_size": block_size}
@@ -318,16 +314,12 @@ def quantize_weights(
 
 @app.command()
 def run(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="A float or quantized ONNX or TFLite model."
-        ),
-    ],
+    model: AnyModel,
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[INPUT]...", help="Files of one array each, one for each input."
+            metavar="[INPUT]...",
+            help=".npy or .npz files with one array, one for each input.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -337,21 +329,22 @@ def run(
             "-o",
             "--output",
             metavar="PATH",
-            help=".npz or .npy file for the results; with --data a folder.",
+            help=".npz or .npy file for the results; with --data, a folder.",
         ),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="GLOB",
-            help="Pattern of .npy and .npz files with samples; each gets a file of "
-            "results. Run the same command again to go on after a stop.",
+            help="Pattern of .npy and .npz files with samples, such as 'in/*.npy', in "
+            "quotes. Each gets a file of results. If interrupted, repeat the command.",
         ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Where --data runs: local, or dask://host:port."
+            metavar="NAME",
+            help="Where --data runs: local, or a cluster, dask://host:port.",
         ),
     ] = "local",
     workers: Annotated[
@@ -362,20 +355,21 @@ def run(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Text file with a class name on each line."),
+        typer.Option(metavar="PATH", help="Text file with one class name per line."),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show which method runs each node, and why.")
+        bool, typer.Option("--plan", help="Show which kernel runs each node, and why.")
     ] = False,
     threads: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Threads; by default MDTENSOR_NUM_THREADS, or 1."
+            metavar="N",
+            help="Threads for each call; by default MDTENSOR_NUM_THREADS, or 1.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run MODEL on inputs from files, or on all files that fit a pattern."""
+    """Run MODEL on one input, or with --data on many files."""
     from mdtensor.cli import report
 
     if data is not None:
@@ -411,7 +405,11 @@ def profile(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure each node of MODEL on one thread: time, kernel, and why it is float."""
+    """Measure the time of each node of MODEL.
+
+    Each node runs by itself, on one thread. Also shows its kernel, and why a node
+    computes in float.
+    """
     from mdtensor.cli import profile as view
 
     result = view.profile_file(model, inputs or (), shape or (), out)
@@ -428,12 +426,12 @@ def verify(
         bool,
         typer.Option(
             "--emulated",
-            help="Also run the ISAs that this CPU lacks, in its own instructions.",
+            help="Also run instruction sets that this CPU lacks, emulated (slow).",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify that the integer kernels give the same bytes here as on every machine.
+    """Check that integer kernels give the published bytes.
 
     The exit code is 1 if they do not.
     """
@@ -468,7 +466,7 @@ def stubs(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write .pyi files that give type checkers the exact class of every call."""
+    """Write type stubs (.pyi) for mypy, pyright and editors."""
     from mdtensor.cli import report
     from mdtensor.cli.host import write_stubs
 
@@ -496,7 +494,10 @@ def warmup(
     shape: Shapes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile the kernels of models and operations for all later processes."""
+    """Compile the kernels of models before their first call.
+
+    They are stored on disk for all later processes.
+    """
     from mdtensor.cli.models import show_warmup, warm_up
 
     emit(warm_up(models or (), operation or (), shape or ()), as_json, show_warmup)
@@ -504,16 +505,23 @@ def warmup(
 
 @app.command(name="compile")
 def compile_model(
-    model: Annotated[Path, typer.Argument(help="Float or quantized model.")],
-    out: Annotated[Path, output("The plan, such as net.mdt.", "--out")],
+    model: AnyModel,
+    out: Annotated[Path, output("File to write, such as net.mdt.", "--out")],
     shape: Shapes = None,
     isa: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="avx2 or generic; may be repeated."),
+        typer.Option(
+            metavar="NAME",
+            help="Instruction set of a machine: vnni, avx512, avxvnni, avx2, neon or "
+            "generic; may be repeated, fastest first. By default that of this CPU.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store the plan of a model, which runs without the model, on NumPy alone."""
+    """Compile MODEL to a file that needs only NumPy to run.
+
+    Run it with `python -m mdtensor_run`, or load it with `quant.load_plan`.
+    """
     from mdtensor.cli.plans import compile_file, show_compiled
 
     emit(compile_file(model, out, shape or (), isa or ()), as_json, show_compiled)
@@ -521,16 +529,14 @@ def compile_model(
 
 @app.command()
 def serve(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="A float or quantized ONNX or TFLite model."
-        ),
-    ],
+    model: AnyModel,
     shape: Shapes = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name in paths; by default the file's."),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the model in URLs; by default that of the file.",
+        ),
     ] = None,
     host: Annotated[str, typer.Option(metavar="NAME")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535)] = 8000,
@@ -540,15 +546,16 @@ def serve(
     max_batch: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Most samples of a call, if the first size is open."
+            metavar="N",
+            help="Most samples in one call, if the batch size is not fixed.",
         ),
     ] = 8,
     delay: Annotated[
         float,
-        typer.Option(metavar="MS", help="Milliseconds to wait for more samples."),
+        typer.Option(metavar="MS", help="Milliseconds to wait for more requests."),
     ] = 2.0,
     max_megabytes: Annotated[
-        int, typer.Option(metavar="N", help="Largest request.")
+        int, typer.Option(metavar="N", help="Largest size of a request in megabytes.")
     ] = 64,
     timeout: Annotated[
         float,
@@ -557,10 +564,13 @@ def serve(
         ),
     ] = 30.0,
     queue: Annotated[
-        int, typer.Option(metavar="N", help="Requests that may wait.")
+        int, typer.Option(metavar="N", help="Largest number of waiting requests.")
     ] = 64,
 ) -> None:
-    """Serve MODEL over HTTP, by the Open Inference Protocol, version 2."""
+    """Serve MODEL over HTTP.
+
+    It implements the Open Inference Protocol, version 2.
+    """
     from mdtensor.cli.serve.server import Limits, serve_file
 
     limits = Limits(max_batch, delay / 1e3, max_megabytes, timeout, queue)

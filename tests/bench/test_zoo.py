@@ -135,8 +135,8 @@ def test_the_summary_counts() -> None:
     away = Verdict(*fields[:4], errors={"package": "no such package"})
     text = page.summary([good, bad, away])
     assert "1 of 2 models load" in text and "1 of 1 float results" in text
-    assert "float time over the fastest peer's: median 1.00, worst 1.00" in text
-    assert "faster of our two over the fastest peer: median 0.50" in text
+    assert "mdtensor float / fastest other runtime: median 1.00, worst 1.00" in text
+    assert "float and int8 / fastest other runtime: median 0.50" in text
     assert [*bad.faults()] == ["load: ModelError: no"]
     assert [*away.faults()] == ["absent", "package: no such package"]
 

@@ -30,7 +30,7 @@ def emit(facts: dict[str, Any], as_json: bool, show: Any) -> None:
 
 @app.command("list")
 def show_list(as_json: AsJson = False) -> None:
-    """Show each plan of a model, and each compiled function with what it took."""
+    """List plans of models and compiled functions."""
     from mdtensor.cli.cache import contents
 
     emit(contents.describe(), as_json, contents.show_functions)
@@ -38,7 +38,7 @@ def show_list(as_json: AsJson = False) -> None:
 
 @app.command("size")
 def show_size(as_json: AsJson = False) -> None:
-    """Show the size of each folder, old versions included."""
+    """Show the size of each folder, including old versions."""
     from mdtensor.cli.cache import contents
 
     emit(contents.describe(), as_json, contents.show_folders)
@@ -55,7 +55,7 @@ def clear(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete compiled code and plans; they are made again when they are needed."""
+    """Delete compiled code and plans."""
     from mdtensor.cli.cache import contents
 
     emit(contents.clear(old=old, user=user), as_json, contents.show_change)
@@ -66,7 +66,10 @@ def write(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A .zip file to write.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write compiled code and plans to a file, for machines with the same CPU."""
+    """Write compiled code and plans to a file.
+
+    Machines with the same versions and CPU can import it.
+    """
     from mdtensor.cli.cache import contents
 
     emit(contents.export(path), as_json, contents.show_change)
@@ -77,7 +80,10 @@ def read(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A .zip of `export`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Add what `export` wrote, from a file that you trust: it runs as programs do."""
+    """Add compiled code and plans from a file.
+
+    `export` wrote the file. Import only files that you trust: the code will run.
+    """
     from mdtensor.cli.cache import contents
 
     emit(contents.load(path), as_json, contents.show_change)

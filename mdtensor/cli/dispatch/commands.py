@@ -12,7 +12,7 @@ import typer
 from mdtensor.cli.outputs import file_name
 
 app = typer.Typer(
-    help="Show which method runs for which types, and check for ambiguities.",
+    help="Show which method a call runs; find ambiguous calls.",
     rich_markup_mode=None,
 )
 baselines = typer.Typer(
@@ -189,7 +189,7 @@ def check(
     output: Output = None,
     patch: Patch = None,
 ) -> None:
-    """Find every ambiguity, hole and surprise before any call, with its fix.
+    """Find ambiguous calls and other mistakes, with fixes.
 
     The exit code is 0 without new findings, 1 with some, 2 for wrong usage, 3 if a
     module cannot be imported, 4 for a stale baseline with --strict-baseline.
@@ -227,9 +227,9 @@ def _one_rule(rule: str, text: str) -> None:
     )
 
 
-_one_rule("MDT004", "Find methods that no call reaches; `check --select MDT004`.")
-_one_rule("MDT003", "Find methods that a later one replaced; `check --select MDT003`.")
-_one_rule("MDT005", "Find methods that own no type; `check --select MDT005`.")
+_one_rule("MDT004", "Find methods that never run (MDT004).")
+_one_rule("MDT003", "Find methods that a later one replaced (MDT003).")
+_one_rule("MDT005", "Find methods for functions and types of others (MDT005).")
 
 
 @app.command()
@@ -239,7 +239,7 @@ def explain(
     modules: Imports = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """Explain what a call with these types runs, and why no other method does."""
+    """Explain which method a call with these types runs."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -255,7 +255,7 @@ def suggest(
     modules: Imports = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """Suggest a method that makes a call with these types work."""
+    """Suggest a method for a call that fails."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -309,7 +309,7 @@ def coverage(
         typer.Option(metavar="FILE", help="Write an HTML page with all types."),
     ] = None,
 ) -> None:
-    """Count the tuples of types that run each method, and that no method takes."""
+    """Count for how many types each method runs."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -331,7 +331,7 @@ def rule(
     name: Annotated[str | None, typer.Argument(metavar="RULE")] = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """Explain a rule, with an example and its repair; without a name list all rules."""
+    """Explain a rule of `check`; without a name, list all."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import text
 
