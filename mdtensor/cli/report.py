@@ -159,7 +159,8 @@ def show_quantized(console: Console, facts: Facts) -> None:
         ],
     )
     for node in facts["float_nodes"]:
-        console.print(f"  {node['node']}: {node['operation']} is float; {node['why']}")
+        name = f"{node['node']} ({node['operation']})"
+        console.print(f"  {name} stays float: {node['why']}")
 
 
 def _search(found: Facts | None) -> list[tuple[str, str]]:
