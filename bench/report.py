@@ -15,17 +15,23 @@ from bench.harness.table import tabled
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-`python -m bench report` writes this page from `bench/results/`; run `make bench` to
-measure everything on your machine. You find the main figures under [Whole
-networks](#whole-networks). The contenders of a row take turns in one run, pinned to
-as many processors as they have threads, after a check that all give the same
-result. Rounding differs between runtimes, so whole networks may differ within the
-tolerance of their section, and the column `off by` shows by how much. In each round
-every contender runs once. A ratio is the median, over all
-rounds, of mdtensor's time divided by the baseline's time, so it differs a little from
-the quotient of the two medians. Below 1 mdtensor is faster. Intervals are 95 %
-bootstrap intervals of the median. If a ratio is above 1, the end of its section gives
-you the reason. `met` and `MISSED` compare a value with its limit.
+This page shows how fast mdtensor is, compared with other libraries and with other ways
+to dispatch. The main figures are under [Whole networks](#whole-networks). To repeat a
+table, run the command below it; `make bench` measures everything on your machine.
+`python -m bench report` writes this page from the results in `bench/results/`.
+
+How to read the tables:
+
+- A ratio is the time of mdtensor divided by the time of the other library. Below 1,
+  mdtensor is faster. If a ratio is above 1, the end of the section gives the reason.
+- All libraries in a row are measured in the same run, in turns, on as many cores as
+  they have threads. A ratio is the median over all rounds, so it differs a little from
+  the quotient of the two median times. Intervals are 95 % bootstrap intervals of the
+  median.
+- Before each measurement the benchmark checks that all results are the same. Runtimes
+  round differently, so the results of whole networks may differ within the tolerance of
+  their section. The column `off by` shows by how much.
+- `met` and `MISSED` compare a value with its limit.
 """
 
 

@@ -58,6 +58,8 @@ def show_comparison(console: Console, facts: Facts) -> None:
     for node in worst:
         table.add_row(*cells(node))
     console.print(table)
+    if any(node["fix"] for node in worst):
+        console.print("What helps:")
     for node in worst:
         if node["fix"]:
             console.print(f"  {node['node']}: {node['fix']['text']}")

@@ -376,7 +376,7 @@ def show_weights(console: Console, facts: Facts) -> None:
         rows.insert(-1, ("", text))
     pairs(console, rows)
     for layer in facts["float_layers"]:
-        console.print(f"  {layer['node']} is float; {layer['why']}")
+        console.print(f"  {layer['node']} stays float: {layer['why']}")
 
 
 WarmupFacts = dict[str, Any]

@@ -159,7 +159,8 @@ def show_quantized(console: Console, facts: Facts) -> None:
         ],
     )
     for node in facts["float_nodes"]:
-        console.print(f"  {node['node']}: {node['operation']} is float; {node['why']}")
+        name = f"{node['node']} ({node['operation']})"
+        console.print(f"  {name} stays float: {node['why']}")
 
 
 def _search(found: Facts | None) -> list[tuple[str, str]]:
@@ -182,7 +183,8 @@ def _check(found: Facts) -> str:
     ]
     # Only outputs that are scores of classes decide anything.
     if found["rows"]:
-        parts.insert(0, f"{found['same_argmax']} of {found['rows']} decide as float")
+        same = f"{found['same_argmax']} of {found['rows']} have the same class as float"
+        parts.insert(0, same)
     return ", ".join(parts)
 
 
@@ -410,8 +412,8 @@ def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
     # A wrong list of labels would name every class falsely.
     if labels and len(labels) != rows.shape[1]:
         raise DataError(
-            f"expected {rows.shape[1]} labels, one a class, not {len(labels)}",
-            "Write one label a line",
+            f"expected {rows.shape[1]} labels, one for each class, not {len(labels)}",
+            "Write one label per line",
         )
     return {
         "argmax": rows.argmax(axis=1).tolist(),

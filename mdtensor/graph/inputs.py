@@ -150,7 +150,8 @@ def checked_feeds(
     if set(feeds) != set(inputs):
         if len(inputs) == 1:
             problem = f"the model takes 1 input, {_listed(inputs)}, and got "
-            raise DataError(f"{problem}{_listed(feeds)}", "Give one array: model(x)")
+            fix = f"Pass one array for {_listed(inputs)}"
+            raise DataError(f"{problem}{_listed(feeds)}", fix)
         raise DataError(
             f"the model has the inputs {_listed(inputs)}, but got {_listed(feeds)}",
             "Give each of them once, in this order",

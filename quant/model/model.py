@@ -71,12 +71,12 @@ MOST = 64
 
 
 class Model:
-    """A graph and its plans, one for each combination of input shapes.
+    """A float or quantized network: call it, quantize it, inspect it, save it.
 
-    A model keeps the 64 plans that it used last.
+    `quant.load` makes it from a file. It keeps the last 64 plans, one for each shape.
 
     Args:
-        graph: the computation; float or quantized.
+        graph: the computation.
     """
 
     #: Where the inputs have to be.
@@ -260,7 +260,21 @@ class Model:
         samples: Iterable[Any],
         observer: Callable[[], MinMaxObserver] = MSEObserver,
     ) -> Calibration:
-        """Run on `samples` and observe all values; see `calibrate.calibrate`."""
+        """Run the model on typical inputs, and return the range of each value.
+
+        `quantize` takes the result. A few dozen samples are enough; none is stored.
+
+        Args:
+            samples: an iterable with an array for each sample, or a mapping from the
+                name of each input to one. Or one array with all samples, which is split
+                along its first axis.
+            observer: how ranges are chosen: a class of `mdtensor.quant`.
+
+        Raises:
+            DataError: there are no samples, one does not fit the inputs, or an output
+                or the input of a layer becomes NaN or infinite.
+            OptionError: `observer` is not callable.
+        """
         return calibrate.calibrate(self.graph, samples, observer)
 
     @explain_wrong_calls
@@ -336,8 +350,6 @@ class Model:
         **options: Any,
     ) -> Model:
         """Return the model with 8-bit activations and 8-bit or 4-bit weights.
-
-        `quantize.quantize_graph` documents which grids are chosen.
 
         Args:
             calibration: the result of `calibrate` on this model.
@@ -443,20 +455,15 @@ class Model:
 
             y = x · Wᵀ + b,    w = float32(scale · (code - zero point))
 
-        Products read the codes and convert them to float32 while they run. There is one
-        scale for each output, or with `block_size` one for that many neighbouring input
-        channels. In a convolution, each position of the window has blocks of its own;
-        if the channels do not fill whole blocks, there is one scale for each output.
-        Activations are not rounded, so no calibration is needed. `plan` shows which
+        Products read the codes and convert them to float32 while they run. Activations
+        stay float, so no calibration is needed. There is one scale for each output, or
+        with `block_size` for each block of neighbouring input channels; in a
+        convolution, each position of the window has its own blocks. `plan` shows which
         weights stay float and why: float64 and integer weights, weights that are
         computed, and convolutions with one channel per group.
 
         Args:
-            method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see `quant.quantize_weights`.
-                For awq, the layer that writes a channel divides it by the scale; if
-                that is not possible, a multiplication is inserted, provided it leaves
-                at most 0.9 of the squared error. float16 and bfloat16 channels always
-                get a multiplication, by powers of two.
+            method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see docs/how-to/weights.md.
             samples: inputs for `gptq` and `awq`, as for `calibrate`; the model runs on
                 them.
             weight_dtype: element type of the codes: qint8, quint8, qint4, quint4, or
@@ -473,8 +480,6 @@ class Model:
                 exist or does not have a kernel.
             DataError: the samples do not fit the inputs.
             LinAlgError: the samples are too few or too similar for `gptq`.
-
-        Source: the papers that `mdtensor.quant.weights` names for each algorithm.
         """
         algorithms.check_method(method, algorithms.WEIGHTS_ALONE)
         check_options(Model.quantize_weights, method, options)
@@ -564,11 +569,6 @@ class Model:
             DeviceError: there is no such device, or it lacks a type of the weights.
             AllocationError: no device has the memory, with "auto".
             OptionError: `device` is "auto", and a size of an input is dynamic.
-
-        Example:
-            >>> from mdtensor import quant
-            >>> quant.load("model.onnx").to("emucuda")  # doctest: +SKIP
-            PlacedModel(emucuda, ...)
         """
         place = place_of(self.graph, device)
         return self if place is cpu else PlacedModel(self, place)

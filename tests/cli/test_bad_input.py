@@ -244,7 +244,7 @@ def test_a_quantized_model_is_not_quantized_again(
     assert call("quantize", "net.onnx", "--data", "x.npy", "-o", once).code == 0
     refused(
         call("quantize", once, "--data", "x.npy", "-o", tmp_path / "twice.onnx"),
-        "the graph is quantized already. Quantize the float one.",
+        "the model is quantized already. Pass the float model.",
     )
     assert [p.name for p in tmp_path.iterdir()] == ["once.onnx"]
 
@@ -254,7 +254,7 @@ def test_labels(call: Call, files: Path, tmp_path: Path) -> None:
     few.write_text("up\ndown\n")
     binary.write_bytes(b"\xff\xfe\x00")
     run = ("run", "net.onnx", "x.npy", "--labels")
-    refused(call(*run, few), "expected 5 labels, one a class, not 2")
+    refused(call(*run, few), "expected 5 labels, one for each class, not 2")
     refused(call(*run, binary), "binary.txt is not a UTF-8 text file")
     refused(call(*run, "gone.txt"), "gone.txt: No such file or directory")
 

@@ -212,8 +212,8 @@ def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) 
     assert found["sqnr_db"] > 20
     assert 0 < found["largest_difference"] < 0.05
     ended = call("quantize", "net.onnx", "--data", "samples.npy", "-o", out, "--check")
-    assert "4 of 4 decide as float, signal to noise" in ended.out
-    assert "soft: softmax is float; probabilities stay float" in ended.out
+    assert "4 of 4 have the same class as float, signal to noise" in ended.out
+    assert "soft (softmax) stays float: probabilities stay float" in ended.out
 
 
 def test_several_inputs_by_name(call: Call, files: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_compared_integers_have_no_noise() -> None:
 
 
 def test_labels_must_be_as_many_as_classes() -> None:
-    with pytest.raises(DataError, match="expected 3 labels, one a class, not 2"):
+    with pytest.raises(DataError, match="expected 3 labels, one for each class, not 2"):
         summary(np.zeros((1, 3)), ["a", "b"])
 
 

@@ -209,7 +209,7 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
         OptionError: the graph is quantized, or no node has one of the names.
     """
     if is_quantized(graph):
-        raise OptionError("the graph is quantized already", "Quantize the float one")
+        raise OptionError("the model is quantized already", "Pass the float model")
     if isinstance(keep_float, str) or not isinstance(keep_float, Collection):
         problem = f"{written('keep_float')} is {shown(keep_float)}"
         raise OptionError(problem, "Give a list of names of nodes")

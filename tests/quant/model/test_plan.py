@@ -322,7 +322,7 @@ def test_a_profile_times_every_node(classifier, small_classifier, crops, roundin
 def wrong_feeds(good):
     """What each of them is told."""
     known = "the model takes 1 input, 'x', and got"
-    by_name = "Give one array: model(x)."
+    by_name = "Pass one array for 'x'."
     return {
         "input 'x' must be Float32Tensor[1,8,4,6], but is Float32Tensor[1,8,4,5]. "
         "Give an array of that shape.": {"x": good[..., :5]},
