@@ -322,7 +322,6 @@ from mdtensor.promotion import (
 )
 from mdtensor.spec.dims import DYNAMIC as DYNAMIC, Dim as Dim, bind_dims as bind_dims
 from mdtensor.spec.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
-from mdtensor.support import Support as Support, support as support
 from mdtensor.tensor import (
     Tensor as Tensor,
     from_numpy as from_numpy,
@@ -381,6 +380,7 @@ _USED = {
     "ops.for_each": ("for_each", "get_num_threads", "set_num_threads"),
     "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
     "ops.parallel_for": ("parallel_for",),
+    "support_table": ("Support", "support"),
     "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
 }
 _HOMES = {name: home for home, names in _USED.items() for name in names}

@@ -18,7 +18,7 @@ from mdtensor.kernels import observe
 from mdtensor.promotion import is_weak, result_type
 from mdtensor.registry import devices_of
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.support import VALUES, Form, call_of, find_form
+from mdtensor.support_table import VALUES, Form, call_of, find_form
 from mdtensor.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex)

@@ -62,7 +62,7 @@ LAYERS = (
     {"tensor"},
     {"types", "registry", "siblings"},
     {"ops"},
-    {"compositions", "linalg", "fft", "support", "tables", "checking", "wide"},
+    {"compositions", "linalg", "fft", "support_table", "tables", "checking", "wide"},
     {"contraction", "safetensors"},
     {"rendered"},
     {"extend", "gpu"},

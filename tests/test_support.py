@@ -12,7 +12,7 @@ import mdtensor as md
 from mdtensor import quant, registry
 from mdtensor.dispatch.operation import _OPERATIONS
 from mdtensor.errors import DeviceError, MdtensorError, NoMethodError, OptionError
-from mdtensor.support import STATES, Support
+from mdtensor.support_table import STATES, Support
 
 LEAVES = [leaf for leaf in md.leaves() if leaf.device is md.cpu]
 PLAIN = LEAVES[:15]

@@ -20,7 +20,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QParams
-from mdtensor.support import Form, call_of, find_form
+from mdtensor.support_table import Form, call_of, find_form
 
 PAGE = Path(__file__).parents[1] / "reference" / "quantized-operations.md"
 

@@ -28,7 +28,7 @@ from mdtensor.kernels.native import library
 from mdtensor.quant.certificate.case import EDITION
 from mdtensor.quant.certificate.verify import Run, Verdict, certify, runways, total_cost
 from mdtensor.stubs import Package, outdated, places
-from mdtensor.support import Support
+from mdtensor.support_table import Support
 
 Facts = dict[str, Any]
 #: Mark, style in a terminal, and meaning of each state.

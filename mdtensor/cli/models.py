@@ -46,7 +46,7 @@ from mdtensor.quant.model.quantize.search import Step, check_budget
 from mdtensor.quant.observers import OBSERVERS
 from mdtensor.quant.rules import check_rule
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.support import call_of, find_form
+from mdtensor.support_table import call_of, find_form
 
 
 def quantize_file(

@@ -16,7 +16,7 @@ from support.samples import call as call_sample, sample
 import mdtensor as md
 from mdtensor.errors import DeviceError, DispatchError, PromotionError
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, qint8, runway
-from mdtensor.support import call_of, find_form
+from mdtensor.support_table import call_of, find_form
 
 OURS = [f for name, f in md.operations().items() if name.startswith("mdtensor.")]
 NUMBERS = [bool, int, float, complex]

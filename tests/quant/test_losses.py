@@ -24,7 +24,7 @@ from mdtensor.quant import (
 )
 from mdtensor.quant.dtypes import FLOATS
 from mdtensor.quant.lookup import int16
-from mdtensor.support import call_of, find_form
+from mdtensor.support_table import call_of, find_form
 
 GRID = QParams(0.1, 3)
 scales = st.sampled_from([0.01, 0.1, 0.25, 0.5, 3.0])

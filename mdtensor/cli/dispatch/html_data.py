@@ -14,7 +14,7 @@ from mdtensor.diagnose.hints import derives
 from mdtensor.diagnose.source import Source
 from mdtensor.diagnose.universe import universe_of
 from mdtensor.dtypes import DType
-from mdtensor.support import ask, find_form
+from mdtensor.support_table import ask, find_form
 from mdtensor.tensor import Tensor, leaves
 
 AMBIGUOUS = "MDT001"
