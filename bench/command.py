@@ -21,7 +21,7 @@ from bench.zoo import run as zoo
 
 NAMES = ("dispatch", "expression", "start", "tables", "calls", "elementwise")
 NAMES += ("for_each", "sizes", "codes", "kernels", "layers", "floats", "inference")
-NAMES += ("diagnose", "checked", "attention", "encoder", "graph")
+NAMES += ("diagnose", "checked", "attention", "encoder", "graph", "native")
 
 
 def execute(arguments: Sequence[str]) -> int:

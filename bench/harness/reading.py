@@ -108,6 +108,13 @@ class Found:
             raise NotMeasured(f"a ratio to {rival} in {row}")
         return found.median
 
+    def least_ratio(self, row: str, rival: str) -> float:
+        """Return the lower end of the interval of the ratio in a row."""
+        found = self._at(row, rival).ratio
+        if found is None:
+            raise NotMeasured(f"a ratio to {rival} in {row}")
+        return found.low
+
     def worst(self, rows: Iterable[str], rival: str) -> float:
         """Return the largest ratio to the rival in these rows, all of them measured."""
         return max(self.ratio(row, rival) for row in rows)
