@@ -470,10 +470,6 @@ from mdtensor.spec.spec import (
     TensorSpec as TensorSpec,
     TileSpec as TileSpec,
 )
-from mdtensor.support import (
-    Support as Support,
-    support as support,
-)
 from mdtensor.tensor import (
     Tensor as Tensor,
     from_numpy as from_numpy,
@@ -501,6 +497,7 @@ negative: _calls.Neg
 __version__: str
 __array_api_version__: str
 from mdtensor.dispatch.introspect import Call as Call
+from mdtensor.support_table import Support as Support
 from mdtensor.compositions import TopKResult as TopKResult
 from mdtensor.graph.trace import Trace as Trace
 from mdtensor.ops.views import View as View
@@ -541,6 +538,7 @@ from mdtensor.graph.lazy import realize as realize
 from mdtensor import safetensors as safetensors
 from mdtensor.ops.for_each import set_num_threads as set_num_threads
 from mdtensor.compositions import split as split
+from mdtensor.support_table import support as support
 from mdtensor import tables as tables
 from mdtensor.compositions import topk as topk
 from mdtensor.graph.trace import trace as trace

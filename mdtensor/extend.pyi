@@ -26,6 +26,8 @@ from mdtensor.rendered.pool import seen as pool_taps
 from mdtensor.rendered.wgsl import render_wgsl as render_wgsl
 from mdtensor.rendered.products import reshaped as reshaped
 from mdtensor.rendered.launches import types_of as types_of
+_LATER: dict[str, tuple[str, str]]
+__all__ = ['Case', 'Dense', 'Headroom', 'Inexact', 'Kernel', 'LOGS', 'Lost', 'Number', 'Real', 'Window', 'add_rendered', 'add_setting', 'along', 'announce_write', 'are_like', 'arithmetic', 'audit', 'audits_later', 'bind_launch', 'bordered', 'broadcast', 'broadcast_shapes', 'check_broadcast', 'check_image', 'check_nonempty', 'comparison', 'compute', 'contract', 'conv_shape', 'conv_window', 'count_true', 'counting', 'deduced', 'describe', 'explain_wrong_calls', 'file_path', 'filters', 'find_device', 'flag', 'fractional', 'hint_in', 'infer', 'integers', 'is_mask', 'is_pick', 'join_parts', 'key_parts', 'launch', 'ledger', 'linear_shape', 'matmul_shape', 'matrices', 'methods_later', 'moveaxis_order', 'normalize_axes', 'normalize_axis', 'number', 'on_rendered_device', 'pad_widths', 'padding4', 'pair', 'permutation', 'pool1d_window', 'pool_counts', 'pool_taps', 'pool_window', 'predicate', 'reduction', 'register_rendered', 'render_wgsl', 'replacing', 'require_writable', 'reshaped', 'roll_steps', 'same', 'shape_rule', 'siblings', 'summary_indices', 'take_grid', 'types_of', 'write_problem']
 from collections.abc import Callable
 from typing import Any
 from mdtensor import ledger as ledger

@@ -89,6 +89,7 @@ from mdtensor.device import Device
 from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 """
+LATER = "_LATER: dict[str, tuple[str, str]]"
 SIBLINGS = """
 from mdtensor.gpu.device import Cuda
 """
@@ -157,7 +158,8 @@ class Package:
             for name, (home, there) in sorted(extend._LATER.items())
         ]
         text = Skeleton({}, {}, {}, exported=extend.__all__).of(extend)
-        return _join_lines(HEADER, *later, text)
+        names = f"__all__ = {sorted(extend.__all__)!r}"
+        return _join_lines(HEADER, *later, LATER, names, text)
 
     def _space(self, space: ModuleType, lines: list[str]) -> str:
         typed = "\n".join(line for line in lines if ": Final" in line)
