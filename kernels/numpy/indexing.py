@@ -16,10 +16,10 @@ Array = npt.NDArray[Any]
 Key = tuple[Any, ...]
 
 
+# An element is a scalar to NumPy, so here it is a copy (decision 0107).
 def getitem(x: Array, key: Key) -> Array:
     """Return x[key]: with basic indices a view; else, and of one element, a copy."""
     part: Array = x[key]
-    # An element is a scalar to NumPy, unless the key has an Ellipsis (decision 0107).
     return part if type(part) is np.ndarray else x[(*key, ...)].copy()
 
 

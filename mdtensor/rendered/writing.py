@@ -35,9 +35,9 @@ def _part(name: str, x: Tensor, key: Any) -> Any:
     )
 
 
+# As on the host, an element is a copy (decision 0107).
 def _getitem(x: Tensor, /, *, key: object) -> Any:
     part, keys = _part("getitem", x, key), key if isinstance(key, tuple) else (key,)
-    # As on the host, an element is a copy (decision 0107).
     return part if part.shape or Ellipsis in keys else copied(part)
 
 
