@@ -16,8 +16,15 @@ Array = npt.NDArray[Any]
 Key = tuple[Any, ...]
 
 
+# An element is a scalar to NumPy, so here it is a copy (decision 0107).
 def getitem(x: Array, key: Key) -> Array:
-    """Return x[key]: with basic indices a view, even of one element; else a copy."""
+    """Return x[key]: with basic indices a view; else, and of one element, a copy."""
+    part: Array = x[key]
+    return part if type(part) is np.ndarray else x[(*key, ...)].copy()
+
+
+def view(x: Array, key: Key) -> Array:
+    """Return the view x[key] of basic indices, even of one element."""
     part: Array = x[key]
     return part if type(part) is np.ndarray else x[(*key, ...)]
 

@@ -66,8 +66,8 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     casts = tuple(working_casts(operation, types, nearest[0], name))
     # If the expected type cannot be made by a cast, its class says how to make one.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
-    # A tensor does not help if the method wants a class of the caller, and the tensor of
-    # a Python value does not if it wants a text or a Python number.
+    # A tensor does not help if the method wants a class of the caller. The tensor of a
+    # Python value does not if it wants a text or a number.
     helps = culprit not in VALUES or _takes_tensors(hint)
     if not offer and helps and not _is_foreign(hint):
         offer = _cut(way_out(operation, types, culprit, name))

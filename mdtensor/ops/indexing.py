@@ -62,7 +62,7 @@ def _get_path(kind: type[Tensor]) -> Any:
 
     def run(x: Tensor, /, *, key: Any) -> Tensor:
         try:
-            part = _view(x.buffer, key)
+            part = _read(x.buffer, key)
         except (IndexError, OverflowError, TypeError, ValueError):
             part = None
         if part is None:
@@ -81,7 +81,7 @@ def _get_path(kind: type[Tensor]) -> Any:
     prepare=steps.view_step(steps.index_view),
 )
 def getitem(x: Dense, /, *, key: object) -> Tensor:
-    part = _part(x, key, _ALIKE)
+    part = _part(x, key, _ALIKE, kernel.getitem)
     # NumPy does not check the ranges of several indices whose result is empty.
     if part is not None and (part.size or not isinstance(key, tuple)):
         return x.wrap(part)
@@ -95,13 +95,17 @@ def getitem(x: Dense, /, *, key: object) -> Tensor:
     return x.wrap(kernel.getitem(x.buffer, tuple(map(_buffer, indices))))
 
 
-def _part(x: Tensor, key: object, alike: frozenset[type]) -> Any:
-    """Return the part for a key of the types `alike`; None if checks are needed."""
+def _part(x: Tensor, key: object, alike: frozenset[type], read: Any) -> Any:
+    """Return the part for a key of the types `alike`; None if checks are needed.
+
+    Args:
+        read: the kernel, `getitem` or `view`.
+    """
     keys = key if isinstance(key, tuple) else (key,)
     if x.device is not cpu or not alike.issuperset(map(type, keys)):
         return None
     try:
-        return kernel.getitem(x.buffer, tuple(map(_buffer, keys)))
+        return read(x.buffer, tuple(map(_buffer, keys)))
     # NumPy's errors do not name the call; the checked path raises ours.
     except (IndexError, OverflowError, TypeError, ValueError):
         return None
@@ -163,12 +167,26 @@ def _view(x: Any, key: Any) -> Any:
     return x[keys if Ellipsis in keys else (*keys, ...)]
 
 
+# An element is a copy, as in NumPy (decision 0107).
+def _read(x: Any, key: Any) -> Any:
+    """Return the part of basic indices, never a scalar; None for other indices."""
+    if type(key) is slice:
+        return x[key]
+    keys = key if type(key) is tuple else (key,)
+    if not _BASIC.issuperset(map(type, keys)):
+        return None
+    if Ellipsis in keys:
+        return x[keys]
+    part = x[(*keys, ...)]
+    return part if part.ndim else part.copy()
+
+
 @method(setitem, fast_path=_set_path)
 def setitem(x: Dense, /, *, key: object, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
     # Only basic indices give views; writing into a copy would be lost.
-    view = _part(x, key, _BASIC)
+    view = _part(x, key, _BASIC, kernel.view)
     if view is None and is_weak(given) and _fill(x, key, given):
         return x
     indices = () if view is not None else _indices("setitem", x, key)

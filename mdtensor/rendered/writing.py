@@ -35,8 +35,10 @@ def _part(name: str, x: Tensor, key: Any) -> Any:
     )
 
 
+# As on the host, an element is a copy (decision 0107).
 def _getitem(x: Tensor, /, *, key: object) -> Any:
-    return _part("getitem", x, key)
+    part, keys = _part("getitem", x, key), key if isinstance(key, tuple) else (key,)
+    return part if part.shape or Ellipsis in keys else copied(part)
 
 
 def _setitem(x: Tensor, /, *, key: object, value: Any) -> Any:

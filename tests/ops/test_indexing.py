@@ -1,5 +1,6 @@
 """Reading and writing parts: against NumPy's own indexing with the same keys."""
 
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -119,14 +120,31 @@ def test_every_type_is_read_and_written(leaf: Any) -> None:
     assert (x.buffer == np.array([1, 0, 1], leaf.dtype.storage)).all()
 
 
-def test_basic_keys_give_views_down_to_one_element() -> None:
+def test_basic_keys_give_views_and_elements_are_copies() -> None:
     x = counted(2, 3)
-    for key in (0, (1, 2), (slice(None), 1), (..., 0), None, md.asarray(1)):
+    # With an Ellipsis, an element is a view, as in NumPy.
+    views = (0, (slice(None), 1), (..., 0), None, md.asarray(1), (1, 2, ...))
+    for key in views:
         assert np.shares_memory(x[key].buffer, x.buffer)
-    for key in (md.asarray([0]), x > 2, (0, md.asarray([1]))):
+    copies = ((1, 2), (md.asarray(1), 2), md.asarray([0]), x > 2, (0, md.asarray([1])))
+    for key in copies:
         assert not np.shares_memory(x[key].buffer, x.buffer)
     x[1, 2] = 99
     assert x[1, 2].tolist() == x[np.int64(1), -1].tolist() == 99
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_elements_are_swapped_as_in_numpy(leaf: Any) -> None:
+    x = counted(4, leaf=leaf)
+    before, first = x.tolist(), x[0]
+    x[0], x[3] = x[3], x[0]
+    assert x.tolist() == [before[3], before[1], before[2], before[0]]
+    assert first.tolist() == before[0]
+    order = list(range(9))
+    numbers = md.asarray(order)
+    random.Random(0).shuffle(numbers)
+    random.Random(0).shuffle(order)
+    assert numbers.tolist() == order
 
 
 def test_a_mask_without_axes_is_for_a_tensor_without_axes() -> None:
