@@ -111,4 +111,3 @@ def in_a_row(array: Array) -> Array:
     if not array.flags.carray:
         array = np.array(array, order="C")
     return array.reshape(-1)
-

@@ -58,9 +58,7 @@ def tabulated(is_usual: Callable[..., bool] | None = None) -> Callable[[Bind], B
             found = bind(x1, x2, out=out)
             if out is None or (is_usual and is_usual(x1, x2, out)):
                 return found
-            return by_table(
-                lambda a, b: bind(a, b, out=out)(a, b), found, x1, x2, out
-            )
+            return by_table(lambda a, b: bind(a, b, out=out)(a, b), found, x1, x2, out)
 
         return run
 
@@ -147,12 +145,18 @@ class PairTable:
         columns, rows = np.broadcast_arrays(codes[0][:, None], codes[1])
         pairs = [
             wrap_codes(kind, np.ascontiguousarray(each), grid, rule)
-            for (kind, grid, rule), each in zip(self.kinds, (columns, rows), strict=True)
+            for (kind, grid, rule), each in zip(
+                self.kinds, (columns, rows), strict=True
+            )
         ]
         found = self.compute(*pairs)
-        results = found.code_array if isinstance(found, QuantizedTensor) else found.buffer
+        results = (
+            found.code_array if isinstance(found, QuantizedTensor) else found.buffer
+        )
         table = np.zeros(1 << 16, np.uint8)
-        places = [Reader(kind)(x) for (kind, *_), x in zip(self.kinds, pairs, strict=True)]
+        places = [
+            Reader(kind)(x) for (kind, *_), x in zip(self.kinds, pairs, strict=True)
+        ]
         at = places[0].astype(np.uint16) << 8 | places[1]
         table[at] = results.reshape(-1).view(np.uint8)
         return table, found[:0]
