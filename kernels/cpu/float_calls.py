@@ -27,7 +27,8 @@ WIDE = (
     *("expm1", "log1p", "log2", "log10", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "asinh", "acosh", "atanh"),
 )
-MAPS |= {x: Entry("generic.wide_functions", f"{x}_f32") for x in WIDE}
+#: Functions without an instruction of programs as well.
+FUNCTIONS = MAPS | {x: Entry("generic.wide_functions", f"{x}_f32") for x in WIDE}
 PAIRS = {
     name: Entry("generic.wide_pairs", f"{name}_f32")
     for name in ("atan2", "logaddexp", "remainder", "floor_divide")
@@ -53,11 +54,11 @@ def in_a_row(array):
 
 # Eager calls, traces and plans run one definition (decision 0067).
 def map_f32(name, x):
-    """Return a function of `MAPS` of each element, as a fresh array of float32.
+    """Return a function of `FUNCTIONS` of each element, as a fresh array of float32.
 
     A transposed array is read, and its result lies, as it does.
     """
-    return _map(MAPS[name], x)
+    return _map(FUNCTIONS[name], x)
 
 
 def softplus(x, beta, threshold):
@@ -157,7 +158,7 @@ def _run(entry, *arguments):
 
 
 #: What `kernels/numpy/float32.py` calls, by the names of its functions.
-CALLS: dict = {name: partial(map_f32, name) for name in MAPS}
+CALLS: dict = {name: partial(map_f32, name) for name in FUNCTIONS}
 CALLS |= {name: partial(map_pairs, name) for name in PAIRS}
 CALLS |= {
     "softplus": softplus,

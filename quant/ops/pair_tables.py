@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import BoolTensor, Tensor
+from mdtensor import Tensor
 from mdtensor.extend import broadcast_shapes
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu.entry import Entry
@@ -133,9 +133,8 @@ class PairTable:
         LOOK_UP.call(first, second, table, out.reshape(-1))
         if observe.ACTIVE:
             observe.ran(LOOK_UP.__name__, "generic")
-        if isinstance(sample, BoolTensor):
-            return BoolTensor.wrap(out.view(np.bool_))
-        assert isinstance(sample, QuantizedTensor)
+        if not isinstance(sample, QuantizedTensor):
+            return sample.wrap(out.view(np.bool_))
         codes = out.view(sample.dtype.storage)
         return wrap_codes(type(sample), codes, sample.qparams, sample.rounding)
 
@@ -185,8 +184,8 @@ def is_usual_product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams) -> 
 
 def _is_compiled(out: QParams, *names: str) -> bool:
     """Return whether the byte kernels round to `out`, by the rule in force."""
-    is_ruled = any(rounding_rule(name, out) for name in names)
-    return not is_ruled and attempt(require_output_grid, out) is not None
+    has_rule = any(rounding_rule(name, out) for name in names)
+    return not has_rule and attempt(require_output_grid, out) is not None
 
 
 @lru_cache(maxsize=256)
