@@ -44,6 +44,7 @@ LOOK_UP = Entry("generic.pair_codes", "lookup_pairs_u8")
 Bind = Callable[..., Run]
 
 
+# A table of all pairs serves every rule of rounding (decision 0106).
 def tabulated(is_usual: Callable[..., bool] | None = None) -> Callable[[Bind], Bind]:
     """Return a decorator of a method under `bind_once`, so that long calls look up.
 

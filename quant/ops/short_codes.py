@@ -29,6 +29,7 @@ LEAST = 1 << 14
 MOST = Fraction(2) ** 200
 
 
+# Rational numbers decide near ties alone (decision 0106).
 def round_quickly(
     codes: Callable[..., Array],
     ratios_of: Callable[..., list[Fraction]],
