@@ -25,8 +25,12 @@ SIDE = 1024
 OURS, ORT = "mdtensor", "ORT"
 #: Scales and zero points of two operands and of the result.
 GRIDS = {"a": (0.02, 100), "b": (0.03, 140), "y": (0.05, 120)}
+#: Grids on which a tenth of all sums is near a tie.
+GRIDS |= {"c": (0.05, 128), "d": (0.03, 120), "w": (0.1, 127)}
+#: A grid with a scale for each column.
+GRIDS |= {"r": ([0.02 + i / 10**5 for i in range(SIDE)], [100] * SIDE)}
 QUANTIZED = {
-    name: quant.QParams(scale, zero, dtype="quint8")
+    name: quant.QParams(scale, zero, dtype="quint8", axis=1 if name == "r" else None)
     for name, (scale, zero) in GRIDS.items()
 }
 A, B = RNG.integers(0, 256, (2, SIDE, SIDE), dtype=np.uint8)
@@ -100,6 +104,12 @@ OPERATIONS = {
     LAID_OUT: Operation(
         partial(md.add, out=ONTO), [("QLinearAdd", TWO, "y")], ROW, "com.microsoft"
     ),
+    "add, many ties": Operation(
+        partial(md.add, out=QUANTIZED["w"]),
+        [("QLinearAdd", ["c", "cs", "cz", "d", "ds", "dz", "ws", "wz"], "y")],
+        {"c": A, "d": B},
+        "com.microsoft",
+    ),
     "sub": Operation(partial(md.sub, out=ONTO), by_floats("Sub"), BOTH),
     "mul": Operation(
         partial(md.mul, out=ONTO), [("QLinearMul", TWO, "y")], BOTH, "com.microsoft"
@@ -117,6 +127,17 @@ OPERATIONS = {
         lambda x: quant.quantize(x, ONTO),
         [("QuantizeLinear", ["x", "ys", "yz"], "y")],
         {"x": NUMBERS},
+    ),
+    "quantize columns": Operation(
+        lambda x: quant.quantize(x, QUANTIZED["r"]),
+        [("QuantizeLinear", ["x", "rs", "rz"], "y")],
+        {"x": NUMBERS},
+    ),
+    "dequantize columns": Operation(
+        quant.dequantize,
+        [("DequantizeLinear", ["r", "rs", "rz"], "y")],
+        {"r": A},
+        result=np.float32,
     ),
     "dequantize": Operation(
         quant.dequantize, [("DequantizeLinear", ONE, "y")], result=np.float32

@@ -43,6 +43,15 @@ FAMILY = [
     "sin",
     "tanh",
 ]
+#: Functions of float32 that are computed in float64.
+WIDE = ["expm1", "sinh", "cosh", "tan", "asinh", "remainder", "atan2", "logaddexp"]
+#: Reductions and running sums of rows of 8, along both axes.
+SHORT = {
+    f"{name} of {what}": (name, axis)
+    for name in ("sum", "max", "cumulative_sum")
+    for what, axis in (("short rows", 1), ("8 columns", 0))
+    if (name, axis) != ("cumulative_sum", 0)
+}
 NARROW = ["add", "mul", "div", "minimum", "less", "floor", "exp", "tanh", "sum", "max"]
 #: What NumPy does at the speed of memory, or nearly so.
 FAST = {FLOAT16: {"sum"}, BFLOAT16: set()}
@@ -51,6 +60,8 @@ RENAMED = {
     "mul": "np.multiply(a, b)",
     "div": "np.divide(a, b)",
     "neg": "np.negative(a)",
+    "asinh": "np.arcsinh(a)",
+    "atan2": "np.arctan2(a, b)",
 }
 #: Activations by the shortest formula of NumPy, be it wrong at the infinities.
 ACTIVATIONS = {
@@ -74,6 +85,7 @@ ACTIVATIONS = {
     "log_softmax": "(b := a - a.max()) - np.log(np.exp(b).sum())",
 }
 BINARY = {"add", "mul", "div", "minimum", "maximum", "less"}
+BINARY |= {"remainder", "atan2", "logaddexp"}
 #: How far from the result in float64 one may be: the bits of the type, and the formulas
 #: of NumPy above, one of which is an approximation.
 TOLERANCES = {FLOAT16: 2e-2, BFLOAT16: 1e-1}
@@ -190,6 +202,20 @@ def activations() -> Iterator[Work]:
     yield Work("clip", MILLION, *clip)
 
 
+def short() -> Iterator[Work]:
+    for label, (name, axis) in SHORT.items():
+        ours = f"md.{name}(md.reshape(a, (-1, 8)), axis={axis})"
+        theirs = {"cumulative_sum": "cumsum"}.get(name, name)
+        peer = {"max": "amax", "cumulative_sum": "cumsum"}.get(name, name)
+        yield Work(
+            label,
+            MILLION,
+            ours,
+            f"np.{theirs}(a.reshape(-1, 8), {axis})",
+            f"torch.{peer}(a.reshape(-1, 8), {axis})",
+        )
+
+
 def casts() -> Iterator[Work]:
     for dtype in (FLOAT16, BFLOAT16):
         for source, target in ((dtype, FLOAT32), (FLOAT32, dtype)):
@@ -203,6 +229,8 @@ def rows(quick: bool) -> Iterator[Row]:
     yield from (one.race("Calls") for one in calls())
     large = [("A million elements", [work(name, MILLION) for name in FAMILY])]
     large.append(("Activations of a million", list(activations())))
+    large.append(("In float64, a million", [work(name, MILLION) for name in WIDE]))
+    large.append(("Short rows, a million", list(short())))
     if not quick:
         tens = [work(n, 10**7, threads=t) for n in ("add", "exp") for t in (1, 2)]
         large.append(("Ten million", tens))
@@ -240,6 +268,8 @@ BENCH = Bench(
             1.1,
             worst(*ACTIVATIONS, "clip"),
         ),
+        Promise("functions in float64: worst relative to NumPy", 0.6, worst(*WIDE)),
+        Promise("short rows: worst relative to NumPy", 0.6, worst(*SHORT)),
         Promise(
             "add of ten million, relative to np.add", 1.0, worst("add", count=10**7)
         ),

@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.compositions import as_tensor
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
-from mdtensor.errors import OptionError, checked, describe, shown
+from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.arithmetic import abs as magnitude, add, mul, sub
 from mdtensor.generics.comparison import equal, less_equal, logical_and, logical_or
 from mdtensor.generics.conversion import astype
@@ -77,7 +77,7 @@ def isclose(
 
 
 def _operand(x: Any) -> Any:
-    """Return a tensor for an array, and float64 for integers, which tolerances divide."""
+    """Return an array as a tensor, and integers as float64."""
     if isinstance(x, (np.ndarray, np.generic)):
         x = as_tensor(x, "isclose")
     is_whole = isinstance(x, Tensor) and (x.dtype.is_integer or x.dtype.kind == "bool")

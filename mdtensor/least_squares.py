@@ -7,8 +7,14 @@ import numpy as np
 from mdtensor.compositions import as_tensor
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.errors import OptionError, ShapeError, checked, describe, shown
-from mdtensor.generics.arithmetic import conj, mul, reciprocal, square, sub
-from mdtensor.generics.arithmetic import abs as magnitude
+from mdtensor.generics.arithmetic import (
+    abs as magnitude,
+    conj,
+    mul,
+    reciprocal,
+    square,
+    sub,
+)
 from mdtensor.generics.comparison import greater
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.decomposition import svd

@@ -25,7 +25,9 @@ def test_median_of_integers_is_the_exact_middle(values: list[int]) -> None:
 
 
 @given(VALUES, st.integers(0, 16))
-def test_linear_quantiles_are_exact_fractions(values: list[int], sixteenths: int) -> None:
+def test_linear_quantiles_are_exact_fractions(
+    values: list[int], sixteenths: int
+) -> None:
     ordered, part = sorted(values), Fraction(sixteenths, 16)
     at = (len(ordered) - 1) * part
     low = int(at)
@@ -58,7 +60,9 @@ def test_types_nan_and_infinities() -> None:
     assert type(md.median(md.asarray([1, 2]))) is type(md.mean(md.asarray([1, 2])))
     rows = md.asarray([[1.0, np.nan, 2.0], [np.inf, np.inf, 1.0]])
     assert str(md.median(rows, axis=1).tolist()) == "[nan, inf]"
-    assert str(md.quantile(rows, [0.6, 1], axis=1).tolist()) == "[[nan, inf], [nan, inf]]"
+    assert (
+        str(md.quantile(rows, [0.6, 1], axis=1).tolist()) == "[[nan, inf], [nan, inf]]"
+    )
     half = md.asarray([1.0, 2.0], dtype=md.float16)
     assert md.quantile(half, 0.25) == 1.25
     assert md.quantile(half, 0.25).dtype is md.float16
@@ -75,6 +79,10 @@ def test_what_they_refuse() -> None:
         md.median(md.zeros((0,)))
     with pytest.raises(ShapeError):
         md.median(x, axis=1)
-    for other in (quant.QInt8Tensor([1], scale=0.5), md.asarray([1j]), md.asarray([True])):
+    for other in (
+        quant.QInt8Tensor([1], scale=0.5),
+        md.asarray([1j]),
+        md.asarray([True]),
+    ):
         with pytest.raises(DispatchError, match="have no median"):
             md.median(other)

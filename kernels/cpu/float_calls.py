@@ -22,6 +22,17 @@ LARGE = 1 << 20
 NAMES = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh")
 MAPS = {name: Entry("generic.float_maps", f"{name}_f32") for name in NAMES}
 MAPS |= {x: Entry("generic.float_circle", f"{x}_f32") for x in ("sin", "cos")}
+#: Functions that are computed in float64 (decision 0106).
+WIDE = (
+    *("expm1", "log1p", "log2", "log10", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "asinh", "acosh", "atanh"),
+)
+#: Functions without an instruction of programs as well.
+FUNCTIONS = MAPS | {x: Entry("generic.wide_functions", f"{x}_f32") for x in WIDE}
+PAIRS = {
+    name: Entry("generic.wide_pairs", f"{name}_f32")
+    for name in ("atan2", "logaddexp", "remainder", "floor_divide")
+}
 softplus_f32 = Entry("generic.float_maps", "softplus_f32")
 softmax_f32 = Entry("generic.float_rows", "softmax_f32")
 softmax_columns_f32 = Entry("generic.float_rows", "softmax_columns_f32")
@@ -43,11 +54,11 @@ def in_a_row(array):
 
 # Eager calls, traces and plans run one definition (decision 0067).
 def map_f32(name, x):
-    """Return a function of `MAPS` of each element, as a fresh array of float32.
+    """Return a function of `FUNCTIONS` of each element, as a fresh array of float32.
 
     A transposed array is read, and its result lies, as it does.
     """
-    return _map(MAPS[name], x)
+    return _map(FUNCTIONS[name], x)
 
 
 def softplus(x, beta, threshold):
@@ -72,6 +83,22 @@ def _map(entry, x, *numbers):
         entry.call(given, *numbers, flat)
     else:
         POOL.spread(lambda a, b: entry.call(given[a:b], *numbers, flat[a:b]), out.size)
+    if observe.ACTIVE:
+        observe.ran(entry.__name__, "generic")
+    return out
+
+
+# float64 needs no branches, and rounds once (decision 0106).
+def map_pairs(name, x1, x2):
+    """Return a function of `PAIRS` of two arrays of one shape, as a fresh array."""
+    entry, out = PAIRS[name], empty(x1.shape, F32, LARGE)
+    first, second, flat = in_a_row(x1), in_a_row(x2), out.reshape(-1)
+    if POOL.is_alone(out.size):
+        entry.call(first, second, flat)
+    else:
+        POOL.spread(
+            lambda a, b: entry.call(first[a:b], second[a:b], flat[a:b]), out.size
+        )
     if observe.ACTIVE:
         observe.ran(entry.__name__, "generic")
     return out
@@ -132,7 +159,8 @@ def _run(entry, *arguments):
 
 
 #: What `kernels/numpy/float32.py` calls, by the names of its functions.
-CALLS: dict = {name: partial(map_f32, name) for name in MAPS}
+CALLS: dict = {name: partial(map_f32, name) for name in FUNCTIONS}
+CALLS |= {name: partial(map_pairs, name) for name in PAIRS}
 CALLS |= {
     "softplus": softplus,
     "log_softmax": log_softmax,

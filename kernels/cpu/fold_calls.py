@@ -37,6 +37,7 @@ NAMES = ("add_rows", "extreme_rows", "fold_columns", "accumulate")
 KERNELS = {name: _entries(name) for name in NAMES}
 
 
+# NumPy calls a loop for each short row, with the same order of sums (decision 0106).
 def reduce(ufunc, x, shape):
     """Return ufunc.reduce(x, axis 1) of [outer, length, inner] elements.
 

@@ -6,7 +6,7 @@ two. `step` is the record of a step, `window` the tuple of its window.
 """
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.float_calls import NAMES
+from mdtensor.kernels.cpu.float_calls import NAMES, PAIRS, WIDE
 from mdtensor.kernels.cpu.program import kinds
 
 #: What every function that runs one step takes.
@@ -23,6 +23,14 @@ _PAIRS, _TRUTHS = "uint16[] uint16[] uint16[]", "uint16[] uint16[] boolean[]"
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "minimum", "maximum")
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _ROUNDINGS = ("floor", "ceil", "trunc", "rint")
+
+#: Reductions along an axis, by the type of their elements.
+_FOLDS = {
+    "add_rows": "{0}[] int64 {0}[]",
+    "extreme_rows": "int64 {0}[] int64 {0}[]",
+    "fold_columns": "int64 {0}[] int64 int64 {0}[]",
+    "accumulate": "int64 {0}[] int64 int64 {0}[]",
+}
 
 #: Functions of one module for all ISAs.
 SHARED = {
@@ -41,6 +49,17 @@ SHARED = {
     "generic.float_maps.softplus_f32": "float32[] float32 float32 float32[]",
     "generic.float_circle.sin_f32": "float32[] float32[]",
     "generic.float_circle.cos_f32": "float32[] float32[]",
+    **{f"generic.wide_functions.{name}_f32": "float32[] float32[]" for name in WIDE},
+    **{
+        f"generic.wide_pairs.{name}_f32": "float32[] float32[] float32[]"
+        for name in PAIRS
+    },
+    **{
+        f"generic.axis_folds.{name}:{kind}": text.format(kind)
+        for name, text in _FOLDS.items()
+        for kind in ("float32", "float64")
+    },
+    "generic.pair_codes.lookup_pairs_u8": "uint8[] uint8[] uint8[] uint8[]",
     "generic.float_rows.softmax_f32": "float32[] int64 float32[]",
     "generic.float_rows.softmax_columns_f32": "float32[] int64 int64 float32[]",
     "generic.float_rows.log_softmax_f32": "float32[] int64 float32[]",

@@ -35,7 +35,11 @@ def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
 
 def pow(x1: Array, x2: Array, dtype: DType) -> Array:
     """Compute x1 to the power x2 in `dtype`; (-inf)**0.5 is inf and (-0)**0.5 is 0."""
-    if dtype.kind in "iu" and x2.size == 1 and 0 <= (exponent := int(x2.item())) <= MOST:
+    if (
+        dtype.kind in "iu"
+        and x2.size == 1
+        and 0 <= (exponent := int(x2.item())) <= MOST
+    ):
         shape = joint_shape(x1.shape, x2.shape)
         return _multiply_out(promote(x1, dtype), exponent).reshape(shape)
     found = binary(np.power, x1, x2, dtype)

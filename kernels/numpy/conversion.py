@@ -378,9 +378,12 @@ def unpack_int4(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
     """Unpack codes of `shape`; int8 if `signed`, else uint8."""
     # One look-up gives both codes of a byte, the sign included. NumPy has at most 64
     # axes, so the pairs cannot always have one more than the bytes.
-    pairs = (SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES)[packed.reshape(-1)]
+    table = SIGNED_NIBBLES if signed else UNSIGNED_NIBBLES
+    # Both codes as one number, since NumPy copies pairs in a loop.
+    both = np.ascontiguousarray(table).view(np.uint16)[:, 0]
+    pairs = both.take(packed.reshape(-1)).view(table.dtype)
     if not shape:
-        return np.asarray(pairs[0, 0])
+        return np.asarray(pairs[0])
     rows = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
     return np.ascontiguousarray(rows[..., : shape[-1]])
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.numpy import quiet
 from mdtensor.kernels.numpy.float16 import is_narrow
-from mdtensor.kernels.numpy.float32 import compiled
+from mdtensor.kernels.numpy.float32 import call, compiled
 from mdtensor.kernels.numpy.ufunc import in_short_blocks
 
 Array = npt.NDArray[Any]
@@ -154,6 +154,8 @@ def log1p(x: Array) -> Array:
     log|1 + a + bi| = log1p(a·(2 + a) + b²) / 2 where |a + bi| ≤ 1/2, so that nothing
     overflows and 1 + a does not cancel.
     """
+    if x.dtype == np.float32:
+        return call("log1p", x)
     if x.dtype.kind != "c":
         return np.asarray(np.log1p(x))
     y = np.asarray(np.log1p(x))

@@ -63,7 +63,10 @@ def argsort(x: Array, axis: int, descending: bool) -> Array:
         return _argsort_by_packing(keys, axis, descending)
     # Sort the reversed array in ascending order and reverse the result: so equal
     # elements keep their order.
-    if keys.dtype.kind in "iuf" and (quick := _argsort_of_distinct(keys, axis)) is not None:
+    if (
+        keys.dtype.kind in "iuf"
+        and (quick := _argsort_of_distinct(keys, axis)) is not None
+    ):
         return quick if not descending else np.flip(quick, axis).copy()
     keys = np.flip(keys, axis) if descending else keys
     found = np.argsort(keys, axis, "stable").astype(np.int64, copy=False)

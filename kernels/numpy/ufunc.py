@@ -23,7 +23,7 @@ from mdtensor.kernels.numpy.float16 import (
     round_to,
     widen,
 )
-from mdtensor.kernels.numpy.float32 import COMPILED, call
+from mdtensor.kernels.numpy.float32 import COMPILED, PAIRS, call, pair
 from mdtensor.kernels.numpy.threads import LARGE, POOL
 
 Array = npt.NDArray[Any]
@@ -58,9 +58,13 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """Compute ufunc(x1, x2), operands cast to `dtype` in the loop."""
     # Test the most frequent case first: it costs the least.
     if x1.dtype is x2.dtype is dtype and x1.size < LARGE and not is_narrow(dtype):
+        if dtype == FLOAT32 and ufunc in PAIRS:
+            return pair(ufunc, x1, x2)
         return elementwise(ufunc, x1, x2)
     if is_narrow(dtype):
         return float16.binary(ufunc, promote(x1, dtype), promote(x2, dtype))
+    if dtype == FLOAT32 and ufunc in PAIRS:
+        return pair(ufunc, promote(x1, dtype), promote(x2, dtype))
     if x1.dtype == x2.dtype == dtype:
         # With two operands, threads pay off only beyond the caches (decision 0007).
         is_large = max(x1.size, x2.size) >= 4 * LARGE

@@ -57,6 +57,8 @@ def fast_path(
 
     def choose(kind: type[Tensor], *others: type[Tensor]) -> Any:
         compute = partial(general, operation, ufunc)
+        if ufunc in float32.PAIRS and any(map(_is_float32, (kind, *others))):
+            return None
         if any(other is not kind for other in others):
             return _with_number(compute, ufunc, result, kind, *others)
         if ufunc in float32.COMPILED and kind.dtype is dtypes.float32:
@@ -68,6 +70,11 @@ def fast_path(
         return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
     return choose
+
+
+def _is_float32(kind: type) -> bool:
+    """Return whether a type of arguments is a tensor of float32."""
+    return issubclass(kind, Tensor) and kind.dtype is dtypes.float32
 
 
 def inexact_path(

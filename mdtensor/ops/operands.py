@@ -25,6 +25,7 @@ from mdtensor.errors import (
 )
 from mdtensor.kernels.numpy import arithmetic, runner, ufunc as kernel
 from mdtensor.kernels.numpy.conversion import element
+from mdtensor.kernels.numpy.float32 import PAIRS
 from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
     DEFAULT,
@@ -233,7 +234,7 @@ def binary(
     a, b, kind = joint_numbers(operation, x1, x2)
     if issubclass(kind, ComplexTensor) and _is_real(x1) != _is_real(x2):
         return kind.wrap(_mixed(ufunc, x1, x2, a, b, kind.dtype.storage))
-    if not _is_short(kind, a, b):
+    if not _is_short(kind, a, b) or ufunc in PAIRS:
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
         if kind not in PLAIN:
             return kind.wrap(found)

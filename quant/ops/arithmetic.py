@@ -79,6 +79,7 @@ from mdtensor.quant.ops.pair_tables import (
     is_usual_sum,
     tabulated,
 )
+from mdtensor.quant.ops.short_codes import round_quickly
 from mdtensor.quant.presets import rounding_rule
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -228,11 +229,14 @@ def _sum(
         return lambda x1, x2: rounding_rule(name, out)(x1, x2, out)
     if out is not None:
 
-        def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
-            ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
-            return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
+        def ratios_of(g1: QParams, g2: QParams) -> list[Fraction]:
+            return [g1.fraction / out.fraction, sign * g2.fraction / out.fraction]
 
-        return lambda x1, x2: _round_to(codes, x1, x2, out)
+        def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
+            pairs = zip((a, b), ratios_of(g1, g2), strict=True)
+            return exact.to_codes(exact.round_sum(*pairs), out)
+
+        return lambda x1, x2: _round_to(codes, x1, x2, out, ratios_of)
     grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))
 
     def run(x1: QuantizedTensor, x2: QuantizedTensor) -> QuantizedTensor:
@@ -246,9 +250,19 @@ def _sum(
 
 
 def _round_to(
-    codes: Callable[..., Array], x1: QuantizedTensor, x2: QuantizedTensor, out: QParams
+    codes: Callable[..., Array],
+    x1: QuantizedTensor,
+    x2: QuantizedTensor,
+    out: QParams,
+    ratios_of: Callable[..., list[Fraction]] | None = None,
 ) -> QuantizedTensor:
-    """Return the tensor on `out` of codes(steps, steps, grid, grid)."""
+    """Return the tensor on `out` of codes(steps, steps, grid, grid).
+
+    Args: ratios_of: the ratios of a sum or a product, of two grids with one scale.
+    """
+    quick = round_quickly(codes, ratios_of, x1, x2, out) if ratios_of else None
+    if quick is not None:
+        return quick
     operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
     return quantized(by_pieces(codes, out.dtype.storage, *operands), out)
 
@@ -302,11 +316,13 @@ def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: QParams | None = None) -> R
 def _product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams | None) -> Run:
     if out is not None:
 
-        def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
-            ratio = g1.fraction * g2.fraction / out.fraction
-            return exact.to_codes(exact.round_sum((a * b, ratio)), out)
+        def ratios_of(g1: QParams, g2: QParams) -> list[Fraction]:
+            return [g1.fraction * g2.fraction / out.fraction]
 
-        return lambda x1, x2: _round_to(codes, x1, x2, out)
+        def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
+            return exact.to_codes(exact.round_sum((a * b, *ratios_of(g1, g2))), out)
+
+        return lambda x1, x2: _round_to(codes, x1, x2, out, ratios_of)
     grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
 
     def run(x1: QuantizedTensor, x2: QuantizedTensor) -> QuantizedTensor:

@@ -52,6 +52,7 @@ class _AxisGrid:
         self.zeros = np.array(grid.zero_point, np.int64).reshape(-1)
 
 
+# The byte kernels know one scale and 8 bits (decision 0106).
 class QuantizeAxis(_AxisGrid):
     """A bound call that rounds float32 numbers to codes.
 
@@ -111,4 +112,3 @@ def in_a_row(array: Array) -> Array:
     if not array.flags.carray:
         array = np.array(array, order="C")
     return array.reshape(-1)
-

@@ -57,9 +57,7 @@ def _compare(
     return BoolTensor.wrap(by_pieces(compare, np.bool_, *operands))
 
 
-def _look_up(
-    ufunc: np.ufunc, x1: QuantizedTensor, x2: QuantizedTensor
-) -> BoolTensor:
+def _look_up(ufunc: np.ufunc, x1: QuantizedTensor, x2: QuantizedTensor) -> BoolTensor:
     """Return ufunc(x1, x2) of 8-bit codes or fewer, by a table of all pairs."""
 
     def compare(a: QuantizedTensor, b: QuantizedTensor) -> BoolTensor:

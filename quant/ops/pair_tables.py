@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import BoolTensor, Tensor
+from mdtensor import Tensor
 from mdtensor.extend import broadcast_shapes
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu.entry import Entry
@@ -44,6 +44,7 @@ LOOK_UP = Entry("generic.pair_codes", "lookup_pairs_u8")
 Bind = Callable[..., Run]
 
 
+# A table of all pairs serves every rule of rounding (decision 0106).
 def tabulated(is_usual: Callable[..., bool] | None = None) -> Callable[[Bind], Bind]:
     """Return a decorator of a method under `bind_once`, so that long calls look up.
 
@@ -58,9 +59,7 @@ def tabulated(is_usual: Callable[..., bool] | None = None) -> Callable[[Bind], B
             found = bind(x1, x2, out=out)
             if out is None or (is_usual and is_usual(x1, x2, out)):
                 return found
-            return by_table(
-                lambda a, b: bind(a, b, out=out)(a, b), found, x1, x2, out
-            )
+            return by_table(lambda a, b: bind(a, b, out=out)(a, b), found, x1, x2, out)
 
         return run
 
@@ -135,9 +134,8 @@ class PairTable:
         LOOK_UP.call(first, second, table, out.reshape(-1))
         if observe.ACTIVE:
             observe.ran(LOOK_UP.__name__, "generic")
-        if isinstance(sample, BoolTensor):
-            return BoolTensor.wrap(out.view(np.bool_))
-        assert isinstance(sample, QuantizedTensor)
+        if not isinstance(sample, QuantizedTensor):
+            return sample.wrap(out.view(np.bool_))
         codes = out.view(sample.dtype.storage)
         return wrap_codes(type(sample), codes, sample.qparams, sample.rounding)
 
@@ -147,12 +145,18 @@ class PairTable:
         columns, rows = np.broadcast_arrays(codes[0][:, None], codes[1])
         pairs = [
             wrap_codes(kind, np.ascontiguousarray(each), grid, rule)
-            for (kind, grid, rule), each in zip(self.kinds, (columns, rows), strict=True)
+            for (kind, grid, rule), each in zip(
+                self.kinds, (columns, rows), strict=True
+            )
         ]
         found = self.compute(*pairs)
-        results = found.code_array if isinstance(found, QuantizedTensor) else found.buffer
+        results = (
+            found.code_array if isinstance(found, QuantizedTensor) else found.buffer
+        )
         table = np.zeros(1 << 16, np.uint8)
-        places = [Reader(kind)(x) for (kind, *_), x in zip(self.kinds, pairs, strict=True)]
+        places = [
+            Reader(kind)(x) for (kind, *_), x in zip(self.kinds, pairs, strict=True)
+        ]
         at = places[0].astype(np.uint16) << 8 | places[1]
         table[at] = results.reshape(-1).view(np.uint8)
         return table, found[:0]
@@ -181,8 +185,8 @@ def is_usual_product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams) -> 
 
 def _is_compiled(out: QParams, *names: str) -> bool:
     """Return whether the byte kernels round to `out`, by the rule in force."""
-    is_ruled = any(rounding_rule(name, out) for name in names)
-    return not is_ruled and attempt(require_output_grid, out) is not None
+    has_rule = any(rounding_rule(name, out) for name in names)
+    return not has_rule and attempt(require_output_grid, out) is not None
 
 
 @lru_cache(maxsize=256)

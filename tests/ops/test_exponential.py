@@ -22,6 +22,9 @@ FUNCTIONS = {
     md.log10: (math.log10, np.log10),
     md.sqrt: (math.sqrt, np.sqrt),
 }
+#: The most ulps of functions of our own, not NumPy's, of float32.
+COMPILED = {md.exp: 1.1, md.log: 1.1}
+COMPILED |= {f: 0.501 for f in (md.expm1, md.log1p, md.log2, md.log10)}
 named = {"ids": lambda f: getattr(f, "__name__", str(f))}
 
 
@@ -40,9 +43,10 @@ def test_every_float(operation: Any, dtype: md.DType) -> None:
     x = edges(dtype)
     found = operation(md.from_numpy(x))
     assert found.dtype is dtype
-    if dtype is md.float32 and operation in (md.exp, md.log):  # compiled, not NumPy's
+    if dtype is md.float32 and operation in COMPILED:
         with np.errstate(all="ignore"):
-            assert near(found.buffer, FUNCTIONS[operation][1](x.astype(float)), 1.1)
+            wanted = FUNCTIONS[operation][1](x.astype(float))
+            assert near(found.buffer, wanted, COMPILED[operation])
     else:
         assert same(found.buffer, as_numpy(FUNCTIONS[operation][1], dtype, x))
 
@@ -108,7 +112,11 @@ def test_logaddexp_neither_overflows_nor_underflows() -> None:
 def test_logaddexp_of_every_float(dtype: md.DType) -> None:
     x, y = edges(dtype)[:, None], edges(dtype)[None, :]
     found = md.logaddexp(md.from_numpy(x), md.from_numpy(y))
-    assert same(found.buffer, as_numpy(np.logaddexp, dtype, x, y))
+    # float32 is computed in float64 and rounded once.
+    kind = md.float64 if dtype is md.float32 else dtype
+    wanted = as_numpy(np.logaddexp, kind, x.astype(kind.storage), y)
+    with np.errstate(all="ignore"):
+        assert same(found.buffer, wanted.astype(dtype.storage))
 
 
 @pytest.mark.parametrize("operation", FUNCTIONS, **named)

@@ -29,6 +29,9 @@ UFUNCS = {
 }
 #: The most ulps of functions of our own.
 COMPILED = {md.sin: 1.6, md.cos: 1.6, md.tanh: 2.0}
+#: Those that are computed in float64 and rounded once.
+ONCE = {f: 0.501 for f in UFUNCS if f not in COMPILED}
+COMPILED |= ONCE
 TWO = {md.atan2: np.arctan2, md.hypot: np.hypot}
 named = {"ids": lambda f: getattr(f, "__name__", str(f))}
 
@@ -54,9 +57,9 @@ def test_every_float(operation: Any, dtype: md.DType) -> None:
     found = operation(md.from_numpy(x))
     assert found.dtype is dtype
     if dtype is md.float32 and operation in COMPILED:  # not NumPy's
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             wanted = UFUNCS[operation](x.astype(float))
-        assert near(found.buffer, wanted, COMPILED[operation])
+            assert near(found.buffer, wanted, COMPILED[operation])
     else:
         assert same(found.buffer, as_numpy(UFUNCS[operation], dtype, x))
 
@@ -92,7 +95,10 @@ def test_outside_of_the_domain_there_is_no_number() -> None:
 def test_every_pair_of_floats(operation: Any, dtype: md.DType) -> None:
     x, y = edges(dtype)[:, None], edges(dtype)[None, :]
     found = operation(md.from_numpy(x), md.from_numpy(y))
-    assert same(found.buffer, as_numpy(TWO[operation], dtype, x, y))
+    # float32 angles are computed in float64 and rounded once.
+    kind = md.float64 if operation is md.atan2 and dtype is md.float32 else dtype
+    wanted = as_numpy(TWO[operation], kind, x.astype(kind.storage), y)
+    assert same(found.buffer, wanted.astype(dtype.storage))
     with np.errstate(all="ignore"):
         python = np.frompyfunc(getattr(math, operation.__name__), 2, 1)
         wide = python(x.astype(float), y.astype(float)).astype(dtype.storage)
