@@ -2152,6 +2152,9 @@ class DynamicMatmul(Call):
 class DynamicQuantize(Call):
     def __call__(self, x: Any, /, *, part: str) -> Any: ...
 
+class DynamicLstm(Call):
+    def __call__(self, x: Any, w: Any, w_scale: Any, r: Any, r_scale: Any, b: Any, h: Any, c: Any, p: Any, lengths: Any, /, *, activations: Sequence[str | tuple[str, float, float]] = ..., clip: float | None = None, coupled: bool = False) -> Any: ...
+
 class DecisionTrees(Call):
     @overload
     def __call__(self, x: HostFloating, thresholds: HostFloating, features: HostInteger, children: HostInteger, roots: HostInteger, /) -> Int64Tensor: ...
