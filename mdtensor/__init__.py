@@ -171,6 +171,7 @@ from mdtensor.generics.dynamic_quantization import (
     dynamic_matmul as dynamic_matmul,
     dynamic_quantize as dynamic_quantize,
 )
+from mdtensor.generics.dynamic_recurrent import dynamic_lstm as dynamic_lstm
 from mdtensor.generics.estimators import (
     decision_trees as decision_trees,
     pairwise_probabilities as pairwise_probabilities,

@@ -228,6 +228,8 @@ dynamic_matmul: _calls.DynamicMatmul
 """Return x · scale · (w - zero) + bias, with x rounded to 8 bits."""
 dynamic_quantize: _calls.DynamicQuantize
 """Return codes of x, or their scale or zero point, on a grid that covers x and 0."""
+dynamic_lstm: _calls.DynamicLstm
+"""Return the states of `lstm`, with x and the hidden states rounded to 8 bits."""
 decision_trees: _calls.DecisionTrees
 """Return the leaf that each row of x reaches in each tree."""
 pairwise_probabilities: _calls.PairwiseProbabilities

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from itertools import product
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 from mdtensor import dtypes
@@ -173,7 +173,7 @@ def find_form(operation: Operation) -> Form | None:
 
     If float32 works only with integers or bools at one place, as in `take` and `where`,
     the element type of that place is fixed; or that of the last places is int64, as in
-    `decision_trees`.
+    `decision_trees`; or two places have one other type, as in `dynamic_lstm`.
     """
     count = sum(name not in NO_TENSORS for name in _required(operation))
     alike = Form(ranks=(0,) * count)
@@ -185,6 +185,9 @@ def find_form(operation: Operation) -> Form | None:
         for start in range(1, len(places) - 1)
     ]
     mixed += [alike._replace(fixed=fixed) for fixed in last]
+    two = combinations(places if count > 4 else (), 2)
+    pairs = [((a, kind), (b, kind)) for a, b in two for kind in FIXED]
+    mixed += [alike._replace(fixed=fixed) for fixed in pairs]
     first, *others = _types_to_try()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
@@ -245,6 +248,8 @@ def _ranks(count: int) -> Iterator[tuple[int, ...]]:
         yield from ((*(rank,) * (count - 1), 1) for rank in RANKS)
         # Images, boxes, and a number for each box.
         yield (4, *range(count - 1, 0, -1))
+        # A sequence, and matrices with a scale each.
+        yield tuple(3 if at == 0 else 1 + at % 2 for at in range(count))
         # Two matrices among vectors, as the rows and the children of decision trees.
         for place in range(2, count):
             yield tuple(2 if at in (0, place) else 1 for at in range(count))

@@ -35,6 +35,7 @@ FIXED = {
     md.roi_align: {2},
     md.dynamic_matmul: {1},
     md.dynamic_conv2d: {1},
+    md.dynamic_lstm: {1, 3},
 }
 #: Options of samples that are for floats, or for another type than the tensor's.
 OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}

@@ -18,6 +18,8 @@ from mdtensor.kernels.numpy.ufunc import compute_dtype, run_and_round
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+#: What multiplies rows [n, i] by a matrix [rows, i]: [n, rows].
+Times = Callable[[Array], Array]
 #: The name of a function, with its alpha and beta.
 Named = tuple[str, float, float]
 InPlace = Callable[[Array], None]
@@ -57,6 +59,31 @@ def lstm(
     given = _widened(dtype, x, w, r, b, h, c, p)
     functions = _functions(activations[:2], clip) + _functions(activations[2:], None)
     return run_and_round(_lstm, dtype, *given, lengths, functions, coupled)
+
+
+def lstm_of_products(
+    x: Array,
+    w: Times,
+    r: Times,
+    b: Array | None,
+    h: Array,
+    c: Array | None,
+    p: Array | None,
+    lengths: Array | None,
+    activations: Sequence[Named],
+    clip: float | None,
+    coupled: bool,
+) -> Array:
+    """Compute the states of a float32 LSTM whose products are functions.
+
+    Args:
+        w, r: give the products of all inputs, and of a state.
+        x, b, h, c, p, lengths, activations, clip, coupled: as for `lstm`.
+    """
+    functions = _functions(activations[:2], clip) + _functions(activations[2:], None)
+    return run_and_round(
+        _lstm, x.dtype, x, w, r, b, h, c, p, lengths, functions, coupled
+    )
 
 
 def gru(
@@ -112,8 +139,8 @@ def _widened(dtype: DType, *arrays: Array | None) -> list[Array | None]:
 
 def _lstm(
     x: Array,
-    w: Array,
-    r: Array,
+    w: Array | Times,
+    r: Array | Times,
     b: Array | None,
     h: Array | None,
     c: Array | None,
@@ -122,12 +149,13 @@ def _lstm(
     functions: Sequence[InPlace],
     coupled: bool,
 ) -> Array:
-    k, step = r.shape[1], partial(_lstm_step, p=p, functions=functions, coupled=coupled)
-    hidden, cell = _start(x, k, h), _start(x, k, c)
+    step = partial(_lstm_step, p=p, functions=functions, coupled=coupled)
+    hidden = _start(x, 0 if callable(r) else r.shape[1], h)
+    cell, times = _start(x, hidden.shape[1], c), _times(r)
     parts = _products(x, w, None if b is None else b[0] + b[1])
     out = np.empty((len(x) + 2, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
-        states = step(np.matmul(hidden, r.T), part, cell)
+        states = step(times(hidden), part, cell)
         out[t], (hidden, cell) = _advance(t, lengths, states, (hidden, cell))
     out[-2], out[-1] = hidden, cell
     return out
@@ -232,13 +260,22 @@ def _start(x: Array, k: int, state: Array | None) -> Array:
     return np.zeros((x.shape[1], k), x.dtype) if state is None else state
 
 
-def _products(x: Array, w: Array, b: Array | None) -> Array:
+def _times(w: Array | Times) -> Times:
+    return w if callable(w) else partial(_rows_times, w)
+
+
+def _rows_times(w: Array, x: Array) -> Array:
+    product: Array = np.matmul(x, w.T)
+    return product
+
+
+def _products(x: Array, w: Array | Times, b: Array | None) -> Array:
     """Compute x · wᵀ + b for all steps at once, [t, n, rows]."""
     t, n, i = x.shape
-    flat = np.matmul(x.reshape(t * n, i), w.T)
+    flat = _times(w)(x.reshape(t * n, i))
     if b is not None:
         flat += b
-    return flat.reshape(t, n, len(w))
+    return flat.reshape(t, n, flat.shape[1])
 
 
 def _advance(

@@ -26,13 +26,14 @@ def infer_dynamic_quantize(x: TensorSpec, *, part: str) -> TensorSpec:
         OptionError: the part has another name.
     """
     choice(part, "part", PARTS)
-    _require_float32(x, "x")
+    require_float32(x, "x")
     if part == "codes":
         return x.with_dtype(uint8)
     return x.with_dtype(float32 if part == "scale" else uint8).with_shape(())
 
 
-def _require_float32(x: TensorSpec, name: str) -> None:
+def require_float32(x: TensorSpec, name: str) -> None:
+    """Raise unless an operand is float32."""
     if x.dtype is not float32:
         problem = f"{name} is {x.dtype}"
         raise PromotionError(problem, f"Use astype({name}, float32)")
@@ -51,9 +52,9 @@ def infer_dynamic_matmul(
         PromotionError: x, scale or bias are not float32, or the weights not 8 bits.
         ShapeError: the shapes do not fit each other.
     """
-    _require_float32(x, "x")
+    require_float32(x, "x")
     found = infer_matmul_integer(x.with_dtype(uint8), w, None, zero)
-    _check_columns(scale, bias, found.shape[-1])
+    check_columns(scale, bias, found.shape[-1])
     return found.with_dtype(float32)
 
 
@@ -72,20 +73,20 @@ def infer_dynamic_conv2d(
         ShapeError: the shapes do not fit each other.
         OptionError: an option has a wrong value.
     """
-    _require_float32(x, "x")
+    require_float32(x, "x")
     found = infer_conv2d_integer(x.with_dtype(uint8), w, None, zero, **options)
-    _check_columns(scale, bias, found.shape[1])
+    check_columns(scale, bias, found.shape[1])
     return found.with_dtype(float32)
 
 
-def _check_columns(scale: TensorSpec, bias: TensorSpec | None, count: int) -> None:
+def check_columns(scale: TensorSpec, bias: TensorSpec | None, count: int) -> None:
     """Raise unless there is one scale, or one for each column, and a bias for each."""
-    _require_float32(scale, "scale")
+    require_float32(scale, "scale")
     if scale.shape and not any(are_like(scale.shape, (n,)) for n in (1, count)):
         problem = f"the scale has shape {scale.shape}"
         raise ShapeError(problem, f"Give it shape (), (1,) or ({count},)")
     if bias is not None:
-        _require_float32(bias, "bias")
+        require_float32(bias, "bias")
         if not are_like(bias.shape, (count,)):
             problem = f"the bias has shape {bias.shape}"
             raise ShapeError(problem, f"Give it shape ({count},)")

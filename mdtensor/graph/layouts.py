@@ -29,6 +29,7 @@ from mdtensor.generics.comparison import (
     not_equal,
 )
 from mdtensor.generics.conv import conv2d, conv_transpose2d
+from mdtensor.generics.dynamic_quantization import dynamic_matmul
 from mdtensor.generics.indexing import getitem, take
 from mdtensor.generics.linalg import matrix_transpose
 from mdtensor.generics.manipulation import (
@@ -79,7 +80,7 @@ _PLAIN = frozenset(
 )
 #: Operations that read and write rows.
 ROW_OPERATIONS = (
-    *(matmul, softmax, log_softmax, linear, layer_norm, rms_norm),
+    *(matmul, softmax, log_softmax, linear, layer_norm, rms_norm, dynamic_matmul),
     *(sum, mean, max, min),
 )
 #: Operations that only look at codes in another way; input and output may differ in

@@ -17,6 +17,7 @@ from mdtensor.dispatch.settings import default_settings, run_under
 from mdtensor.errors import OptionError, shown
 from mdtensor.generics.conv import conv2d
 from mdtensor.generics.dynamic_quantization import dynamic_conv2d, dynamic_matmul
+from mdtensor.generics.dynamic_recurrent import dynamic_lstm
 from mdtensor.generics.matmul import linear, matmul
 from mdtensor.graph.bound import (
     BoundPlan,
@@ -36,6 +37,8 @@ from mdtensor.spec.spec import TensorSpec
 
 #: Why a node of a model that is not quantized is float.
 FLOAT_VALUES = "its values are floats"
+#: Operations on floats that multiply integers, on grids of each call.
+DYNAMIC = (dynamic_matmul, dynamic_conv2d, dynamic_lstm)
 #: The line that replaces this reason for each node.
 NOT_QUANTIZED = "all nodes are float: the model is not quantized"
 
@@ -282,7 +285,7 @@ class Plan:
 
         Products with dynamic grids read and write floats, and multiply integers.
         """
-        if node.operation in (dynamic_matmul, dynamic_conv2d):
+        if node.operation in DYNAMIC:
             return True
         specs = [self._specs[name] for name in (*node.values, node.output)]
         plain = [spec.dtype for spec in specs if spec.qparams is None]
@@ -295,6 +298,7 @@ class Plan:
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
         is_float = {*step.input_types, step.output_type} == {F32}
+        is_float = is_float and node.operation not in DYNAMIC
         why = self._graph.notes.get(node.name, FLOAT_VALUES)
         planned = self._describe(
             node,

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.dispatch.operation import method
+from mdtensor.dtypes import uint8
+from mdtensor.errors import OptionError
 from mdtensor.generics.dynamic_quantization import (
     dynamic_conv2d,
     dynamic_matmul,
@@ -16,7 +18,13 @@ from mdtensor.generics.dynamic_quantization import (
 )
 from mdtensor.kernels.numpy import dynamic as kernel
 from mdtensor.ops.operands import deduced
-from mdtensor.ops.packed_bytes import PackedFilters, PackedWeights
+from mdtensor.ops.packed_bytes import SHIFT, PackedFilters, PackedWeights
+from mdtensor.ops.steps import (
+    require_constant,
+    require_constant_integers,
+    require_float32,
+    require_sizes,
+)
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor
@@ -97,7 +105,34 @@ def direct_dynamic_matmul(
     return lambda x, *_: run(x)
 
 
-@method(dynamic_matmul, direct=direct_dynamic_matmul)
+# Zero points of weights would be multiplied by the sums of each row (decision 0108).
+def dynamic_matmul_step(x: Any, w: Any, scale: Any, zero: Any, bias: Any, /) -> Any:
+    """Return the step of a product with constant weights, whose zero point is 0."""
+    require_float32(x)
+    require_constant_integers(w)
+    require_constant(scale, *([] if bias is None else [bias]))
+    if not isinstance(x, TensorSpec) or x.ndim < 2:
+        raise OptionError("a compiled product has a computed matrix on the left")
+    require_sizes(x, w)
+    shift = SHIFT if w.dtype is uint8 else 0
+    if isinstance(zero, TensorSpec):
+        raise OptionError("kernels need a constant zero point")
+    if ((0 if zero is None else zero.buffer) != np.int64(shift)).any():
+        raise OptionError(f"compiled weights have the zero point {shift}")
+    rows = (w.buffer.astype(np.int16) - shift).astype(np.int8).T
+    return _program().DynamicLinear(
+        rows, scale.buffer, None if bias is None else bias.buffer
+    )
+
+
+def _program() -> Any:
+    """Return the module of the step; it loads numba, so it loads on use."""
+    from mdtensor.kernels.cpu.program import dynamic
+
+    return dynamic
+
+
+@method(dynamic_matmul, prepare=dynamic_matmul_step, direct=direct_dynamic_matmul)
 def dynamic_matmul(
     x: FloatingTensor,
     w: IntegerTensor,

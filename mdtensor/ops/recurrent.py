@@ -35,9 +35,9 @@ def lstm(
     options = {"activations": activations, "clip": clip, "coupled": coupled}
     given = (x, w, r, b, h, c, p)
     result: type[Tensor] = deduced(lstm, *given, lengths, **options).type
-    sizes = _sizes(lstm, given, lengths)
-    functions, limit = functions_of(activations, 3), _limit(clip)
-    states = _buffer(b), _buffer(h), _buffer(c), _buffer(p), sizes
+    sizes = sizes_of(lstm, given, lengths)
+    functions, limit = functions_of(activations, 3), limit_of(clip)
+    states = buffer_of(b), buffer_of(h), buffer_of(c), buffer_of(p), sizes
     operands = x.buffer, w.buffer, r.buffer, *states
     storage = result.dtype.storage
     return result.wrap(kernel.lstm(*operands, functions, limit, coupled, storage))
@@ -60,9 +60,9 @@ def gru(
     options = {"activations": activations, "clip": clip, "reset_after": reset_after}
     given = (x, w, r, b, h)
     result: type[Tensor] = deduced(gru, *given, lengths, **options).type
-    sizes = _sizes(gru, given, lengths)
-    functions, limit = functions_of(activations, 2), _limit(clip)
-    operands = x.buffer, w.buffer, r.buffer, _buffer(b), _buffer(h), sizes
+    sizes = sizes_of(gru, given, lengths)
+    functions, limit = functions_of(activations, 2), limit_of(clip)
+    operands = x.buffer, w.buffer, r.buffer, buffer_of(b), buffer_of(h), sizes
     storage = result.dtype.storage
     return result.wrap(kernel.gru(*operands, functions, limit, reset_after, storage))
 
@@ -83,14 +83,14 @@ def rnn(
     options = {"activations": activations, "clip": clip}
     given = (x, w, r, b, h)
     result: type[Tensor] = deduced(rnn, *given, lengths, **options).type
-    sizes = _sizes(rnn, given, lengths)
-    functions, limit = functions_of(activations, 1), _limit(clip)
-    operands = x.buffer, w.buffer, r.buffer, _buffer(b), _buffer(h), sizes
+    sizes = sizes_of(rnn, given, lengths)
+    functions, limit = functions_of(activations, 1), limit_of(clip)
+    operands = x.buffer, w.buffer, r.buffer, buffer_of(b), buffer_of(h), sizes
     storage = result.dtype.storage
     return result.wrap(kernel.rnn(*operands, functions, limit, storage))
 
 
-def _sizes(operation: Any, given: tuple[Any, ...], lengths: Any) -> Any:
+def sizes_of(operation: Any, given: tuple[Any, ...], lengths: Any) -> Any:
     """Return the lengths as an array; raise if one is outside of the sequence."""
     if lengths is None:
         return None
@@ -104,9 +104,11 @@ def _sizes(operation: Any, given: tuple[Any, ...], lengths: Any) -> Any:
     return lengths.buffer
 
 
-def _buffer(x: Any) -> Any:
+def buffer_of(x: Any) -> Any:
+    """Return the buffer of a tensor; None for None."""
     return None if x is None else x.buffer
 
 
-def _limit(clip: float | None) -> float | None:
+def limit_of(clip: float | None) -> float | None:
+    """Return the limit of arguments as a number; None for none."""
     return None if clip is None else number(clip, "clip")

@@ -11,7 +11,12 @@ import numpy as np
 
 from mdtensor.errors import OptionError
 from mdtensor.generics.recurrent import functions_of
-from mdtensor.ops.steps import require_constant, require_float32, require_sizes
+from mdtensor.ops.steps import (
+    require_constant,
+    require_constant_integers,
+    require_float32,
+    require_sizes,
+)
 from mdtensor.spec.options import flag, number
 from mdtensor.spec.spec import TensorSpec
 
@@ -34,6 +39,32 @@ def lstm_step(
     """Return the step of an LSTM with constant weights, peepholes and lengths."""
     options = {"functions": _functions(activations, 3), "limit": _limit(clip)}
     options["flag"] = flag(coupled, "coupled")
+    return _layer("lstm", (x, w, r, b, p), (h, c), lengths, options)
+
+
+def dynamic_lstm_step(
+    x: Any,
+    w: Any,
+    w_scale: Any,
+    r: Any,
+    r_scale: Any,
+    b: Any,
+    h: Any,
+    c: Any,
+    p: Any,
+    lengths: Any,
+    /,
+    *,
+    activations: object,
+    clip: float | None,
+    coupled: bool,
+) -> Any:
+    """Return the step of an LSTM with constant int8 weights, and codes of each step."""
+    require_constant(w_scale, r_scale)
+    options = {"functions": _functions(activations, 3), "limit": _limit(clip)}
+    options |= {"flag": flag(coupled, "coupled")}
+    # One number for all rows has shape () or (1,), and broadcasts either way.
+    options["scales"] = (w_scale.buffer, r_scale.buffer)
     return _layer("lstm", (x, w, r, b, p), (h, c), lengths, options)
 
 
@@ -80,7 +111,11 @@ def _layer(
     if not isinstance(x, TensorSpec):
         raise OptionError("a compiled recurrent layer has a computed sequence")
     require_float32(x, *(one for one in states if one is not None))
-    require_constant(*(one for one in weights if one is not None))
+    if "scales" in options:
+        require_constant_integers(*weights[:2])
+        require_constant(*(one for one in weights[2:] if one is not None))
+    else:
+        require_constant(*(one for one in weights if one is not None))
     require_sizes(x, *weights[:2])
     # The step reads all states from one place.
     are_moving = {isinstance(one, TensorSpec) for one in states}

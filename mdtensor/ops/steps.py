@@ -67,6 +67,15 @@ def require_constant(*given: Any) -> None:
         raise OptionError("kernels need constant weights and biases")
 
 
+def require_constant_integers(*given: Any) -> None:
+    """Raise unless every argument is a tensor of the host with 8-bit integers."""
+    for x in given:
+        if isinstance(x, TensorSpec) or x.dtype not in (int8, uint8):
+            raise OptionError("kernels need constant weights of 8 bits")
+        if x.device.name != "cpu":
+            raise OptionError("a compiled step takes weights of the host")
+
+
 def conv2d_step(
     x: TensorSpec,
     w: Any,

@@ -31,6 +31,7 @@ _AXES = (
     *((2, 2, 1), (1, 2, 1), (2, 1, 1), (4, 1, 1), (3, 1, 1)),
     *((3, 2, 2, 2, 2, 2, 2, 1), (3, 2, 2, 2, 2, 1), (2, 1, 1, 2, 1)),
     (4, 2, 1),
+    (3, 2, 1, 2, 1, 2, 2, 2, 2, 1),
 )
 _SHAPES = tuple(product((DYNAMIC, 1), _AXES))
 #: Values for parameters without a default, by name.

@@ -16,6 +16,8 @@ from mdtensor.graph import Graph, Node
 Specs = Mapping[str, TensorSpec]
 #: Operations along the first axis, or that may be.
 MIXING = {md.lstm, md.gru, md.rnn, md.moveaxis, md.broadcast_to}
+#: One grid covers all samples.
+MIXING |= {md.dynamic_matmul, md.dynamic_conv2d, md.dynamic_lstm}
 #: Operations on the last two axes, and on the last three.
 OF_MATRICES = {md.matmul, md.matrix_transpose, md.scaled_dot_product_attention}
 OF_IMAGES = {md.pixel_shuffle, md.pixel_unshuffle}

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from mdtensor_run.packing import Packing
 from mdtensor_run.row import ALIGN, ITEM, SLACK, Refused, Row
 from mdtensor_run.rules_of_codes import RULES as OF_CODES
+from mdtensor_run.rules_of_dynamic import RULES as OF_DYNAMIC
 from mdtensor_run.rules_of_floats import RULES as OF_FLOATS
 from mdtensor_run.rules_of_sequences import RULES as OF_SEQUENCES
 
 #: The rule of each kind of step, by the name of its function.
-RULES = OF_CODES | OF_FLOATS | OF_SEQUENCES
+RULES = OF_CODES | OF_FLOATS | OF_SEQUENCES | OF_DYNAMIC
 
 
 # Kernels do not test their indices, so a plan is checked once, when it is loaded

@@ -3,17 +3,23 @@
 `mdtensor.kernels.cpu.program.interpret_recurrent` has the function of each kind.
 """
 
-from mdtensor_run.packing import padded_columns
-from mdtensor_run.row import ITEM, Row, product
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor_run.packing import padded_columns, round_up
+from mdtensor_run.row import ALIGN, ITEM, Row, product
+from mdtensor_run.rules_of_dynamic import multiplies_floats
 
 #: Places in the header of a layer, and its length without the lengths of samples.
-HAS_HOLES, READS_STATES, HEADER = 2, 3, 8
+HAS_HOLES, READS_STATES, HAS_CODES, HEADER = 2, 3, 7, 8
 #: Numbers of a layer, and of its peepholes for each column.
 FACTORS, HOLES = 7, 3
 
 
-def _layer(r: Row, gates: int, states: int, scratch: int) -> int:
-    """Check what all layers have; return the columns of the state.
+def _layer(
+    r: Row, gates: int, states: int, scratch: int
+) -> tuple[int, npt.NDArray[np.int64]]:
+    """Check what all layers have; return the columns of the state, and the header.
 
     Args:
         gates: products of the inputs for each column.
@@ -34,7 +40,7 @@ def _layer(r: Row, gates: int, states: int, scratch: int) -> int:
     r.reads_constants(f.numbers, ITEM * FACTORS)
     r.uses_scratch(scratch * size)
     r.writes(product((size, steps + states)))
-    return k
+    return k, header
 
 
 def _products(r: Row, weights: int, bias: int, k: int, columns: int) -> None:
@@ -45,21 +51,29 @@ def _products(r: Row, weights: int, bias: int, k: int, columns: int) -> None:
 
 
 def run_lstm(r: Row) -> None:
-    """Check an LSTM: scratch has both states and the sums of four gates."""
-    k = _layer(r, gates=4, states=2, scratch=6)
-    _products(r, r.fields.weights, r.fields.bias, k, 4 * k)
+    """Check an LSTM: scratch has both states and the sums of four gates.
+
+    Behind them is what a product of codes takes.
+    """
+    k, header = _layer(r, gates=4, states=2, scratch=6)
+    if not header[HAS_CODES]:
+        _products(r, r.fields.weights, r.fields.bias, k, 4 * k)
+        return
+    samples = r.fields.images
+    before = round_up(product((6, samples, k, ITEM)), ALIGN)
+    multiplies_floats(r, samples, 4 * k, k, before)
 
 
 def run_gru(r: Row) -> None:
     """Check a GRU: scratch has the state, three gates, and the state after reset."""
-    k = _layer(r, gates=3, states=1, scratch=5)
+    k, _ = _layer(r, gates=3, states=1, scratch=5)
     _products(r, r.fields.weights, r.fields.bias, k, 2 * k)
     _products(r, r.fields.gains, r.fields.guard, k, k)
 
 
 def run_rnn(r: Row) -> None:
     """Check a plain layer."""
-    k = _layer(r, gates=1, states=1, scratch=2)
+    k, _ = _layer(r, gates=1, states=1, scratch=2)
     _products(r, r.fields.weights, r.fields.bias, k, k)
 
 

@@ -793,6 +793,18 @@ def recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
     return drawn
 
 
+def dynamic_recurrent(draw: Draw) -> Call:
+    """Operands of an LSTM with int8 weights, some of them misshapen."""
+    (x, w, r, *rest), options = recurrent(4, 2)(draw)
+    given = [x]
+    for weight in (w, r):
+        whole = weight.shape if draw(st.integers(0, 19)) else (2, 2)
+        given.append(any_tensor(draw, [md.Int8Tensor], st.just(whole)))
+        sizes = st.sampled_from([(), (1,), whole[:1], (3,)])
+        given.append(any_tensor(draw, [md.Float32Tensor], sizes))
+    return (*given, *rest), options
+
+
 def grown(draw: Draw) -> Call:
     """Operands of trees, with children that may not exist or lead in a circle."""
     n, f, m, t = draw(st.tuples(*[st.integers(0, 3)] * 4))
@@ -952,6 +964,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.dynamic_quantize: rounded_to_part,
     md.dynamic_matmul: dynamic_product,
     md.dynamic_conv2d: dynamic_convolution,
+    md.dynamic_lstm: dynamic_recurrent,
     md.non_max_suppression: overlapping,
     md.grid_sample: sampled,
     md.roi_align: regions(4),
@@ -970,7 +983,7 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     md.embedding: (md.BoundsError,),
     **dict.fromkeys([md.roi_align, md.roi_pool], (md.BoundsError,)),
     md.decision_trees: (md.BoundsError, md.DataError),
-    **dict.fromkeys([md.lstm, md.gru, md.rnn], (md.BoundsError,)),
+    **dict.fromkeys([md.lstm, md.gru, md.rnn, md.dynamic_lstm], (md.BoundsError,)),
     **dict.fromkeys([md.take, md.take_along_axis, md.scatter], (md.BoundsError,)),
     **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
     **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),

@@ -132,6 +132,15 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
             md.ones((2,), dtype=md.float32),
         )
     ),
+    md.dynamic_lstm: calls(
+        lambda: (
+            md.ones((3, 2, 4), dtype=md.float32),
+            md.astype(integers(8, 4), md.int8),
+            md.ones((8,), dtype=md.float32),
+            md.astype(integers(8, 2), md.int8),
+            md.ones((), dtype=md.float32),
+        )
+    ),
     md.dynamic_conv2d: calls(
         lambda: (
             md.ones((1, 2, 4, 4), dtype=md.float32),

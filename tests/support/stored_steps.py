@@ -8,6 +8,7 @@ from support.windows import draw_window
 from mdtensor.kernels.cpu.generic import opcodes
 from mdtensor.kernels.cpu.program import (
     attention,
+    dynamic,
     floats,
     norms,
     products,
@@ -224,6 +225,19 @@ def recurrences(rng):
         )
         given = [(n, k)] * states if reads else []
         yield layer, [(t, n, i), *given]
+    yield from coded(rng)
+
+
+def coded(rng):
+    """Products on grids of each call: of rows, and in an LSTM."""
+    t, n, i, k = rng.integers(1, (6, 4, 9, 20)).tolist()
+    rows = [rng.integers(-128, 128, (4 * k, m)).astype(np.int8) for m in (i, k)]
+    scales = [rng.uniform(0.001, 0.1, size).astype(np.float32) for size in (1, 4 * k)]
+    bias = rng.normal(size=4 * k).astype(np.float32) if rng.random() < 0.5 else None
+    yield dynamic.DynamicLinear(rows[0], scales[1], bias), [(t, n, i)]
+    functions = [("sigmoid", 0.0, 0.0), ("tanh", 0.0, 0.0), ("tanh", 0.0, 0.0)]
+    layer = recurrent.Recurrent("lstm", *rows, functions=functions, scales=scales)
+    yield layer, [(t, n, i)]
 
 
 def resampled(rng):

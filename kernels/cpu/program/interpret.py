@@ -23,6 +23,7 @@ from mdtensor.kernels.cpu.generic.normalization import normalize_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import (
     Window,
+    interpret_dynamic,
     interpret_floats,
     interpret_recurrent,
     interpret_reductions,
@@ -512,11 +513,13 @@ INVOKE = (
     *interpret_floats.INVOKE,
     *interpret_recurrent.INVOKE,
     interpret_reductions.reduce_floats,
+    *interpret_dynamic.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (
     *(_operand, _multiply_rows, _translate),
     *interpret_floats.HELPERS,
+    *interpret_dynamic.HELPERS,
     *interpret_recurrent.HELPERS,
 )
 

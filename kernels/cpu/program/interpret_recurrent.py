@@ -2,7 +2,8 @@
 
 x has the products of all steps with the weights, [t, n, gates * k]. y has the states
 before the first step, [states, n, k], if the header says so; otherwise the constants
-have them. The scratch holds the states, then the products of a step.
+have them. The scratch holds the states, then the products of a step; then, if the
+weights of an LSTM's state are codes, what `interpret_dynamic` says.
 """
 
 import numpy as np
@@ -19,12 +20,16 @@ from mdtensor.kernels.cpu.generic.recurrent import (
 )
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.interpret_dynamic import multiply_floats
 from mdtensor.kernels.cpu.program.interpret_floats import floats_at
+from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM
 
 gemm_act_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_act_f32
 
 #: Places in the header of a layer; its lengths follow.
 FLAG, HAS_LENGTHS, HAS_HOLES, READS_STATES, FUNCTIONS, LENGTHS = 0, 1, 2, 3, 4, 8
+#: The place behind the functions of an LSTM: whether it multiplies codes of the state.
+HAS_CODES = 7
 #: Numbers of a layer: the limit, then two factors of each function.
 FACTORS = 7
 
@@ -67,18 +72,29 @@ def goes_on(header, sample, t):
 
 
 @kernel
+def padded_lstm_states(n, k):
+    """Return the bytes of the states and gates of an LSTM, a multiple of ALIGN."""
+    return -(-6 * n * k * ITEM // ALIGN) * ALIGN
+
+
+@kernel
 def run_lstm(steps, i, x, y, out, scratch, constants):
     """Run an LSTM; the result ends with the last states of h and c."""
     step = steps[i]
     k, n, header = step.columns, step.images, header_of(step, constants)
-    functions = header[FUNCTIONS:LENGTHS]
+    functions = header[FUNCTIONS:HAS_CODES]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     size = 3 * k if header[HAS_HOLES] != 0 else 0
+    rest = scratch[np.uintp(padded_lstm_states(n, k)) :]
     holes = floats_at(constants[np.uintp(step.limbs) :], 0, size)
     states = begin(step, 2, y, scratch, constants)
     hidden, gates = states[: n * k], floats_at(scratch, 2 * n * k, 4 * n * k)
     for t in range(step.rows):
-        multiply_states(step, hidden, step.weights, step.bias, 4 * k, gates, constants)
+        if header[HAS_CODES] != 0:
+            multiply_floats(step, hidden, n, 4 * k, factors[:0], gates, rest, constants)
+        else:
+            place, bias = step.weights, step.bias
+            multiply_states(step, hidden, place, bias, 4 * k, gates, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):

@@ -19,9 +19,10 @@ NORMALIZE_F32, MATMUL_F32, WINDOWS_F32 = range(27, 30)
 RESAMPLE_F32 = 30
 LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
 REDUCE_F32 = 34
+DYNAMIC_LINEAR = 35
 
 #: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
-#: order of the kinds; then comes that of `interpret_reductions`.
+#: order of the kinds; then come those of `interpret_reductions`, `interpret_dynamic`.
 OF_CODES = (
     *("convolve", "convolve_depthwise", "look_up", "add", "multiply", "mean"),
     *("max_pool", "avg_pool", "quantize", "quantize_nchw", "dequantize", "move"),
@@ -35,10 +36,12 @@ OF_FLOATS = (
     *("convolve_windows", "resample_floats"),
 )
 OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
+DYNAMIC = ("run_dynamic_linear",)
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
     *(("program.interpret_floats", name) for name in OF_FLOATS),
     *(("program.interpret_recurrent", name) for name in OF_SEQUENCES),
     ("program.interpret_reductions", "reduce_floats"),
+    *(("program.interpret_dynamic", name) for name in DYNAMIC),
 )

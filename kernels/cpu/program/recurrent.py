@@ -10,8 +10,14 @@ import numpy as np
 
 from mdtensor.kernels.cpu.generic.float_packing import pad_rows
 from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.dynamic import (
+    DynamicLinear,
+    pack_weights,
+    rows_at_once,
+    scratch_bytes,
+)
 from mdtensor.kernels.cpu.program.floats import FloatStep, Linear
-from mdtensor.kernels.cpu.program.kinds import ITEM, SLACK
+from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM, SLACK
 from mdtensor.kernels.cpu.program.step import Constants, Plan
 from mdtensor.kernels.cpu.program.steps import F32, Concat
 
@@ -32,25 +38,39 @@ class Sequence(FloatStep):
     """
 
     def __init__(
-        self, name, r, bias, holes, states, lengths, functions, limit, flag, reads
+        self,
+        name,
+        r,
+        bias,
+        holes,
+        states,
+        lengths,
+        functions,
+        limit,
+        flag,
+        reads,
+        scale,
     ):
         self.kind, kernel, self._gates, self.states, self._products = LAYERS[name]
-        self.kernels = (kernel,)
+        self.kernels, self._has_codes = (kernel,), scale is not None
         self._k = k = r.shape[1]
         self.input_types = (F32, F32) if reads else (F32,)
         constants = Constants()
         fields = {"columns": k}
         header = [int(flag), lengths is not None, holes is not None, int(reads)]
         header += [FUNCTIONS.index(one) for one, _, _ in functions]
-        header += [0] * (8 - len(header))
+        header += [0] * (7 - len(header)) + [int(self._has_codes)]
         numbers = [np.inf if limit is None else limit]
         numbers += [x for _, *both in functions for x in both]
         self._header, self._lengths = header, lengths
         fields["numbers"] = constants.add(np.array([*numbers, *[0] * 6], np.float32))[0]
         cut = 2 * k if name == "gru" else self._gates * k
-        packed = self.on.pack_f32(np.ascontiguousarray(r[:cut]))
-        fields["weights"] = constants.add(packed)[0]
-        fields["bias"] = constants.add(pad_rows(np.zeros(cut, np.float32)))[0]
+        if scale is not None:
+            fields |= {**pack_weights(self.on, constants, r, scale), "columns": k}
+        else:
+            packed = self.on.pack_f32(np.ascontiguousarray(r[:cut]))
+            fields["weights"] = constants.add(packed)[0]
+            fields["bias"] = constants.add(pad_rows(np.zeros(cut, np.float32)))[0]
         if name == "gru":
             packed = self.on.pack_f32(np.ascontiguousarray(r[cut:]))
             fields["gains"] = constants.add(packed)[0]
@@ -78,6 +98,10 @@ class Sequence(FloatStep):
         fields |= {"rows": steps, "images": samples}
         rows = self.states + self._products + (self.kind == kinds.GRU_F32)
         scratch = rows * samples * self._k * ITEM + SLACK
+        if self._has_codes:
+            columns = self._gates * self._k
+            fields["strip"] = rows_at_once(samples, columns)
+            scratch += ALIGN + scratch_bytes(samples, columns, self._k)
         return Plan(fields, constants.array(), self.output_shape(x), scratch)
 
     def _copied(self):
@@ -113,6 +137,8 @@ class Recurrent(FloatStep):
         limit: of the arguments of functions, or None.
         flag: coupled gates of an LSTM; a GRU's reset after the product.
         reads: whether the states are inputs of the step, one for each.
+        scales: for w and r that are int8, of an LSTM: their scales, each one number or
+            [gates * k]. Inputs and states are rounded to codes, see `dynamic.py`.
     """
 
     def __init__(
@@ -129,16 +155,23 @@ class Recurrent(FloatStep):
         limit=None,
         flag=False,
         reads=False,
+        scales=None,
     ):
+        assert scales is None or name == "lstm", "only an LSTM has weights of codes"
         k = r.shape[1]
         left, right = np.zeros((2, len(w)), np.float32) if b is None else b
         after = np.zeros(k, np.float32)
         if name == "gru" and flag:
             after, right = right[2 * k :], right.copy()
             right[2 * k :] = 0
-        self._linear = Linear(w, left + right)
+        bias, scale = left + right, None
+        if scales is None:
+            self._linear = Linear(w, bias)
+        else:
+            first, scale = scales
+            self._linear = DynamicLinear(w, first, bias)
         self._sequence = Sequence(
-            name, r, after, holes, states, lengths, functions, limit, flag, reads
+            name, r, after, holes, states, lengths, functions, limit, flag, reads, scale
         )
         self.kind, self.kernels = self._sequence.kind, self._sequence.kernels
         self.input_types = (F32,) * (1 + (self._sequence.states if reads else 0))

@@ -132,25 +132,53 @@ def _numbers(
 
 
 def dynamic_quantize_lstm(g: Builder, op: Operator) -> None:
-    """Read DynamicQuantizeLSTM of ONNX Runtime: an LSTM of dequantized weights.
+    """Read DynamicQuantizeLSTM of ONNX Runtime.
 
-    ONNX Runtime also rounds the activations of each step to 8 bits; here they stay
-    float, so that the result is the more exact one.
+    Weights that are not constant, or whose codes minus their zero points leave 8 bits,
+    are dequantized. Then the activations stay float, which ONNX Runtime rounds to 8
+    bits in each step, too.
     """
-    weights = []
-    for at, scale in ((1, 8), (2, 10)):
-        codes = g.step(op, f"codes{at}", md.astype, op.inputs[at], md.float32)
-        zero = g.step(op, f"zero{at}", md.astype, op.inputs[scale + 1], md.float32)
-        shape = g.shape(op.inputs[scale])
-        options: dict[str, Any] = {"shape": (shape[0], 1, -1 if len(shape) > 1 else 1)}
-        factor = g.step(op, f"scale{at}", md.reshape, op.inputs[scale], **options)
-        shift = g.step(op, f"shift{at}", md.reshape, zero, **options)
-        moved = g.step(op, f"moved{at}", md.sub, codes, shift)
-        real = g.step(op, f"real{at}", md.mul, moved, factor)
-        weights.append(g.step(op, f"rows{at}", md.permute_dims, real, axes=(0, 2, 1)))
     # The scales of the weights follow the inputs of an LSTM.
     plain = replace(op, inputs=op.inputs[:8])
+    known = [_signed_rows(g, op, at, scale) for at, scale in ((1, 8), (2, 10))]
+    if all(known):
+        scales = (str(op.inputs[8]), str(op.inputs[10]))
+        layer = replace(LAYERS["LSTM"], operation=md.dynamic_lstm)
+        read_layer(g, plain, layer, (known[0], known[1]), scales)
+        return
+    weights = [_real_rows(g, op, at, scale) for at, scale in ((1, 8), (2, 10))]
     read_layer(g, plain, LAYERS["LSTM"], (weights[0], weights[1]))
+
+
+def _signed_rows(g: Builder, op: Operator, at: int, scale: int) -> str:
+    """Return constant weights as int8 rows with zero points of 0; "" if they have none.
+
+    Args:
+        at, scale: inputs of the operator, the codes and their scale; the zero point
+            follows.
+    """
+    codes, zero = g.array(op.inputs[at]), g.array(op.input(scale + 1))
+    if codes is None or zero is None:
+        return ""
+    starts = zero.reshape(len(zero), 1, -1).astype(np.int16)
+    moved = codes.astype(np.int16) - starts
+    if moved.size and not -128 <= moved.min() <= moved.max() <= 127:
+        return ""
+    rows = np.ascontiguousarray(moved.astype(np.int8).transpose(0, 2, 1))
+    return g.new_constant(op, f"rows{at}", rows)
+
+
+def _real_rows(g: Builder, op: Operator, at: int, scale: int) -> str:
+    """Return dequantized weights as rows; the inputs are as for `_signed_rows`."""
+    codes = g.step(op, f"codes{at}", md.astype, op.inputs[at], md.float32)
+    zero = g.step(op, f"zero{at}", md.astype, op.inputs[scale + 1], md.float32)
+    shape = g.shape(op.inputs[scale])
+    options: dict[str, Any] = {"shape": (shape[0], 1, -1 if len(shape) > 1 else 1)}
+    factor = g.step(op, f"scale{at}", md.reshape, op.inputs[scale], **options)
+    shift = g.step(op, f"shift{at}", md.reshape, zero, **options)
+    moved = g.step(op, f"moved{at}", md.sub, codes, shift)
+    real = g.step(op, f"real{at}", md.mul, moved, factor)
+    return g.step(op, f"rows{at}", md.permute_dims, real, axes=(0, 2, 1))
 
 
 READERS: dict[str, Reader] = {

@@ -51,6 +51,11 @@ NEWEST = 22, 10
 LATEST = 23, 11
 #: Floats whose operations compute in float32; the number of float32 in the format.
 NARROW, FLOAT = (md.float16, md.bfloat16), 1
+#: Operator sets of other domains that a file may need.
+DOMAINS = {
+    write_trees.DOMAIN: write_trees.VERSION,
+    write_recurrent.MICROSOFT: write_recurrent.VERSION,
+}
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -132,8 +137,10 @@ class _Writer:
             self._read_initializers(),
         )
         opsets = [helper.make_opsetid("", self.opset)]
-        if any(node.domain for node in self.nodes):
-            opsets.append(helper.make_opsetid(write_trees.DOMAIN, write_trees.VERSION))
+        used = {node.domain for node in self.nodes}
+        for domain, version in DOMAINS.items():
+            if domain in used:
+                opsets.append(helper.make_opsetid(domain, version))
         made = helper.make_model(
             proto,
             opset_imports=opsets,

@@ -13,9 +13,11 @@ import numpy as np
 import mdtensor as md
 from mdtensor.graph import Node
 from mdtensor.quant.model.onnx.build import ELEMENT_TYPES
-from mdtensor.quant.model.onnx.operators.recurrent import FUNCTIONS, LAYERS
+from mdtensor.quant.model.onnx.operators.recurrent import FUNCTIONS, LAYERS, Layer
 from mdtensor.quant.model.onnx.write_operators import Sink, element_code, emits
 
+#: The domain of ONNX Runtime's own operators.
+MICROSOFT, VERSION = "com.microsoft", 1
 #: The number of int32 in the file format, the type of lengths.
 INT32 = 6
 #: The functions of a file, by their name here.
@@ -25,15 +27,48 @@ NAMES = {ours: (theirs, *defaults) for theirs, (ours, *defaults) in FUNCTIONS.it
 @emits(md.lstm, md.gru, md.rnn)
 def recurrent(sink: Sink, node: Node, inputs: list[str]) -> None:
     kind = next(k for k, found in LAYERS.items() if found.operation is node.operation)
-    layer, given = LAYERS[kind], _operands(sink, node, inputs)
-    x, w, r, b, *states = given[: 4 + layer.states]
-    peepholes = given[4 + layer.states : -1]
-    wanted = [x, *(_along(sink, v, 0) for v in (w, r)), _flat(sink, b), given[-1]]
-    wanted += [_along(sink, state, 0) for state in states]
-    wanted += [_flat(sink, p) for p in peepholes]
+    layer, (x, w, r, *rest) = LAYERS[kind], _operands(sink, node, inputs)
+    wanted = [x, *(_along(sink, v, 0) for v in (w, r)), *_others(sink, layer, rest)]
     while not wanted[-1]:
         wanted.pop()
-    options = _attributes(node, layer.flag)
+    _layer(sink, node, kind, wanted, layer)
+
+
+@emits(md.dynamic_lstm)
+def dynamic_lstm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    """Write DynamicQuantizeLSTM, whose weights are [1, i, 4 * k]."""
+    x, *weights = _operands(sink, node, inputs)
+    w, w_scale, r, r_scale, *rest = weights
+    columns = [sink.emit("Transpose", [v], perm=[1, 0]) for v in (w, r)]
+    others = _others(sink, LAYERS["LSTM"], rest)
+    # Peepholes may be left out, but scales follow them.
+    others += [""] * (5 - len(others))
+    zero = sink.constant(np.zeros(1, np.int8))
+    grids = []
+    for at, scale in ((2, w_scale), (4, r_scale)):
+        is_one = sink.specs[node.inputs[at]].shape in ((), (1,))
+        shape = np.array([1] if is_one else [1, -1], np.int64)
+        grids += [sink.emit("Reshape", [scale, sink.constant(shape)])]
+        wide = np.zeros((1, sink.specs[node.inputs[at - 1]].shape[0]), np.int8)
+        grids += [zero if is_one else sink.constant(wide)]
+    wanted = [x, *(_along(sink, v, 0) for v in columns), *others, *grids]
+    kind, layer = "DynamicQuantizeLSTM", LAYERS["LSTM"]
+    _layer(sink, node, kind, wanted, layer, domain=MICROSOFT)
+
+
+def _others(sink: Sink, layer: Layer, given: list[str]) -> list[str]:
+    """Return the inputs behind the weights, for biases, states, peepholes, lengths."""
+    b, *states = given[: 1 + layer.states]
+    peepholes, lengths = given[1 + layer.states : -1], given[-1]
+    found = [_flat(sink, b), lengths, *(_along(sink, state, 0) for state in states)]
+    return [*found, *(_flat(sink, p) for p in peepholes)]
+
+
+def _layer(
+    sink: Sink, node: Node, kind: str, wanted: list[str], layer: Layer, **more: Any
+) -> None:
+    """Write the operator of a layer, and join its results."""
+    options = {**_attributes(node, layer.flag), **more}
     k = sink.specs[node.output].shape[-1]
     found = sink.parts(kind, wanted, 1 + layer.states, hidden_size=k, **options)
     axis = sink.constant(np.array([1], np.int64))

@@ -20,6 +20,7 @@ REFUSING = {
     *("matrix_rank", "cholesky", "qr", "svd", "svdvals"),
     *("eig", "eigvals", "eigh", "eigvalsh", "view_as_complex"),
     *("dynamic_quantize", "dynamic_matmul", "dynamic_conv2d"),
+    "dynamic_lstm",
 }
 
 

@@ -198,6 +198,7 @@ def test_kinds_that_stay_whole():
         kinds.GRU_F32,
         kinds.RNN_F32,
         kinds.REDUCE_F32,
+        kinds.DYNAMIC_LINEAR,
     }
 
 

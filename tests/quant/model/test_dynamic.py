@@ -159,22 +159,62 @@ def test_files_of_quantize_dynamic(
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_an_lstm_with_dequantized_weights(
-    make_model: Any, onnxruntime_of: Any, tmp_path: Any
-) -> None:
-    """ONNX Runtime rounds the activations of each step, so the results are near."""
+def lstm_network(make_model: Any, folder: Any, **options: Any) -> tuple[Any, Any]:
+    """A float LSTM in both directions, and what `quantize_dynamic` makes of it."""
     shapes = {"w": (2, 16, 3), "r": (2, 16, 4), "b": (2, 32)}
     constants = {n: RNG.uniform(-1, 1, s).astype(np.float32) for n, s in shapes.items()}
     node = helper.make_node(
         "LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=4, direction="bidirectional"
     )
-    path, small = make_model([node], {"x": (6, 2, 3)}, constants), tmp_path / "s.onnx"
-    quantize_dynamic(path, small, weight_type=QuantType.QInt8, reduce_range=True)
+    path, small = make_model([node], {"x": (6, 2, 3)}, constants), folder / "s.onnx"
+    quantize_dynamic(path, small, **options)
+    return path, small
+
+
+@pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_an_lstm_of_codes(
+    weights: Any, per_channel: bool, make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    """The states are rounded as in ONNX Runtime, which has 7 bits of weights here."""
+    options = {"weight_type": weights, "per_channel": per_channel, "reduce_range": True}
+    path, small = lstm_network(make_model, tmp_path, **options)
+    model, saved = load(small), tmp_path / "saved.onnx"
+    layers = [n for n in model.plan().nodes if n.operation == "dynamic_lstm"]
+    has_codes = weights is QuantType.QInt8 or bool(layers)
+    assert [n.arithmetic for n in layers] == ["integer"] * (2 if has_codes else 0)
+    model.save(saved)
+    for shift in (0, -3, 3):
+        x = RNG.standard_normal((6, 2, 3), np.float32) + np.float32(shift)
+        wanted = onnxruntime_of(small, {"x": x})[0]
+        # A float LSTM of dequantized weights is only near.
+        near = 1e-5 if has_codes else 0.03
+        found = np.asarray(model(x))
+        np.testing.assert_allclose(found, wanted, atol=near)
+        assert np.asarray(load(saved)(x)).tobytes() == found.tobytes()
+        again = onnxruntime_of(saved, {"x": x})[0]
+        np.testing.assert_allclose(again, wanted, atol=near)
+        assert 0 < np.abs(found - np.asarray(load(path)(x))).max() < 0.1
+
+
+def test_an_lstm_with_wide_weights(
+    make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    """Codes that leave 8 bits without a zero point are dequantized."""
+    _, small = lstm_network(make_model, tmp_path, weight_type=QuantType.QInt8)
+    file = onnx.load(small)
+    arrays = {one.name: one for one in file.graph.initializer}
+    (node,) = file.graph.node
+    codes, zero = (onnx.numpy_helper.to_array(arrays[node.input[at]]) for at in (1, 9))
+    assert codes.min() < -100 and not zero.any()
+    wide = onnx.numpy_helper.from_array(np.full_like(zero, 40), node.input[9])
+    arrays[node.input[9]].CopyFrom(wide)
+    onnx.save(file, small)
     x = RNG.standard_normal((6, 2, 3), np.float32)
-    exact = np.asarray(load(path)(x))
-    found, wanted = np.asarray(load(small)(x)), onnxruntime_of(small, {"x": x})[0]
-    assert 0 < np.abs(found - exact).max() < 0.03
-    assert np.abs(found - wanted).max() < 0.03
+    model = load(small)
+    assert "dynamic_lstm" not in {n.operation for n in model.plan().nodes}
+    wanted = onnxruntime_of(small, {"x": x})[0]
+    assert np.abs(np.asarray(model(x)) - wanted).max() < 0.1
 
 
 def dynamic_network(

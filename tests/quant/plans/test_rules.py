@@ -20,6 +20,7 @@ from mdtensor.quant.plans.machine import KINDS
 from mdtensor_run import (
     check,
     rules_of_codes,
+    rules_of_dynamic,
     rules_of_floats,
     rules_of_sequences,
 )
@@ -43,7 +44,7 @@ def checked(rows, names, contents, isa=OWN, are_pieces=False):
 
 def test_every_kind_has_a_rule():
     assert set(check.RULES) == set(KINDS)
-    parts = (rules_of_codes, rules_of_floats, rules_of_sequences)
+    parts = (rules_of_codes, rules_of_floats, rules_of_sequences, rules_of_dynamic)
     assert sum(len(part.RULES) for part in parts) == len(KINDS)
 
 

@@ -25,7 +25,7 @@ from mdtensor.quant.shadows import ShadowTensor
 #: They write, move, or leave elements as they are in memory.
 WRITERS = ("to", "setitem", "empty_like")
 #: They take float32 alone, and the reference of a shadow is float64.
-OF_FLOAT32 = ("dynamic_matmul", "dynamic_conv2d")
+OF_FLOAT32 = ("dynamic_matmul", "dynamic_conv2d", "dynamic_lstm")
 LEFT_OUT = (*WRITERS, *OF_FLOAT32)
 OPERATIONS = [op for op in md.operations().values() if op.__name__ not in LEFT_OUT]
 GRID = quant.QParams(0.05)

@@ -73,9 +73,13 @@ def recurrent(g: Builder, op: Operator) -> None:
 
 
 def read_layer(
-    g: Builder, op: Operator, layer: Layer, weights: tuple[str, str]
+    g: Builder,
+    op: Operator,
+    layer: Layer,
+    weights: tuple[str, str],
+    scales: tuple[str, ...] = (),
 ) -> None:
-    """Read recurrent layers with the weights called `weights`."""
+    """Read recurrent layers with the weights called `weights`, and their scales."""
     op.require("direction", *DIRECTIONS)
     directions = DIRECTIONS[op.get("direction", "forward")]
     if not op.outputs[0]:
@@ -92,6 +96,9 @@ def read_layer(
     for at, is_backward in enumerate(directions):
         turn = backward if backward and is_backward else _forward
         operands = _operands(g, op, layer, at, weights, is_batch_first)
+        for place, scale in zip((1, 3), scales, strict=False):
+            part = g.step(op, f"scale{place}_{at}", md.getitem, scale, key=(at,))
+            operands.insert(place, part)
         options = _options(op, layer, functions[at])
         given = (turn(f"x{at}", x), *operands, lengths)
         states = g.step(op, f"states{at}", layer.operation, *given, **options)
