@@ -382,7 +382,6 @@ _USED = {
     "ops.for_each": ("for_each", "get_num_threads", "set_num_threads"),
     "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
     "ops.parallel_for": ("parallel_for",),
-    "support_table": ("Support", "support"),
     "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
     "order_statistics": ("median", "quantile"),
     "support_table": ("Support", "support"),
