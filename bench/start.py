@@ -69,6 +69,10 @@ def extra(found: Found) -> float:
     return 1e3 * (found.value(ROW) - found.value(ROW, PLUM))
 
 
+def extra_of_quant(found: Found) -> float:
+    return 1e3 * (found.value(ROW, "mdtensor.quant") - found.value(ROW))
+
+
 def first_results() -> list[Contender]:
     """From the start of an interpreter to a sum of float32."""
     texts = {
@@ -137,10 +141,16 @@ BENCH = Bench(
     promises=[
         Promise(
             "import of mdtensor, beyond the import of NumPy and plum",
-            100,
+            60,
             extra,
             " ms",
-        )
+        ),
+        Promise(
+            "import of mdtensor.quant, beyond the import of mdtensor",
+            150,
+            extra_of_quant,
+            " ms",
+        ),
     ],
     reasons=[
         Reason("mdtensor imports NumPy and plum as well", ROW, PLUM),

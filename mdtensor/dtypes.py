@@ -201,10 +201,12 @@ def _check_words(name: object, kind: object) -> None:
     if name in _REGISTRY:
         problem = f"an element type named {name} exists already"
         raise RegistrationError(problem, f"Use dtype({name!r}), or another name")
-    near = _similar_kinds(kind) if isinstance(kind, str) and kind not in STORED else []
+    # To compare words takes longer than to declare all types of mdtensor.quant.
+    known = (*STORED, "quantized")
+    near = _similar_kinds(kind) if isinstance(kind, str) and kind not in known else []
     if not isinstance(kind, str) or not kind or near:
-        known = " or ".join(near) or f"one of {', '.join(STORED)}, or your own"
-        raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {known}")
+        fit = " or ".join(near) or f"one of {', '.join(STORED)}, or your own"
+        raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {fit}")
 
 
 def _similar_kinds(kind: str) -> list[str]:

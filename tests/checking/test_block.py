@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 
 import mdtensor as md
+from mdtensor import extend
+from mdtensor.checking import audits
 from mdtensor.errors import LossError, OptionError, RegistrationError
 
 HERE = Path(__file__).name
@@ -198,3 +202,40 @@ def test_audits_are_of_operations() -> None:
     assert str(caught.value) == (
         "len is not an operation. Pass an operation that @generic declared."
     )
+
+
+AUDITS_OF_QUANT = """
+import sys
+import mdtensor as md
+from mdtensor import quant
+grid = quant.QParams(0.5)
+with md.checked() as log:
+    assert "mdtensor.quant.losses" not in sys.modules
+    quant.quantize(md.asarray([1.0, 100.0]), grid)
+assert log.lost == {"saturated": 1}, log
+"""
+
+
+def test_audits_of_a_package_are_imported_by_the_first_block(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", AUDITS_OF_QUANT]
+    subprocess.run(run, cwd=tmp_path, check=True)
+
+
+def test_a_package_names_the_module_of_its_audits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "audits_of_trunc.py").write_text(
+        "import mdtensor as md\n"
+        "from mdtensor.extend import Lost, audit\n"
+        "@audit(md.trunc)\n"
+        "def cut(case):\n"
+        "    yield Lost('cut', 1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    # Other tests must not meet this audit.
+    monkeypatch.setattr(audits, "_AUDITS", dict(audits._AUDITS))
+    extend.audits_later("audits_of_trunc")
+    assert "audits_of_trunc" not in sys.modules
+    with md.checked() as log:
+        md.trunc(md.asarray([1.5]))
+    assert log.lost == {"cut": 1}

@@ -1,14 +1,16 @@
 """Modules of methods that are imported when an operation is first asked."""
 
+import ast
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mdtensor as md
-from mdtensor import registry
+from mdtensor import extend, registry
 from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.later import methods_later
 from mdtensor.dispatch.operation import Operation
@@ -72,6 +74,13 @@ assert "mdtensor.ops.reduction" not in sys.modules
 LATER = (
     *("ml_dtypes", "numba", "mdtensor.dispatch.call_errors", "mdtensor.trial"),
     *("mdtensor.dispatch.introspect", "mdtensor.compositions", "mdtensor.checking"),
+    "mdtensor.support_table",
+)
+#: What the import of quant leaves to its first use, as prefixes of names.
+LATER_IN_QUANT = (
+    *("numba", "mdtensor.checking", "mdtensor.graph", "mdtensor.kernels.loops"),
+    *("mdtensor.quant.gguf", "mdtensor.quant.losses", "mdtensor.quant.observers"),
+    *("mdtensor.quant.presets.table", "mdtensor.quant.weights", "difflib"),
 )
 
 
@@ -84,6 +93,38 @@ assert md.bfloat16.storage.name == "bfloat16" and "ml_dtypes" in sys.modules
 assert md.split and md.which and md.why
 """
     in_process(code)
+
+
+def test_import_of_quant_leaves_what_an_inference_does_not_use() -> None:
+    code = f"""
+import sys
+from mdtensor import quant
+early = [name for name in sys.modules if name.startswith({LATER_IN_QUANT})]
+assert not early, early
+assert all(getattr(quant, name) is not None for name in dir(quant))
+"""
+    in_process(code)
+
+
+def test_extend_has_its_names_later() -> None:
+    code = """
+import sys
+from mdtensor import extend
+assert not [n for n in sys.modules if n.startswith("mdtensor.kernels.loops")]
+assert {*extend.__all__} <= {*dir(extend)}
+assert all(hasattr(extend, name) for name in dir(extend))
+try:
+    extend.lunch
+except AttributeError as error:
+    assert "has no attribute 'lunch'. Use mdtensor.extend.launch." in str(error)
+"""
+    in_process(code)
+
+
+def test_the_stub_of_extend_has_its_names() -> None:
+    stub = Path(extend.__file__).with_suffix(".pyi").read_text()
+    exported = next(x for x in ast.parse(stub).body if isinstance(x, ast.Assign))
+    assert ast.literal_eval(exported.value) == sorted(extend.__all__)
 
 
 def test_our_shape_rules_take_the_declared_parameters() -> None:
