@@ -61,10 +61,8 @@ def isclose(
     a, b = (_operand(x) for x in (x1, x2))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a, "isclose")
-    part, least = (
-        checked("isclose", (a, b), lambda v=v, n=n: _tolerance(v, n))
-        for v, n in ((rtol, "rtol"), (atol, "atol"))
-    )
+    part = checked("isclose", (a, b), lambda: _tolerance(rtol, "rtol"))
+    least = checked("isclose", (a, b), lambda: _tolerance(atol, "atol"))
     checked("isclose", (a, b), lambda: flag(equal_nan, "equal_nan"))
     gap = magnitude(sub(a, b))
     if isinstance(b, Tensor):

@@ -48,9 +48,19 @@ from mdtensor.generics.matmul import (
     tensordot as tensordot,
     vecdot as vecdot,
 )
-from mdtensor.least_squares import LstsqResult as LstsqResult, lstsq as lstsq
+
+#: What is imported when it is used, from `least_squares`.
+_LATER = ("LstsqResult", "lstsq")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 def __getattr__(name: str) -> object:
+    if name in _LATER:
+        from mdtensor import least_squares
+
+        return globals().setdefault(name, getattr(least_squares, name))
     fix = _hint_in("linalg", name, globals())
     raise AttributeError(f"module 'mdtensor.linalg' has no attribute {name!r}.{fix}")

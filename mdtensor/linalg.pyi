@@ -69,7 +69,5 @@ tensordot: _calls.Tensordot
 """Return Σ x1 · x2, summed over pairs of axes; complex x1 is not conjugated."""
 vecdot: _calls.LikeCross
 """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
-from mdtensor.least_squares import (
-    LstsqResult as LstsqResult,
-    lstsq as lstsq,
-)
+from mdtensor.least_squares import LstsqResult as LstsqResult
+from mdtensor.least_squares import lstsq as lstsq

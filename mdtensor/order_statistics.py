@@ -202,10 +202,8 @@ def _place(part: float, count: int, method: str) -> tuple[int, int, float]:
 
 def _interpolated(rows: Any, places: list[tuple[int, int, float]]) -> Any:
     """Return the elements at each place, in float64, along the last axis."""
-    low, high = (
-        astype(take(rows, _like(rows, [p[i] for p in places]), axis=-1), float64)
-        for i in (0, 1)
-    )
+    ends = [p[0] for p in places], [p[1] for p in places]
+    low, high = (astype(take(rows, _like(rows, end), axis=-1), float64) for end in ends)
     share = to(from_numpy(np.array([p[2] for p in places])), rows.device)
     # The difference of equal infinities is NaN, and one end suffices there.
     found = add(low, mul(sub(high, low), share))

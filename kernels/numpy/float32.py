@@ -41,7 +41,7 @@ COMPILED = {
     np.arctanh: "atanh",
 }
 #: NumPy's functions of two float32 that have a compiled one.
-PAIRS = {
+PAIRS: dict[Any, str] = {
     np.arctan2: "atan2",
     np.logaddexp: "logaddexp",
     np.remainder: "remainder",

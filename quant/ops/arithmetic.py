@@ -233,8 +233,8 @@ def _sum(
             return [g1.fraction / out.fraction, sign * g2.fraction / out.fraction]
 
         def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
-            pairs = zip((a, b), ratios_of(g1, g2), strict=True)
-            return exact.to_codes(exact.round_sum(*pairs), out)
+            first, second = ratios_of(g1, g2)
+            return exact.to_codes(exact.round_sum((a, first), (b, second)), out)
 
         return lambda x1, x2: _round_to(codes, x1, x2, out, ratios_of)
     grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))

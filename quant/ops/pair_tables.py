@@ -57,7 +57,10 @@ def tabulated(is_usual: Callable[..., bool] | None = None) -> Callable[[Bind], B
         @wraps(bind)
         def run(x1: Any, x2: Any, /, *, out: QParams | None = None) -> Run:
             found = bind(x1, x2, out=out)
-            if out is None or (is_usual and is_usual(x1, x2, out)):
+            # First the size: a short call has no time for a count of near ties.
+            if out is None or not is_long(x1, x2):
+                return found
+            if is_usual is not None and is_usual(x1, x2, out):
                 return found
             return by_table(lambda a, b: bind(a, b, out=out)(a, b), found, x1, x2, out)
 

@@ -28,8 +28,8 @@ def names(seen: observe.Observation) -> list[str]:
 def test_ufuncs_are_named_with_the_casts_of_their_loops() -> None:
     with observe.observe_kernels() as seen:
         ufunc.binary(np.add, FLOATS, np.ones((2, 4), np.int8), FLOAT32)
-        ufunc.unary(np.tan, FLOATS)
-    assert names(seen) == ["numpy.add", "numpy.tan"]
+        ufunc.unary(np.sqrt, FLOATS)
+    assert names(seen) == ["numpy.add", "numpy.sqrt"]
     assert all(kernel.isa.startswith("NumPy") for kernel in seen.kernels)
     assert seen.casts == [("int8", "float32")]
 
