@@ -28,7 +28,6 @@ from mdtensor.quant.qparams_checks import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
 
 
-@explain_wrong_calls
 class QParams:
     """The affine map from codes to real numbers; immutable.
 
@@ -84,6 +83,7 @@ class QParams:
     narrow_range: bool
     rounding: str | None
 
+    @explain_wrong_calls
     def __init__(
         self,
         scale: object,

@@ -284,6 +284,8 @@ REFUSED = [
         [*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")],
         "but its codes have the grid",
     ),
+    ([node("DequantizeLinear", "i s z", "y", block_size=2)], "has blocks of 'i'"),
+    ([node("DequantizeLinear", "i three zeros", "y")], "has 3 scales for an axis of"),
     ([node("QuantizeLinear", "x x z", "y")], "needs the scale as a constant"),
     ([node("QuantizeLinear", "x s wide", "y")], "has codes of uint16"),
     ([node("QuantizeLinear", "x bad z", "y")], "a scale is"),
@@ -304,8 +306,10 @@ def test_refuses(nodes: Any, words: str, make_model: Any) -> None:
         "bad": F32(-1),
         "half": np.float16(1),
         "double": np.float64(1),
+        "three": np.ones(3, F32),
+        "zeros": np.zeros(3, np.uint8),
     }
-    inputs = {"x": X.shape, "i": (2, X.shape)}
+    inputs = {"x": X.shape, "i": (2, X.shape), "j": (6, X.shape)}
     with pytest.raises(ModelError) as caught:
         read_graph(make_model(nodes, inputs, constants, opset=21))
     assert words in str(caught.value)
