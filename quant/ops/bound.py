@@ -98,7 +98,7 @@ def key_of(bind: Run, tensors: Sequence[Any], options: dict[str, Any]) -> Hashab
 
 
 def _types_of(option: object) -> tuple[Any, ...] | None:
-    """Return the types in a tuple of plain entries or of such tuples; None for others."""
+    """Return the types in a tuple of plain entries, or of such tuples, else None."""
     if type(option) is not tuple:
         return None
     if _PLAIN.issuperset(map(type, option)):
