@@ -19,11 +19,9 @@ from fractions import Fraction
 from typing import Any
 import numpy.typing as npt
 from mdtensor import DType
-from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant import qparams_checks
 from mdtensor.quant.qparams_checks import FloatArray, IntArray
 
-@explain_wrong_calls
 class QParams(Generic[_T_co]):
     __slots__ = ('axis', 'block_size', 'dtype', 'key', 'narrow_range', 'rounding', 'scale', 'zero_point')
     key: tuple[Any, ...]

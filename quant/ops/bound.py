@@ -90,11 +90,21 @@ def key_of(bind: Run, tensors: Sequence[Any], options: dict[str, Any]) -> Hashab
         elif kind in _PLAIN:
             # 1, 1.0 and True are equal, but only 1 is a valid stride.
             key += kind, option
-        elif kind is tuple and _PLAIN.issuperset(map(type, option)):
-            key += (*map(type, option), option)
+        elif (types := _types_of(option)) is not None:
+            key += types, option
         else:
             return None
     return tuple(key)
+
+
+def _types_of(option: object) -> tuple[Any, ...] | None:
+    """Return the types in a tuple of plain entries, or of such tuples, else None."""
+    if type(option) is not tuple:
+        return None
+    if _PLAIN.issuperset(map(type, option)):
+        return tuple(map(type, option))
+    found = tuple(_types_of(part) for part in option)
+    return None if None in found else found
 
 
 def _remember(key: Hashable, call: Run, *given: object) -> None:

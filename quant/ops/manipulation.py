@@ -58,6 +58,7 @@ from mdtensor.quant.deduction import (
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.grids.combine import singles
+from mdtensor.quant.ops.bound import Run, bind_once
 from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.ops.kernels import NotCompiled, make_step
 from mdtensor.quant.ops.scalars import codes_of
@@ -487,15 +488,24 @@ def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec
 
 
 @method(pad, deduce=_infer_pad)
+@bind_once
 def pad(
     x: QuantizedTensor, /, *, pad_width: Collection[Collection[int]], value: object
-) -> QuantizedTensor:
-    def make() -> QuantizedTensor:
-        padded = pad(x.codes, pad_width).buffer
+) -> Run:
+    def bind() -> tuple[TensorSpec, npt.NDArray[Any]]:
+        # A pad of the codes finds what no grid decides: sizes that are too large.
+        pad(x.codes, pad_width)
         spec = _infer_pad(spec_of(x), pad_width=pad_width, value=value)
-        padded[...] = codes_of(spec.qparams, spec.shape, value)
-        ends = zip(x.shape, pad_widths(pad_width, x.ndim), strict=True)
-        padded[tuple(slice(a, a + n) for n, (a, _) in ends)] = x.codes.buffer
-        return x.from_codes(padded, spec.qparams.rounded(x.rounding))
+        return spec, codes_of(spec.qparams, spec.shape, value)
 
-    return name_errors("pad", x, make)
+    spec, frame = name_errors("pad", x, bind)
+    grid: QParams = spec.qparams
+    ends = zip(x.shape, pad_widths(pad_width, x.ndim), strict=True)
+    inside = tuple(slice(start, start + n) for n, (start, _) in ends)
+
+    def run(x: QuantizedTensor) -> QuantizedTensor:
+        padded = frame.copy()
+        padded[inside] = x.codes.buffer
+        return x.from_codes(padded, grid.rounded(x.rounding))
+
+    return run

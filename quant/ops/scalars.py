@@ -54,9 +54,11 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: object) -> Array:
     Raises:
         CastError: the number is between two codes, or outside the range.
     """
+    width = np.dtype(np.uint8 if grid.dtype in FLOATS else grid.dtype.storage)
     # One element is enough on one scale, and broadcasts.
-    zeros = np.zeros((1,) * len(shape) if grid.axis is None else shape, np.int64)
-    width = np.uint8 if grid.dtype in FLOATS else grid.dtype.storage
+    if grid.axis is None:
+        return np.broadcast_to(width.type(_code(grid, number)), shape)
+    zeros = np.zeros(shape, np.int64)
     found = by_pieces(
         lambda _, single: np.asarray(_code(single, number)), width, (zeros, grid)
     )

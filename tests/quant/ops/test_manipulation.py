@@ -103,6 +103,21 @@ def test_a_border_on_the_grid_is_exact(value, exact):
     assert exact.reals(got)[0] == Fraction(float(value)) == exact.reals(got)[-1]
 
 
+def test_borders_that_differ_in_one_number_are_bound_apart(exact):
+    """A call is bound once: its key has the widths, the value and their types."""
+    x = QInt8Tensor([[1, 2]], scale=0.5, zero_point=3)
+    for widths in (((0, 0), (1, 0)), ((0, 0), (0, 1)), ((1, 0), (0, 1))):
+        for value in (0, 1, 0.5):
+            for _ in range(2):
+                got = exact.reals(md.pad(x, widths, value=value)).astype(float)
+                wanted = np.pad(
+                    exact.reals(x).astype(float), widths, constant_values=value
+                )
+                assert got.tolist() == wanted.tolist()
+    with pytest.raises(md.OptionError):
+        md.pad(x, ((0, 0), (True, 0.5)))
+
+
 def test_a_wrong_border_names_the_quantized_tensor():
     with pytest.raises(md.OptionError) as caught:
         md.pad(QInt8Tensor([1, 2], scale=0.5), 3)
