@@ -63,11 +63,8 @@ class Entry:
         except ModuleNotFoundError as error:
             if error.name not in ("numba", "llvmlite"):
                 raise
-            raise refusal.error(
-                "numba is not installed, and no library holds this kernel",
-                "Install numba, or run python -m mdtensor.kernels.build",
-                self.key,
-            ) from error
+            problem = f"numba is not installed, and {library.why_not(self.isa)}"
+            raise refusal.error(problem, library.remedy(), self.key) from error
 
     def _load(self):
         """Import the module of the function, which imports numba."""

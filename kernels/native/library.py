@@ -60,11 +60,16 @@ def stamp():
     return text.hexdigest()[:20]
 
 
+def is_free_threaded():
+    """Return whether this Python can run without a GIL."""
+    return "t" in getattr(sys, "abiflags", "")
+
+
 # The glue counts references where Pythons with a GIL do, so another would crash
 # (decision 0079).
 def require_gil():
     """Raise Unusable in a free-threaded Python."""
-    if "t" in getattr(sys, "abiflags", ""):
+    if is_free_threaded():
         raise Unusable("this Python is free-threaded")
 
 
@@ -192,6 +197,19 @@ def describe(isa_name):
     """Return where the kernels of an ISA come from, and why not from a library."""
     library, reason = _state(isa_name)
     return "a library" if library else f"numba: {reason}"
+
+
+def why_not(isa_name):
+    """Return why a kernel of an ISA does not come from a library."""
+    _, reason = _state(isa_name)
+    return reason or "no library holds this kernel"
+
+
+def remedy():
+    """Return what gives kernels to a Python without numba."""
+    if is_free_threaded():
+        return "Use a Python with a GIL, or install numba if it supports this one"
+    return "Install numba, or run python -m mdtensor.kernels.build"
 
 
 def require_numba(isa_name, key):

@@ -196,6 +196,20 @@ def test_a_free_threaded_python_uses_none(monkeypatch):
         library.Library("generic")
 
 
+def test_a_free_threaded_python_without_numba_says_so(monkeypatch):
+    def load(_):
+        raise ModuleNotFoundError("No module named 'numba'", name="numba")
+
+    monkeypatch.setattr(sys, "abiflags", "t", raising=False)
+    monkeypatch.setattr(isa, "IS_JIT_DISABLED", False)
+    monkeypatch.setattr(library, "MODE", "auto")
+    monkeypatch.setattr(library, "_state", library._state.__wrapped__)
+    monkeypatch.setattr(Entry, "_load", load)
+    said = "numba is not installed, and this Python is free-threaded. Use a Python with"
+    with pytest.raises(OptionError, match=said):
+        Entry("generic.copies", "copy_f32").call(np.zeros(1, np.uint32))
+
+
 def in_process():
     """Whether this process itself uses libraries."""
     return library.describe(isa.ISA) == "a library"
