@@ -63,11 +63,11 @@ def argsort(x: Array, axis: int, descending: bool) -> Array:
         return _argsort_by_packing(keys, axis, descending)
     # Sort the reversed array in ascending order and reverse the result: so equal
     # elements keep their order.
-    if (
-        keys.dtype.kind in "iuf"
-        and (quick := _argsort_of_distinct(keys, axis)) is not None
-    ):
-        return quick if not descending else np.flip(quick, axis).copy()
+    # Other types have equal elements more often, or are sorted by their bits.
+    if not is_quick and keys.dtype == np.float64:
+        quick = _argsort_of_distinct(keys, axis)
+        if quick is not None:
+            return np.flip(quick, axis).copy() if descending else quick
     keys = np.flip(keys, axis) if descending else keys
     found = np.argsort(keys, axis, "stable").astype(np.int64, copy=False)
     return x.shape[axis] - 1 - np.flip(found, axis) if descending else found

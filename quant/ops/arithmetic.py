@@ -320,7 +320,7 @@ def _product(x1: QuantizedTensor, x2: QuantizedTensor, out: QParams | None) -> R
             return [g1.fraction * g2.fraction / out.fraction]
 
         def codes(a: Array, b: Array, g1: QParams, g2: QParams) -> Array:
-            return exact.to_codes(exact.round_sum((a * b, *ratios_of(g1, g2))), out)
+            return exact.to_codes(exact.round_sum((a * b, ratios_of(g1, g2)[0])), out)
 
         return lambda x1, x2: _round_to(codes, x1, x2, out, ratios_of)
     grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
