@@ -42,8 +42,8 @@ def infer_dynamic_lstm(
     for name, spec in floats.items():
         if spec is not None:
             require_float32(spec, name)
-    real = (one.with_dtype(float32) for one in (w, r))
-    found = infer_lstm(x, *real, b, h, c, p, lengths, **options)
+    real_w, real_r = w.with_dtype(float32), r.with_dtype(float32)
+    found = infer_lstm(x, real_w, real_r, b, h, c, p, lengths, **options)
     for weight, scale in ((w, w_scale), (r, r_scale)):
         rows, terms = weight.shape
         left = x.with_dtype(uint8).with_shape((*found.shape[1:2], terms))

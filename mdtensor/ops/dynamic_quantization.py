@@ -117,7 +117,7 @@ def dynamic_matmul_step(x: Any, w: Any, scale: Any, zero: Any, bias: Any, /) -> 
     shift = SHIFT if w.dtype is uint8 else 0
     if isinstance(zero, TensorSpec):
         raise OptionError("kernels need a constant zero point")
-    if ((0 if zero is None else zero.buffer) != np.int64(shift)).any():
+    if np.any((0 if zero is None else zero.buffer) != np.int64(shift)):
         raise OptionError(f"compiled weights have the zero point {shift}")
     rows = (w.buffer.astype(np.int16) - shift).astype(np.int8).T
     return _program().DynamicLinear(
