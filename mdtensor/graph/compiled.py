@@ -186,7 +186,8 @@ class Compiled:
         visit((arguments, options), TensorSpec, specs.append)
         if not specs:
             return self._find(arguments, options)[0]
-        made = self._trace(*self._specs(arguments, options), TensorSpec)
+        given, more = self._specs(arguments, options)
+        made = self._trace(given, more, TensorSpec)
         return Placed(made, self._name) if self._is_automatic else made
 
     @staticmethod

@@ -139,5 +139,6 @@ class _Weight:
             return inputs.field(rows, type)
         found = array(inputs.device, rows.astype(type))
         first = inputs.add(found.view(lambda a: a[:, :1]))
-        places = np.arange(0, columns, self.share, np.int32) // self._size
-        return gather(first, type, inputs.element(array(inputs.device, places)))
+        places = np.arange(0, columns, self.share) // self._size
+        place = inputs.element(array(inputs.device, places.astype(np.int32)))
+        return gather(first, type, place)
