@@ -156,12 +156,12 @@ BENCH = Bench(
             "mdtensor notices that the second thread does not help, and uses one", BUSY
         ),
         Reason(
-            "half of the time goes to imports, such as numba and LLVM; the rest reads "
-            "compiled kernels from the cache, packs weights and builds tables",
+            "half of the time goes to imports, also of numba and LLVM if there is no "
+            "library of kernels; the rest packs weights and builds tables",
             "*, first result",
         ),
         Reason(
-            "the kernels are compiled first, once for each machine",
+            "without a library the kernels are compiled first, once for each machine",
             "*, nothing compiled",
         ),
         Reason(
@@ -169,7 +169,11 @@ BENCH = Bench(
             "(decision 0081)",
             "* in float16",
         ),
-        Reason("numba, LLVM and their machine code are in the process", "*, memory"),
+        Reason(
+            "types and methods of all operations are in the process, and without a "
+            "library of kernels numba and LLVM, too",
+            "*, memory",
+        ),
     ],
     notes=(
         "**Files.** LiteRT runs a .tflite file with the same codes, scales and biases. "
