@@ -493,6 +493,8 @@ def leaves() -> tuple[type[Tensor], ...]:
 def from_numpy(array: Any) -> Tensor:
     """Return the tensor of a NumPy array or scalar; native byte order is shared.
 
+    A result of `numpy.broadcast_arrays` is read-only: its elements share memory.
+
     Raises:
         OptionError: there is no element type for the array's dtype.
         CastError: elements of the array are masked, or have a unit.
@@ -504,6 +506,10 @@ def from_numpy(array: Any) -> Tensor:
     # Most arrays are not of a subclass, and then nothing is called.
     if type(array) is np.ndarray:
         kind = _leaf_of(array.dtype)
+        # NumPy's sign for a broadcast array, which warns where its flags are read.
+        if array.flags.num < 0:
+            array = array.view()
+            array.flags.writeable = False
         return kind.wrap(np.asarray(array, kind.dtype.storage))
     require_plain(array)
     # Elements of a buffer are plain, and one of several axes cannot be iterated.
@@ -550,6 +556,10 @@ def _unknown(x: Tensor, name: str) -> Any:
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
 
+#: Modules with functions of a tensor that are no operations, and are loaded when used.
+_OF_TENSORS = ("closeness", "compositions", "order_statistics")
+
+
 def _package() -> dict[str, Any]:
     return vars(sys.modules[__package__])
 
@@ -561,8 +571,10 @@ def _advice(name: str, _: int) -> str:
     `hasattr` and `getattr` with a default call this as well and drop the text, so it is
     cached. The number of names in the package changes when a hint may change.
     """
-    calls = [n for n, value in _package().items() if is_operation(value)]
-    return attribute(name, calls)
+    package = _package()
+    calls = [n for n, value in package.items() if is_operation(value)]
+    later = (n for home in _OF_TENSORS for n in package["_USED"][home] if n.islower())
+    return attribute(name, [*calls, *later])
 
 
 # Not in the class, where a type checker would take every name for an attribute.

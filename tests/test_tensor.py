@@ -156,10 +156,20 @@ def test_from_numpy_shares() -> None:
         md.from_numpy(np.array(["a"]))
 
 
+def test_broadcast_arrays_are_read_only() -> None:
+    """NumPy warns where their flags are read, and will make them read-only."""
+    a, b = np.broadcast_arrays(np.ones((2, 1), np.float32), np.float32([1, 2]))
+    x, y = md.from_numpy(a), md.asarray(b)
+    assert md.exp(x).shape == md.atan2(x, y).shape == (2, 2)
+    with pytest.raises(md.MdtensorError):
+        x[0, 0] = 2.0
+    assert np.ones(2).flags.num >= 0
+
+
 def test_leaves_are_found_by_name_too() -> None:
     assert md.leaf("int8", "cpu") is md.leaf(np.int8) is md.Int8Tensor
-    assert text(DeviceError, lambda: md.leaf(md.quant.qint4, "cuda")).startswith(
-        "qint4 has no tensor type on cuda:0. Use qint8, "
+    assert text(DeviceError, lambda: md.leaf(md.quant.qfloat8_e4m3, "cuda")).startswith(
+        "qfloat8_e4m3 has no tensor type on cuda:0. Use "
     )
     with pytest.raises(OptionError, match="no element type like a object"):
         md.leaf(object())

@@ -63,7 +63,9 @@ def test_unary_ufuncs(ufunc: np.ufunc) -> None:
     x = md.asarray([0.5, -0.25])
     found = ufunc(x)
     assert type(found) is type(ONE[ufunc](x))
-    assert found.tolist() == ONE[ufunc](x).tolist() == ufunc(np.asarray(x)).tolist()
+    assert found.tolist() == ONE[ufunc](x).tolist()
+    # Some of our functions are rounded once, and NumPy's are not.
+    np.testing.assert_allclose(np.asarray(found), ufunc(np.asarray(x)), rtol=2.0**-22)
 
 
 @pytest.mark.parametrize("ufunc", WHOLE, ids=lambda f: f.__name__)

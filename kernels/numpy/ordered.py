@@ -63,16 +63,21 @@ def reduce(
 def _order_of_memory(x: Array, axes: Axes) -> list[int] | None:
     """Return an order of all axes in which the kept ones lie as in memory.
 
-    The reduced axes stay last, or not last, and among themselves in their order.
+    The reduced axes stay last, or not last, and among themselves in their order. Axes
+    of one element lie anywhere: behind a last axis it is still the last one.
 
     Returns:
         The order; None if the kept axes already lie so.
     """
     kept = [i for i in range(x.ndim) if i not in axes]
-    found = sorted(kept, key=lambda i: -abs(x.strides[i]))
-    if found == kept or not axes or axes[-1] - axes[0] != len(axes) - 1:
+    found = sorted(kept, key=lambda i: -abs(x.strides[i]) if x.shape[i] > 1 else 0)
+    wide = [i for i in kept if x.shape[i] > 1]
+    if [i for i in found if x.shape[i] > 1] == wide:
         return None
-    return [*found, *axes] if axes[-1] == x.ndim - 1 else [*axes, *found]
+    if not axes or axes[-1] - axes[0] != len(axes) - 1:
+        return None
+    is_last = prod(x.shape[axes[-1] + 1 :]) == 1
+    return [*found, *axes] if is_last else [*axes, *found]
 
 
 def _reordered(

@@ -309,8 +309,8 @@ def hint_in(module: str, name: str, known: Iterable[str]) -> str:
     Example:
         >>> hint_in("linalg", "norm", ["vector_norm"])
         ' Use mdtensor.linalg.vector_norm or mdtensor.linalg.matrix_norm.'
-        >>> hint_in("linalg", "slove", ["solve"]), hint_in("linalg", "lstsq", ["qr"])
-        (' Use mdtensor.linalg.solve.', ' mdtensor does not have linalg.lstsq.')
+        >>> hint_in("linalg", "slove", ["solve"]), hint_in("linalg", "cond", ["qr"])
+        (' Use mdtensor.linalg.solve.', ' mdtensor does not have linalg.cond.')
     """
     if name.startswith("_"):
         return ""

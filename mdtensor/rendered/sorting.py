@@ -72,6 +72,7 @@ def _copied(lines: Any, device: Device) -> Any:
     return launch(device, loop, lines.shape, [lines])
 
 
+# Elementwise with gathers, so both languages have it (decision 0109).
 def _order(x: Tensor, lines: Any, descending: bool) -> Any:
     """Return the int32 indices that sort each line."""
     device, size = x.device, lines.shape[-1]

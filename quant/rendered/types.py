@@ -48,7 +48,7 @@ def has_scales(device: Device) -> bool:
 def declare(device: Device) -> None:
     """Declare the types that a device lacks; their names begin as its floats' do."""
     known = {kind.dtype for kind in leaves() if kind.device is device}
-    wanted = [host for host in (*AFFINE, *PACKED) if host.dtype not in known]
+    wanted = [host for host in (*PACKED, *AFFINE) if host.dtype not in known]
     prefix = leaf(dtypes.float32, device).__name__.removesuffix("Float32Tensor")
     # As attributes of this module, so that tensors pickle.
     globals().update(siblings(device, prefix, wanted, __name__))

@@ -54,11 +54,11 @@ def test_one_operation_says_why(call: Call) -> None:
 def test_a_missing_device(call: Call) -> None:
     lines = call("support", "exp").out.splitlines()
     missing = f"cuda:0: {md.cuda.missing}"
-    assert f"{missing}; 9 cells would run there" in lines
+    assert f"{missing}; 11 cells would run there" in lines
     alone = call("support", "exp", "--device", "cuda:0").out.splitlines()
-    assert "  exp  ·     ····  ····  ○○○○   ○○       ○○○·" in alone
+    assert "  exp  ·     ····  ····  ○○○○   ○○       ○○○○○·" in alone
     floats = "float16 bfloat16 float32 float64 complex64 complex128"
-    assert f"{floats} qint8 quint8 qint16: {missing}" in alone
+    assert f"{floats} qint4 quint4 qint8 quint8 qint16: {missing}" in alone
 
 
 def test_the_whole_table_fits_80_columns_of_a_terminal() -> None:

@@ -139,6 +139,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
             md.ones((8,), dtype=md.float32),
             md.astype(integers(8, 2), md.int8),
             md.ones((), dtype=md.float32),
+            *[None] * 5,
         )
     ),
     md.dynamic_conv2d: calls(

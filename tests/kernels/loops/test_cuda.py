@@ -39,7 +39,7 @@ def test_the_renderer_is_short() -> None:
     )
     print(f"renderer: {renderer} lines; functions of scalars: {scalars} lines")
     print(f"products by tiles: {count_lines(cuda_tiles)} lines, and {tiles} of text")
-    assert renderer < 545
+    assert renderer < 560
 
 
 def count_lines(*modules: Any) -> int:
