@@ -1,4 +1,4 @@
-"""Kernels of a library beside the same kernels compiled by numba: steady speed."""
+"""Compare the steady speed of library kernels with the same kernels from numba."""
 
 import sys
 from collections.abc import Iterator

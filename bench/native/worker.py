@@ -25,7 +25,7 @@ SAMPLES = 5
 
 @cache
 def call_of(name: str, file: str) -> Callable[[], Any]:
-    """The call of this name, or the network in the file, with the image beside it."""
+    """Return the call of this name, or of the network in a file on its image."""
     if not file:
         size = next(n for n in SIZES if name.endswith(f", {n:,}"))
         return calls_of(size)[name]
