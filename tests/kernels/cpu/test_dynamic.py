@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.plain import overflows
 
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.program import recurrent
@@ -86,6 +87,7 @@ ODD = [
 ]
 
 
+@overflows
 @pytest.mark.parametrize("row", ODD, ids=str)
 def test_odd_grids(row: Any) -> None:
     w = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import each
+from support.plain import overflows
 
 from mdtensor.kernels.cpu import float_calls, isa
 from mdtensor.kernels.cpu.generic import wide_functions, wide_pairs
+
+pytestmark = overflows
 
 COUNT = 2_000 if isa.IS_JIT_DISABLED else 100_000
 NUMPY = {

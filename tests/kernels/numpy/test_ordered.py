@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.plain import overflows
 
 from mdtensor.kernels.numpy import ordered
 
@@ -28,6 +29,7 @@ def layouts(x: Any) -> list[Any]:
     return [x, turned, apart, back]
 
 
+@overflows
 @pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", SHAPES)
