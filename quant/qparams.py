@@ -388,26 +388,37 @@ def grid_of(
     dtype = qparams_checks.code_dtype(dtype)
     low, high = qparams_checks.check_range(low, high)
     qparams_checks.check_flag("symmetric", symmetric)
-    if symmetric or dtype in SYMMETRIC:
-        bound = max(-low, high)
-        return QParams(_round_up(bound / int(dtype.maximum)), dtype=dtype)
-    codes = int(dtype.maximum) - int(dtype.minimum)
-    scale = _round_up((high - low) / codes)
-    zero = int(dtype.minimum) + round(-low / scale)
-    return QParams(scale, min(zero, int(dtype.maximum)), dtype=dtype)
+    is_symmetric = symmetric or dtype in SYMMETRIC
+    scale, zero = fit(np.array([low]), np.array([high]), dtype, is_symmetric)
+    return QParams(float(scale[0]), int(zero[0]), dtype=dtype)
 
 
-def _round_up(scale: float) -> float:
-    """Return the smallest float32 that is not below `scale`; 1 if it is not normal."""
-    if scale < float(np.finfo(np.float32).tiny):
-        return 1.0
+def fit(
+    low: FloatArray, high: FloatArray, dtype: DType, is_symmetric: bool
+) -> tuple[FloatArray, IntArray]:
+    """Return the scale and the zero point of `grid_of` for each of many ranges.
+
+    Args: low, high: the ends of each range: at most 0, and at least 0.
+    """
+    most, least = int(dtype.maximum), int(dtype.minimum)
+    if is_symmetric:
+        bound = np.maximum(-low, high)
+        return _round_up(bound / most), np.zeros(len(bound), np.int64)
+    with np.errstate(over="ignore"):
+        scale = _round_up((high - low) / (most - least))
+    zero = np.rint(-low / scale).astype(np.int64) + least
+    return scale, np.minimum(zero, most)
+
+
+def _round_up(scale: FloatArray) -> FloatArray:
+    """Return the smallest float32 not below each scale; 1 if it is not normal."""
     # An overflow gives infinity, for which `QParams` raises.
     with np.errstate(over="ignore"):
-        nearest = float(np.float32(scale))
-    # To the nearest would be too small for the ends of the range.
-    if nearest >= scale:
-        return nearest
-    return float(np.nextafter(np.float32(scale), np.float32(np.inf)))
+        nearest = scale.astype(np.float32)
+        # To the nearest would be too small for the ends of the range.
+        above = np.nextafter(nearest, np.float32(np.inf))
+    found = np.where(nearest >= scale, nearest, above).astype(np.float64)
+    return np.where(scale < float(np.finfo(np.float32).tiny), 1.0, found)
 
 
 def grid_from_arguments(

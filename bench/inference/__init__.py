@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from bench.harness import Bench, Found, Promise, Reason, Row
+from bench.inference.calibration import calibrations
 from bench.inference.files import size
 from bench.inference.half import Half
 from bench.inference.latency import ONE, Busy, Latency
@@ -45,6 +46,7 @@ def rows(quick: bool) -> Iterator[Row]:
             yield Latency(f"{name}, {threads} thread(s)", network, threads)
         yield Profile(f"{name}, steps", network)
     yield from tool_files(quick)
+    yield from calibrations("classifier")
     for name in ("classifier",) if quick else HALVED:
         yield Half(HALF.format(name), named[name])
     yield Busy(BUSY, small)
@@ -128,6 +130,14 @@ BENCH = Bench(
             partial(Found.ratio, row=HALF.format(name), rival=FLOAT),
         )
         for name in HALVED
+    ]
+    + [
+        Promise(
+            "classifier, time of calibration and quantization, relative to ONNX "
+            "Runtime's tool",
+            1.5,
+            partial(Found.ratio, row="classifier, calibration", rival=ORT_INT8),
+        )
     ]
     + [
         # Never slower: the neighbour alone makes equal work differ by some percent.

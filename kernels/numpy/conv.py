@@ -6,12 +6,15 @@ and rounded once; integers wrap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.numpy import empty
+from mdtensor.kernels.numpy.float16 import FLOAT32
 from mdtensor.kernels.numpy.matmul import round_to
 from mdtensor.kernels.numpy.ufunc import compute_dtype
 
@@ -43,6 +46,14 @@ def conv2d(
         dtype: of the result; operands are cast to it.
     """
     wide = compute_dtype(dtype)
+    if wide == FLOAT32 and x.size and w.size:
+        given = (
+            round_to(x, wide),
+            round_to(w, wide),
+            b if b is None else round_to(b, wide),
+        )
+        y = _compiled()(*given, stride, padding, dilation, groups)
+        return round_to(y, dtype)
     image = with_border(round_to(x, wide), padding, 0)
     taps = windows(image, (w.shape[2], w.shape[3]), stride, dilation)
     with np.errstate(all="ignore"):
@@ -53,6 +64,15 @@ def conv2d(
         if b is not None:
             y += round_to(b, wide)[:, None, None]
     return round_to(y, dtype)
+
+
+@cache
+def _compiled() -> Callable[..., Array]:
+    """Return the convolution of float32."""
+    # Import late: `import mdtensor` must not choose kernels (decision 0002).
+    from mdtensor.kernels.cpu.conv_calls import conv2d
+
+    return conv2d
 
 
 def with_border(x: Array, padding: Padding, value: Any) -> Array:

@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from mdtensor import DType
 from mdtensor.extend import explain_wrong_calls
-from mdtensor.quant.dtypes import quint8
+from mdtensor.quant.dtypes import SYMMETRIC, quint8
 from mdtensor.quant.observers.minmax import MinMaxObserver
-from mdtensor.quant.qparams import QParams, grid_of
+from mdtensor.quant.qparams import QParams, fit, grid_of
 
 #: Cells of a histogram, a power of two so that doubling its range only merges cells.
 CELLS = 2048
+#: Values that are counted at once, so that their cells stay in the cache.
+BLOCK = 1 << 14
 
 
 @dataclass
@@ -36,10 +38,16 @@ class HistogramObserver(MinMaxObserver):
         self._count(values)
 
     def _count(self, values: npt.NDArray[Any]) -> None:
-        cells = np.floor(np.ldexp(values.astype(np.float64), -self.exponent))
-        found, number = np.unique(cells.astype(np.int64), return_counts=True)
+        total = np.zeros(2 * CELLS, np.int64)
+        flat = values.reshape(-1)
+        for first in range(0, flat.size, BLOCK):
+            block = flat[first : first + BLOCK].astype(np.float64)
+            cells = np.floor(_scaled(block, -self.exponent)).astype(np.int64)
+            total += np.bincount(cells + CELLS, minlength=2 * CELLS)
+        found = np.flatnonzero(total)
         # Python integers, because JSON does not accept NumPy's in a saved calibration.
-        for cell, count in zip(found.tolist(), number.tolist(), strict=True):
+        pairs = zip((found - CELLS).tolist(), total[found].tolist(), strict=True)
+        for cell, count in pairs:
             self.counts[cell] = self.counts.get(cell, 0) + count
 
     def _widen(self, exponent: int) -> None:
@@ -69,6 +77,14 @@ class HistogramObserver(MinMaxObserver):
         counts = np.array([self.counts[int(c)] for c in cells], np.float64)
         centres = np.ldexp(cells + 0.5, self.exponent)
         return np.clip(centres, low, high), counts
+
+
+def _scaled(values: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
+    """Return values · 2**exponent, which is exact."""
+    # `ldexp` takes ten times as long, but knows powers that no float64 is.
+    if abs(exponent) > 1000:
+        return np.ldexp(values, exponent)
+    return values * 2.0**exponent
 
 
 def _exponent(largest: float) -> int:
@@ -103,20 +119,25 @@ class MSEObserver(HistogramObserver):
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
         low, high = self._range_within(**limits)
         centres, counts = self._histogram(low, high)
-        grids = candidates(low, high, dtype)
-        errors = [_rounding_error(centres, counts, grid) for grid in grids]
-        return grids[int(np.argmin(errors))]
-
-
-def candidates(low: float, high: float, dtype: DType) -> list[QParams]:
-    """Return grids of smaller and smaller parts of a range, the whole range first."""
-    shares = np.linspace(1.0, 1.0 / CANDIDATES, CANDIDATES)
-    return [grid_of(low * s, high * s, dtype=dtype) for s in shares]
+        shares = np.linspace(1.0, 1.0 / CANDIDATES, CANDIDATES)
+        whole = grid_of(low, high, dtype=dtype)
+        ends = min(low, 0.0) * shares, max(high, 0.0) * shares
+        scales, zeros = fit(*ends, whole.dtype, whole.dtype in SYMMETRIC)
+        errors = [
+            _rounding_error(centres, counts, scale, zero, whole)
+            for scale, zero in zip(scales.tolist(), zeros.tolist(), strict=True)
+        ]
+        share = shares[int(np.argmin(errors))]
+        return grid_of(low * share, high * share, dtype=dtype)
 
 
 def _rounding_error(
-    values: npt.NDArray[Any], counts: npt.NDArray[Any], grid: QParams
+    values: npt.NDArray[Any],
+    counts: npt.NDArray[Any],
+    scale: float,
+    zero: int,
+    codes: QParams,
 ) -> float:
-    scale, zero = float(grid.scale), grid.zero
-    codes = np.clip(np.rint(values / scale) + zero, grid.minimum, grid.maximum)
-    return float(counts @ (values - (codes - zero) * scale) ** 2)
+    """Return the squared error of values on the grid of a scale and a zero point."""
+    found = np.clip(np.rint(values / scale) + zero, codes.minimum, codes.maximum)
+    return float(counts @ (values - (found - zero) * scale) ** 2)

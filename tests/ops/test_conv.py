@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import OptionError, ShapeError
+from mdtensor.kernels.cpu.program import floats
 
 Numbers = np.ndarray[Any, Any]
 FLOATS = [md.float16, md.float32, md.float64]
@@ -290,3 +291,43 @@ def test_groups_are_an_integer(groups: Any) -> None:
     for operation, x, w in (*pairs, (md.conv1d, line, kernel)):
         with pytest.raises(OptionError, match=r"groups is .*integer of 1 or more"):
             operation(x, w, groups=groups)
+
+
+@st.composite
+def float_convolutions(draw: Callable[..., Any]) -> tuple[Any, ...]:
+    groups, depth, each = draw(
+        st.sampled_from([(1, 3, 5), (1, 8, 16), (1, 5, 40), (2, 4, 3), (6, 1, 1)])
+    )
+    kernel = draw(st.sampled_from([(1, 1), (3, 3), (1, 5), (2, 1)]))
+    image = tuple(k + draw(st.integers(0, 9)) for k in kernel)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(1, 3))
+    shapes = (count, groups * depth, *image), (groups * each, depth, *kernel)
+    x, w, b = (
+        np.float32(rng.normal(size=shape)) for shape in (*shapes, (groups * each,))
+    )
+    padding = draw(st.sampled_from([(0, 0, 0, 0), (1, 0, 1, 1), (2, 2, 2, 2)]))
+    return x, w, draw(st.sampled_from([b, None])), draw(PAIRS), padding, groups
+
+
+@settings(deadline=None)
+@given(float_convolutions())
+def test_calls_have_the_bytes_of_the_steps_of_plans(drawn: tuple[Any, ...]) -> None:
+    x, w, b, stride, padding, groups = drawn
+    options: Any = {"stride": stride, "padding": padding, "groups": groups}
+    tensors = [a if a is None else md.from_numpy(a) for a in (x, w, b)]
+    found = np.asarray(md.conv2d(*tensors, **options))
+    step = floats.Conv2d(w, b, **options)
+    wanted = step(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(found, wanted)
+    assert found.flags.c_contiguous and found.dtype == np.float32
+
+
+def test_images_of_a_batch_have_the_bytes_of_each_alone() -> None:
+    # So many multiply-adds are shared among threads.
+    rng = np.random.default_rng(4)
+    x, w = (np.float32(rng.normal(size=s)) for s in ((3, 24, 40, 40), (32, 24, 3, 3)))
+    whole = np.asarray(md.conv2d(md.from_numpy(x), md.from_numpy(w)))
+    for image, found in zip(x, whole, strict=True):
+        alone = md.conv2d(md.from_numpy(image[None]), md.from_numpy(w))
+        assert np.asarray(alone).tobytes() == found.tobytes()

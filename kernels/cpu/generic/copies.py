@@ -143,17 +143,27 @@ def transpose_f32(x, rows, columns, out):
 
     Args: x: float32 1-D [rows, columns]; out: float32 1-D [columns, rows], written.
     """
-    # A block of rows meets each cache line of `out` while it is in the first cache.
+    # A block meets each cache line of `out` while it is in the first cache. Its inner
+    # loop runs along the array whose lines lie farther apart: they may share a set of
+    # the cache, which has room for 8 of them.
     for first in range(0, rows, TRANSPOSED):
         last = min(rows, first + TRANSPOSED)
         for begin in range(0, columns, TRANSPOSED):
             end = min(columns, begin + TRANSPOSED)
-            for i in range(first, last):
-                source = x[np.uintp(i * columns + begin) :]
-                target = out[np.uintp(begin * rows + i) :]
+            if rows > columns:
+                step = np.uintp(columns)
+                for j in range(begin, end):
+                    source = x[np.uintp(first * columns + j) :]
+                    target = out[np.uintp(j * rows + first) :]
+                    for i in range(np.uintp(last - first)):
+                        target[i] = source[i * step]
+            else:
                 step = np.uintp(rows)
-                for j in range(np.uintp(end - begin)):
-                    target[j * step] = source[j]
+                for i in range(first, last):
+                    source = x[np.uintp(i * columns + begin) :]
+                    target = out[np.uintp(begin * rows + i) :]
+                    for j in range(np.uintp(end - begin)):
+                        target[j * step] = source[j]
 
 
 @kernel

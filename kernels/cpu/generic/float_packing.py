@@ -1,5 +1,7 @@
 """How float32 weights, and weights of float products, are packed on every ISA."""
 
+from math import prod
+
 import numpy as np
 
 from mdtensor.kernels.cpu.entry import Entry
@@ -31,15 +33,16 @@ def pack_f32(w):
     """Pack w[n, k] as panels [n / 16][k][16]; missing columns are 0.
 
     Args:
-        w: float32 [n, k], any strides.
+        w: float32 [n, ...], any strides; the axes behind n are k.
 
     Returns: float32 1-D.
     """
-    n, k = w.shape
+    n, k = len(w), prod(w.shape[1:])
     packed = allocate_f32(padded_columns(n) * k)
     panels = packed.reshape(padded_columns(n) // PANEL, k, PANEL)
     for panel, first in zip(panels, range(0, n, PANEL), strict=True):
-        rows = w[first : first + PANEL]
+        # A copy of the rows of one panel stays in the cache.
+        rows = w[first : first + PANEL].reshape(-1, k)
         panel[:, : len(rows)] = rows.T
     return packed
 

@@ -98,10 +98,11 @@ class Conv2d(FloatStep):
             parts = [self.on.pack_depthwise_f32(np.ascontiguousarray(weight[:, 0]))]
         else:
             # k counts taps before channels, as in the rows of im2col.
-            rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
-            parts = [self.on.pack_f32(part) for part in rows]
+            rows = weight.transpose(0, 2, 3, 1)
+            parts = [self.on.pack_f32(rows[g * n :][:n]) for g in range(groups)]
         constants = Constants()
-        place, size = constants.add(np.concatenate(parts))
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        place, size = constants.add(whole)
         rows = pad_groups(bias, groups, n, padded)
         self._fields = {"weights": place, "weight_bytes": size // groups}
         self._fields |= {"bias": constants.add(rows)[0], "columns": n}

@@ -5,6 +5,8 @@ constants, output shape and scratch size. The same compiled function runs the pl
 and in a Program, so both give the same bytes.
 """
 
+from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,10 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.invoke import invokers
 from mdtensor.kernels.cpu.program.kinds import ALIGN, SLACK
+from mdtensor.kernels.numpy import empty
 
+#: Bytes of a result from which it takes the memory of an earlier one.
+LARGE = 1 << 20
 #: Number of input shapes whose plans a step keeps; then it starts afresh.
 MOST_SHAPES = 64
 
@@ -38,20 +43,22 @@ class Constants:
         self.size = 0
 
     def add(self, array):
-        """Append a copy of `array`; return (offset, bytes)."""
-        part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        """Append `array`, which `array()` copies; return (offset, bytes)."""
+        part = as_bytes(array)
         offset = self.size
-        padded = np.zeros(-(-part.size // ALIGN) * ALIGN, np.uint8)
-        padded[: part.size] = part
-        self._parts.append(padded)
-        self.size += padded.size
+        self._parts.append((offset, part))
+        self.size += -(-part.size // ALIGN) * ALIGN
         return offset, part.size
 
     def array(self):
         """Return all parts in one aligned uint8 array, followed by SLACK bytes."""
         blob = aligned_bytes(self.size + SLACK)
-        blob[: self.size] = np.concatenate([*self._parts, np.zeros(0, np.uint8)])
-        blob[self.size :] = 0
+        last = 0
+        for offset, part in self._parts:
+            blob[last:offset] = 0
+            last = offset + part.size
+            blob[offset:last] = part
+        blob[last:] = 0
         return blob
 
 
@@ -162,7 +169,8 @@ class BoundStep:
     """A step for fixed input shapes; a call passes only the inputs."""
 
     __slots__ = (
-        *("constants", "invoke", "names", "output_type", "row", "scratch", "shape"),
+        *("allocate", "constants", "invoke", "names", "output_type", "row", "scratch"),
+        "shape",
         "__weakref__",
     )
 
@@ -170,12 +178,15 @@ class BoundStep:
         self.row, self.constants, self.shape = row, plan.constants, plan.shape
         self.scratch = plan.scratch + SLACK
         self.output_type = step.output_type
+        size = prod(plan.shape) * np.dtype(step.output_type).itemsize
+        # Fresh pages of a large result would take longer than many a step.
+        self.allocate = partial(empty, least=LARGE) if size >= LARGE else np.empty
         self.invoke = invokers(step.on.name)[step.kind].call
         self.names = step.kernel, step.runway
 
     def __call__(self, x, y=None):
         """Return the result as a fresh array; x and y are the inputs' bytes, 1-D."""
-        out = np.empty(self.shape, self.output_type)
+        out = self.allocate(self.shape, self.output_type)
         if out.size == 0:
             return out
         flat = out.reshape(-1).view(np.uint8)
