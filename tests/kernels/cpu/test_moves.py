@@ -104,5 +104,5 @@ def test_concat_of_words(shape, size, data):
     axis = data.draw(st.integers(0, len(shape) - 1))
     x, y = drawn((*shape, 4)), 255 - drawn((*shape[:axis], size, *shape[axis + 1 :], 4))
     x, y = x.view(np.float32)[..., 0], y.view(np.float32)[..., 0]
-    found = Concat(axis, np.float32)(x, y)
+    found = Concat(axis, np.dtype(np.float32))(x, y)
     assert found.tobytes() == np.concatenate((x, y), axis).tobytes()
