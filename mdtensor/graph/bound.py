@@ -104,8 +104,6 @@ class BoundPlan:
         #: What a steady call runs: this plan, or its only part.
         self.call = self._found_alone() or self._run
 
-    # In a small network the dict of values takes as long as the numbers
-    # (decision 0113).
     def _found_alone(self) -> Callable[..., tuple[Any, ...]] | None:
         """Return the call of the only part, if all it reads comes in."""
         is_own = all(is_fresh for _, is_fresh, _ in self.outputs)
@@ -257,6 +255,7 @@ class Compiled:
         return [float(sum(found[i] for i in place)) for place in self.places]
 
 
+# In a small network a dict of values takes as long as the numbers (decision 0113).
 class Alone:
     """The call of a compiled part that is all of a plan.
 

@@ -44,8 +44,8 @@ def header_of(step, constants):
     return constants[np.uintp(step.operands) :][: np.uintp(size)].view(np.int64)
 
 
-# Sums that begin at the products of the inputs need no pass of their own for them
-# (decision 0113).
+# The order of the sums is that of every product (decision 0066). They begin at the
+# products of the inputs, which needs no pass of its own (decision 0113).
 @kernel
 def add_states(step, states, place, columns, start, pitch, out, constants):
     """Set out[n, columns] = start + states · weights.
