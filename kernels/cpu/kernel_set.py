@@ -26,7 +26,7 @@ FAMILIES = {
     "reduction": ("mean_u8u8",),
     "float_conv": ("windows_act_f32",),
     "float_depthwise": ("depthwise_f32",),
-    "float_matmul": ("gemm_act_f32", "gemm_f32f32f32"),
+    "float_matmul": ("gemm_act_f32", "gemm_f32f32f32", "gemm_from_f32"),
     "weight_only": ("gemm_f32s8f32", "gemm_f32u4f32"),
 }
 #: Kernels that all ISAs share, by module of `generic/`.

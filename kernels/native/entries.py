@@ -35,6 +35,7 @@ _FOLDS = {
 #: Functions of one module for all ISAs.
 SHARED = {
     "program.run.run": "int64 int64[] step[] int64[,] int64[] uint8[] uint8[]",
+    "program.run.run_placed": "int64[]",
     "program.run_chain.run_chain": (
         "int64[] float32[] float32[] float32[] float32[] float32[] int64 float32[]"
     ),

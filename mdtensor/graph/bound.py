@@ -10,8 +10,7 @@ selected when the plan was made, and layers whose constants are packed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,9 +21,10 @@ import numpy as np
 from mdtensor.dispatch.settings import run_under
 from mdtensor.errors import AllocationError, CastError, MdtensorError
 from mdtensor.graph.graph import Graph, Node, name_node
-from mdtensor.graph.layouts import slot_shape, storage
+from mdtensor.graph.layouts import is_plain, slot_shape, storage
+from mdtensor.graph.storage import FLOATS
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN
-from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
+from mdtensor.kernels.numpy.threads import chosen, of_steps
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
@@ -76,11 +76,18 @@ class BoundPlan:
     Args:
         graph: the graph that the parts compute; all of its shapes are known.
         parts: the parts of the plan, in order.
+        joined: the same, with neighbours as one part; None for `parts`.
     """
 
-    __slots__ = ("constants", "inputs", "outputs", "parts", "reads")
+    __slots__ = ("_joined", "call", "constants", "inputs", "outputs", "parts", "reads")
 
-    def __init__(self, graph: Graph, parts: tuple[Part, ...]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        parts: tuple[Part, ...],
+        joined: tuple[Any, ...] | None = None,
+    ) -> None:
+        self._joined = parts if joined is None else joined
         self.inputs = tuple((name, spec.type) for name, spec in graph.inputs.items())
         # A compiled part copies its results out of its memory, each once.
         fresh = {n for part in parts if isinstance(part, Compiled) for n in part.writes}
@@ -94,6 +101,19 @@ class BoundPlan:
         read = {*graph.outputs, *(name for part in parts for name in part.reads)}
         self.reads = tuple(read.intersection(graph.constants))
         self.constants, self.parts = graph.constants, parts
+        #: What a steady call runs: this plan, or its only part.
+        self.call = self._found_alone() or self._run
+
+    def _found_alone(self) -> Callable[..., tuple[Any, ...]] | None:
+        """Return the call of the only part, if all it reads comes in."""
+        is_own = all(is_fresh for _, is_fresh, _ in self.outputs)
+        if len(self.parts) != 1 or not is_own or self.reads:
+            return None
+        (part,) = self.parts
+        names = [name for name, _ in self.inputs]
+        if not isinstance(part, Compiled) or not part.reads.keys() <= {*names}:
+            return None
+        return Alone(part, self.inputs, [name for name, _, _ in self.outputs])
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Return the outputs in order.
@@ -102,12 +122,15 @@ class BoundPlan:
             inputs: in order: tensors of the types and shapes of the plan, or arrays
                 that are the buffers of such tensors.
         """
+        return self.call(*inputs)
+
+    def _run(self, *inputs: Any) -> tuple[Any, ...]:
         # Constants are read at each call, because a call sees writes into those that
         # no step has packed.
         values = {name: self.constants[name] for name in self.reads}
         for (name, kind), x in zip(self.inputs, inputs, strict=True):
-            values[name] = x if type(x) is kind else _wrap(kind, x)
-        for part in self.parts:
+            values[name] = x if type(x) is kind else wrap(kind, x)
+        for part in self._joined:
             part.run(values)
         results = []
         for name, is_fresh, is_made in self.outputs:
@@ -118,7 +141,7 @@ class BoundPlan:
         return tuple(results)
 
 
-def _wrap(kind: type[Tensor], buffer: Any) -> Tensor:
+def wrap(kind: type[Tensor], buffer: Any) -> Tensor:
     """Return `kind.wrap(buffer)`, without a call into another file."""
     tensor = _new(kind)
     tensor.buffer = buffer
@@ -160,9 +183,7 @@ class Compiled:
 
     def compute(self, arrays: list[Any]) -> Any:
         """Return an array for each result, given one for each input."""
-        # Without a choice and without the variable, there is nothing to look up.
-        threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
-        return self._call(self.executable, arrays, threads=threads)
+        return self._call(self.executable, arrays, threads=of_steps())
 
     @cached_property
     def readers(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
@@ -179,6 +200,12 @@ class Compiled:
             (name, _writer(spec, self.is_in_rows(name, spec)))
             for name, spec in self.writes.items()
         )
+
+    def is_plain(self, name: str) -> bool:
+        """Return whether the buffer of an input is what the part reads."""
+        spec = self.reads[name]
+        is_float = storage(spec).read is FLOATS and is_plain(spec)
+        return is_float and (spec.ndim != 4 or self.is_in_rows(name, spec))
 
     def is_in_rows(self, name: str, spec: TensorSpec) -> bool:
         """Return whether a value that goes in or out does so in rows, as floats do."""
@@ -228,6 +255,43 @@ class Compiled:
         return [float(sum(found[i] for i in place)) for place in self.places]
 
 
+# In a small network a dict of values takes as long as the numbers (decision 0113).
+class Alone:
+    """The call of a compiled part that is all of a plan.
+
+    Args:
+        part: the part.
+        inputs: the name and type of each input of the plan; the part may not read all.
+        outputs: the names of the results.
+    """
+
+    __slots__ = ("_part", "_read", "_write")
+
+    def __init__(
+        self, part: Compiled, inputs: Iterable[tuple[str, Any]], outputs: list[str]
+    ) -> None:
+        given = {name: (i, kind) for i, (name, kind) in enumerate(inputs)}
+        self._part = part
+        self._read = [
+            (*given[name], None if part.is_plain(name) else read)
+            for name, read in part.readers
+        ]
+        places = {name: (i, write) for i, (name, write) in enumerate(part.writers)}
+        self._write = [places[name] for name in outputs]
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """Return the outputs in order, given tensors or the buffers of tensors."""
+        arrays = []
+        for i, kind, read in self._read:
+            x = inputs[i]
+            if read is None:
+                arrays.append(x if type(x) is np.ndarray else x.buffer)
+            else:
+                arrays.append(read(x if type(x) is kind else wrap(kind, x)))
+        results = self._part.compute(arrays)
+        return tuple([write(results[i]) for i, write in self._write])
+
+
 @dataclass(frozen=True)
 class Called:
     """One node that runs as a call of the function that was selected for its types."""
@@ -267,7 +331,7 @@ class Viewed(Called):
         """Add what the node writes to `values`."""
         buffer = values[self.node.inputs[0]].buffer
         found = buffer.reshape(self.spec.shape)
-        values[self.node.output] = _wrap(self.spec.type, found)
+        values[self.node.output] = wrap(self.spec.type, found)
 
 
 # Types, shapes and options were checked when the plan was made (decision 0083).
@@ -292,7 +356,7 @@ class Direct(Called):
             # The method names the argument in its error.
             super().run(values)
         else:
-            values[self.node.output] = _wrap(self.spec.type, found)
+            values[self.node.output] = wrap(self.spec.type, found)
 
 
 class Layer(Protocol):
@@ -362,7 +426,7 @@ def _reader(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
 def _writer(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
     """Return the function from the bytes of a compiled part to a tensor of `spec`."""
     # Elementwise steps see the first two of four axes as one.
-    kind, shape, wrap = spec.type, slot_shape(spec, in_rows), storage(spec).wrap
+    kind, shape, made = spec.type, slot_shape(spec, in_rows), storage(spec).wrap
     is_image = spec.ndim == 4 and not in_rows
 
     def write(array: Any) -> Any:
@@ -370,7 +434,7 @@ def _writer(spec: TensorSpec, in_rows: bool) -> Callable[[Any], Any]:
             array = array.reshape(shape)
         if is_image:
             array = array.transpose(0, 3, 1, 2)
-        return _wrap(kind, array) if wrap is None else wrap(array, spec)
+        return wrap(kind, array) if made is None else made(array, spec)
 
     return write
 

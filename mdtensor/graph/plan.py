@@ -32,6 +32,7 @@ from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.inputs import fed
 from mdtensor.graph.lower import lower
 from mdtensor.graph.narrow import widen
+from mdtensor.graph.runs import joined
 from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.spec.spec import TensorSpec
 
@@ -146,7 +147,7 @@ class Plan:
         self._parts: tuple[Part, ...] = run_under(
             default_settings(), lower, steps, reasons
         )
-        self.bound = BoundPlan(steps, self._parts)
+        self.bound = BoundPlan(steps, self._parts, joined(self._parts, steps.outputs))
         self.nodes = tuple(self._planned())
 
     @property

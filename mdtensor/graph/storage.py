@@ -70,8 +70,9 @@ def channels_first(image: Array) -> Array:
     return np.moveaxis(image, -1, 1)
 
 
-# `attrgetter` runs in C: a part reads its inputs at each call.
-add_storage(Float32Tensor, Storage(np.dtype(np.float32), attrgetter("buffer")))
+#: How parts read tensors of float32; `attrgetter` runs in C.
+FLOATS: Callable[[Any], Array] = attrgetter("buffer")
+add_storage(Float32Tensor, Storage(np.dtype(np.float32), FLOATS))
 
 
 def _as_floats(x: Tensor) -> Array:

@@ -107,16 +107,25 @@ def linear_step(x: TensorSpec, w: Any, b: Any, /) -> Any:
 
 
 def matmul_step(x: TensorSpec, w: Any, /) -> Any:
-    """Return the step of a product of matrices, of which the second may be constant."""
+    """Return the step of a product of matrices, of which one may be constant."""
     require_float32(x, w)
-    if not isinstance(x, TensorSpec) or x.ndim < 2 or w.ndim < 2:
-        raise OptionError("a compiled product has a computed matrix on the left")
+    if x.ndim < 2 or w.ndim < 2:
+        raise OptionError("a compiled product has matrices on both sides")
     require_sizes(x, w)
+    if not isinstance(x, TensorSpec):
+        return _left_product(x, w)
     if isinstance(w, TensorSpec):
         return program().MatMul()
     if w.ndim != 2:
         raise OptionError("a compiled product has one constant matrix")
     return program().Linear(w.buffer.T)
+
+
+def _left_product(x: Any, w: Any) -> Any:
+    """Return the step of a product whose left matrix is constant."""
+    if not isinstance(w, TensorSpec) or x.ndim > w.ndim or prod(x.shape[:-2]) > 1:
+        raise OptionError("a compiled product has one constant matrix")
+    return program().LeftLinear(x.buffer.reshape(x.shape[-2:]))
 
 
 def layer_norm_step(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from mdtensor.errors import ModelError
 from mdtensor.graph import Graph
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.numpy.threads import THREADS, VARIABLE, chosen
+from mdtensor.kernels.numpy.threads import of_steps
 from mdtensor.quant.model.model import MOST, Model, is_unchanged
 from mdtensor.quant.model.recent import Recent
 from mdtensor.quant.plans import cache
@@ -73,6 +72,9 @@ class KeptModel(Model):
     @property
     def inputs(self) -> Mapping[str, TensorSpec]:
         """Return type and shape of each input by name; -1 stands for any size."""
+        # A steady call asks, and the lock of `graph` takes as long as a small step.
+        if (known := self._graph) is not None:
+            return known.inputs
         kept = self._kept
         return self.graph.inputs if kept is None else kept.inputs
 
@@ -160,5 +162,4 @@ def _elements(x: Any) -> Any:
 
 # A kept plan runs on one thread.
 def _wants_threads() -> bool:
-    threads = THREADS.get() or (chosen() if VARIABLE in os.environ else 1)
-    return threads > 1
+    return of_steps() > 1

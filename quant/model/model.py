@@ -21,7 +21,7 @@ from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError, shown
 from mdtensor.extend import LOGS, explain_wrong_calls
 from mdtensor.graph import Graph
-from mdtensor.graph.bound import BoundPlan, in_order, key_of
+from mdtensor.graph.bound import in_order, key_of
 from mdtensor.graph.inputs import (
     Shapes,
     by_name,
@@ -157,7 +157,7 @@ class Model:
     # A steady call checks only types and shapes of its inputs (decision 0048).
     def _bind(
         self, key: Hashable, inputs: tuple[Any, ...] | None, feeds: Mapping[str, Any]
-    ) -> tuple[tuple[Any, ...], BoundPlan]:
+    ) -> tuple[tuple[Any, ...], Callable[..., tuple[Any, ...]]]:
         """Return the validated inputs in order, and the bound plan that runs them.
 
         Args:
@@ -166,7 +166,7 @@ class Model:
             feeds: the validated inputs by name.
         """
         tensors = tuple(feeds.values())
-        call: BoundPlan = self._plan_for(feeds).bound
+        call = self._plan_for(feeds).bound.call
         # An array that had to be converted must be converted at the next call as well.
         is_known = key is not None and inputs is not None
         if is_known and all(map(is_unchanged, inputs or (), tensors)):

@@ -43,11 +43,9 @@ def _layer(
     return k, header
 
 
-def _products(r: Row, weights: int, bias: int, k: int, columns: int) -> None:
-    """Check the places of packed weights of the state, and of their bias."""
-    padded = padded_columns(columns)
-    r.reads_constants(weights, ITEM * k * padded)
-    r.reads_constants(bias, ITEM * padded)
+def _products(r: Row, weights: int, k: int, columns: int) -> None:
+    """Check the place of packed weights of the state."""
+    r.reads_constants(weights, ITEM * k * padded_columns(columns))
 
 
 def run_lstm(r: Row) -> None:
@@ -57,7 +55,7 @@ def run_lstm(r: Row) -> None:
     """
     k, header = _layer(r, gates=4, states=2, scratch=6)
     if not header[HAS_CODES]:
-        _products(r, r.fields.weights, r.fields.bias, k, 4 * k)
+        _products(r, r.fields.weights, k, 4 * k)
         return
     samples = r.fields.images
     before = round_up(product((6, samples, k, ITEM)), ALIGN)
@@ -67,14 +65,15 @@ def run_lstm(r: Row) -> None:
 def run_gru(r: Row) -> None:
     """Check a GRU: scratch has the state, three gates, and the state after reset."""
     k, _ = _layer(r, gates=3, states=1, scratch=5)
-    _products(r, r.fields.weights, r.fields.bias, k, 2 * k)
-    _products(r, r.fields.gains, r.fields.guard, k, k)
+    _products(r, r.fields.weights, k, 2 * k)
+    _products(r, r.fields.gains, k, k)
+    r.reads_constants(r.fields.guard, ITEM * padded_columns(k))
 
 
 def run_rnn(r: Row) -> None:
     """Check a plain layer."""
     k, _ = _layer(r, gates=1, states=1, scratch=2)
-    _products(r, r.fields.weights, r.fields.bias, k, k)
+    _products(r, r.fields.weights, k, k)
 
 
 RULES = {

@@ -20,7 +20,7 @@ from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.activation import activate, add_residual
 from mdtensor.kernels.cpu.avx2.packing import IS_WIDE
 from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
-from mdtensor.kernels.cpu.generic.float_matmul import finish_columns
+from mdtensor.kernels.cpu.generic.float_matmul import copy_rows, finish_columns
 from mdtensor.kernels.cpu.generic.float_packing import PANEL
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
@@ -173,10 +173,12 @@ def block_rows(depth):
 @kernel
 def tile_rows(left):
     """Return the rows of the next tile, with `left` rows left."""
+    if not IS_WIDE:
+        # Tiles of one or two rows wait for their sums, so two tiles share what is left.
+        most = (left + 1) // 2 if left < 2 * ROWS else ROWS
+        return left if left <= ROWS else most
     if left >= ROWS:
         return ROWS
-    if not IS_WIDE:
-        return left
     return 4 if left >= 4 else min(left, 2)
 
 
@@ -203,32 +205,33 @@ def run_narrow(rows, width, job, low, high):
         return tiles_f32(5, 2, job, low, high)
     if rows == 4:
         return tiles_f32(4, 2, job, low, high)
-    if rows == 3:
-        return tiles_f32(3, 2, job, low, high)
-    if rows == 2:
-        return tiles_f32(2, 2, job, low, high)
-    return tiles_f32(1, 2, job, low, high)
+    return tiles_f32(3, 2, job, low, high)
 
 
-#: Panels of a tile of one row on AVX2.
-PANELS_OF_ROW = 4
-
-
-# With two sums each multiply-add would wait for the one before it (decision 0066).
+# With two or four sums each multiply-add would wait for the one before it
+# (decision 0066).
 @kernel
-def run_row(job, low, high):
-    """Run tiles of one row over job[0] panels on AVX2, as `run_tiles`."""
+def run_few(rows, job, low, high):
+    """Run tiles of one or two rows over job[0] panels on AVX2, as `run_tiles`."""
     count, packed, start, out, a, residual, pitch, k, panel = job[:9]
     more = pitch, k, panel, job[9], job[10], job[11]
-    tiles = count // PANELS_OF_ROW
-    at = tiles * PANELS_OF_ROW * LINE
-    other = residual + at if residual != 0 else residual
+    panels = 4 if rows == 1 else 2
+    tiles = count // panels
+    done = tiles * panels
+    at = done * LINE
     if tiles > 0:
-        tiles_f32(1, 8, (tiles, packed, start, out, a, residual, *more), low, high)
-    if count > tiles * PANELS_OF_ROW:
-        done = tiles * PANELS_OF_ROW
+        all_of_it = tiles, packed, start, out, a, residual, *more
+        if rows == 1:
+            tiles_f32(1, 8, all_of_it, low, high)
+        else:
+            tiles_f32(2, 4, all_of_it, low, high)
+    if count > done:
+        other = residual + at if residual != 0 else residual
         places = packed + done * panel, start + at, out + at, a, other
-        tiles_f32(1, 2, (count - done, *places, *more), low, high)
+        if rows == 1:
+            tiles_f32(1, 2, (count - done, *places, *more), low, high)
+        else:
+            tiles_f32(2, 2, (count - done, *places, *more), low, high)
     return 2 * count
 
 
@@ -264,8 +267,8 @@ def run_wide(rows, panels, job, low, high):
 def run_tiles(rows, job, low, high):
     """Run tiles over job[0] panels."""
     if not IS_WIDE:
-        if rows == 1:
-            return run_row(job, low, high)
+        if rows <= 2:
+            return run_few(rows, job, low, high)
         return run_narrow(rows, 2, job, low, high)
     count, packed, start, out, a, residual, pitch, k, panel = job[:9]
     start_pitch, ldc, activation = job[9:]
@@ -309,7 +312,8 @@ def multiply_block(
 ):
     """Multiply rows by some panels, over a part of k.
 
-    The sums start at the bias, or continue the sums in `out`.
+    The sums start at the bias; if it is empty, or behind the first part, they continue
+    the sums in `out`.
 
     Args:
         rows: (first, end).
@@ -327,6 +331,7 @@ def multiply_block(
     if not IS_WIDE and cut == LANES:
         tail = min(whole, 1)
         whole, cut, tail = whole - tail, 0, 1 + 2 * tail
+    continues = begin > 0 or len(bias) == 0
     i, end = rows
     while i < end and whole + cut > 0:
         height = tile_rows(end - i)
@@ -334,7 +339,7 @@ def multiply_block(
         at = i * ldc + first
         y = vectors.address_of(out, at)
         start, start_pitch = y, 4 * ldc
-        if begin == 0:
+        if not continues:
             start, start_pitch = vectors.address_of(bias, first), 0
         if whole > 0:
             other = vectors.address_of(residual, at) if len(residual) > 0 else 0
@@ -346,7 +351,7 @@ def multiply_block(
             y = vectors.address_of(stage, 0)
             start += whole * LINE
             # `out` holds the sums of earlier blocks; its rows end inside the panel.
-            if begin > 0:
+            if continues:
                 copy_columns(out, at, ldc, height, cut, stage, 0, PANEL)
                 start, start_pitch = y, LINE
             run_tiles(height, (1, weights + whole * panel, start, y, x, 0, 4 * lda,
@@ -362,7 +367,7 @@ def multiply_block(
         at = i * ldc + first + whole * PANEL
         y = vectors.address_of(out, at)
         start, start_pitch = y, 4 * ldc
-        if begin == 0:
+        if not continues:
             start, start_pitch = vectors.address_of(bias, first + whole * PANEL), 0
         other = vectors.address_of(residual, at) if len(residual) > 0 else 0
         run_narrow(height, tail, (1, weights + whole * panel, start, y, x, other,
@@ -380,7 +385,7 @@ def gemm_act_f32(
     Args:
         a: float32, row i starts at i * lda.
         packed: float32, by `pack_f32`.
-        bias: float32 [n padded to 16].
+        bias: float32 [n padded to 16]; empty: the sums begin at `out`.
         residual: float32, row i starts at i * ldc; empty: nothing is added.
         activation, low, high: see `generic/activation.py`.
         out: float32, row i starts at i * ldc, written, must not alias `a`.
@@ -412,3 +417,33 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], as `gemm_act_f32`."""
     nothing = bias[:0]
     gemm_act_f32(a, lda, m, k, packed, n, bias, nothing, KEEP, ZERO, ZERO, out, ldc)
+
+
+@kernel
+def gemm_from_f32(a, lda, m, k, packed, n, start, lds, out, ldc):
+    """Set out[i, j] = start[i, j] + sum_k a[i, k] * w[j, k]; the sum begins at `start`.
+
+    Args:
+        start: float32, row i starts at i * lds; must not alias `out`.
+        a, packed, out: as for `gemm_act_f32`.
+    """
+    if n % PANEL > 0 or k > DEPTH:
+        copy_rows(start, lds, m, n, out, ldc)
+        nothing = start[:0]
+        gemm_act_f32(
+            a, lda, m, k, packed, n, nothing, nothing, KEEP, ZERO, ZERO, out, ldc
+        )
+        return
+    # A step of a recurrent layer has no time for more than its tiles.
+    columns = block_columns(k)
+    for first in range(0, n, columns):
+        count, i = min(columns, n - first) // PANEL, 0
+        weights = vectors.address_of(packed, first * k)
+        while i < m:
+            rows = tile_rows(m - i)
+            x = vectors.address_of(a, i * lda)
+            begin = vectors.address_of(start, i * lds + first)
+            y = vectors.address_of(out, i * ldc + first)
+            run_tiles(rows, (count, weights, begin, y, x, 0, 4 * lda, k, k * LINE,
+                             4 * lds, 4 * ldc, KEEP), ZERO, ZERO)  # fmt: skip
+            i += rows

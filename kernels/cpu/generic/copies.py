@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mdtensor.kernels.cpu.borrowing import borrowed
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Rows and columns of a block of `transpose_f32`.
@@ -188,6 +189,21 @@ def take_u8(x, places, outer, size, inner, out):
             i += run
 
 
+# Slices of a few bytes take longer than the bytes.
+SHORT = 64
+
+
+@kernel
+def interleave(x, size, outer, out, first, pitch):
+    """Set out[first + o * pitch + i] = x[o * size + i], i < size, o < outer."""
+    at, start = np.uintp(first), np.uintp(0)
+    for _ in range(outer):
+        for i in range(np.uintp(size)):
+            out[at + i] = x[start + i]
+        at += np.uintp(pitch)
+        start += np.uintp(size)
+
+
 @kernel
 def concat_u8(x, y, outer, of_x, of_y, out):
     """Set out[o] = x[o] followed by y[o].
@@ -196,6 +212,16 @@ def concat_u8(x, y, outer, of_x, of_y, out):
         x, y: uint8 1-D [outer, of_x] and [outer, of_y].
         out: uint8 1-D [outer, of_x + of_y], written.
     """
+    x, y, out = borrowed(x), borrowed(y), borrowed(out)
+    pitch, words = of_x + of_y, (of_x | of_y) % 4 == 0
+    if outer > 1 and words and pitch <= SHORT:
+        count = np.uintp(outer * pitch)
+        single = out[:count].view(np.uint32)
+        left = x[: np.uintp(outer * of_x)].view(np.uint32)
+        right = y[: np.uintp(outer * of_y)].view(np.uint32)
+        interleave(left, of_x // 4, outer, single, 0, pitch // 4)
+        interleave(right, of_y // 4, outer, single, of_x // 4, pitch // 4)
+        return
     at = 0
     for o in range(outer):
         copy_row(x[np.uintp(o * of_x) :], out[np.uintp(at) :], of_x)

@@ -162,3 +162,34 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     """Set out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], as `gemm_act_f32`."""
     nothing = bias[:0]
     gemm_act_f32(a, lda, m, k, packed, n, bias, nothing, KEEP, ZERO, ZERO, out, ldc)
+
+
+@kernel
+def copy_rows(source, pitch, rows, columns, out, ldc):
+    """Set out[i * ldc + j] = source[i * pitch + j], j < columns."""
+    for i in range(rows):
+        line, row = source[np.uintp(i * pitch) :], out[np.uintp(i * ldc) :]
+        for j in range(np.uintp(columns)):
+            row[j] = line[j]
+
+
+@kernel
+def gemm_from_f32(a, lda, m, k, packed, n, start, lds, out, ldc):
+    """Set out[i, j] = start[i, j] + sum_k a[i, k] * w[j, k]; the sum begins at `start`.
+
+    Args:
+        start: float32, row i starts at i * lds; must not alias `out`.
+        a, packed, out: as for `gemm_act_f32`.
+    """
+    copy_rows(start, lds, m, n, out, ldc)
+    sums = np.empty(PANEL, np.float32)
+    for first in range(0, n, PANEL):
+        panel = packed[np.uintp(first * k) : np.uintp((first + PANEL) * k)]
+        columns = min(PANEL, n - first)
+        for i in range(m):
+            row = out[np.uintp(i * ldc + first) :]
+            for j in range(np.uintp(PANEL)):
+                sums[j] = row[j] if j < columns else ZERO
+            add_products(a, i * lda, k, panel, sums)
+            for j in range(np.uintp(columns)):
+                row[j] = sums[j]

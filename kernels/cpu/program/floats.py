@@ -324,3 +324,50 @@ class Transpose(FloatStep):
             rows, columns = shape[1], prod(shape[2:])
         fields = {"images": shape[0], "pixels": rows, "channels": columns}
         return Plan(fields, Constants().array(), self.output_shape(shape), 0)
+
+
+class Turn(FloatStep):
+    """The transpose of each matrix: [..., n, k] from [..., k, n]."""
+
+    kind, kernels = kinds.TRANSPOSE_F32, ("transpose_f32",)
+
+    def output_shape(self, shape):
+        """Return the shape of the result."""
+        return (*shape[:-2], shape[-1], shape[-2])
+
+    def plan(self, shape):
+        """Return the `Plan` for this input shape."""
+        fields = {"images": prod(shape[:-2]), "pixels": shape[-2]}
+        fields["channels"] = shape[-1]
+        return Plan(fields, Constants().array(), self.output_shape(shape), 0)
+
+
+# Kernels have packed weights on the right; a turn takes a fraction of the product
+# (decision 0113).
+class LeftLinear(FloatStep):
+    """A constant matrix times others, such as a bank of filters: weight @ x.
+
+    Args: weight: float32 [m, k]; x is [..., k, n].
+    """
+
+    def __init__(self, weight):
+        self.weight, self._linear = weight, Linear(weight)
+        self.kind, self.kernels = self._linear.kind, self._linear.kernels
+
+    @property
+    def parts(self):
+        """Return the steps that a Program stores in place of this step, in order."""
+        return Turn(), self._linear, Turn()
+
+    def output_shape(self, shape):
+        """Return the shape of the result."""
+        return (*shape[:-2], len(self.weight), shape[-1])
+
+    def macs(self, shape):
+        """Return the multiply-accumulates of one call."""
+        return prod(shape) * len(self.weight)
+
+    @property
+    def bytes(self):
+        """Return the bytes of the packed weights."""
+        return self._linear.bytes

@@ -1,21 +1,24 @@
 """Functions that run one recurrent layer on float32, step by step of its sequence.
 
-x has the products of all steps with the weights, [t, n, gates * k]. y has the states
-before the first step, [states, n, k], if the header says so; otherwise the constants
-have them. The scratch holds the states, then the products of a step; then, if the
-weights of an LSTM's state are codes, what `interpret_dynamic` says.
+x has the products of all steps with the weights, [t, n, gates * k]. The products of the
+state are added to them, one after the other; codes of a state are multiplied first, and
+added as one sum. y has the states before the first step, [states, n, k], if the header
+says so; otherwise the constants have them. The scratch holds the states, then the sums
+of a step; then, if the weights of an LSTM's state are codes, what `interpret_dynamic`
+says.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.activation import KEEP, ZERO
+from mdtensor.kernels.cpu.borrowing import borrowed
 from mdtensor.kernels.cpu.generic.recurrent import (
+    add_f32,
     clear,
     copy_row,
     gru_f32,
-    gru_gates_f32,
     lstm_f32,
+    reset_f32,
     rnn_f32,
 )
 from mdtensor.kernels.cpu.jit import kernel
@@ -24,7 +27,7 @@ from mdtensor.kernels.cpu.program.interpret_dynamic import multiply_floats
 from mdtensor.kernels.cpu.program.interpret_floats import floats_at
 from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM
 
-gemm_act_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_act_f32
+gemm_from_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_from_f32
 
 #: Places in the header of a layer; its lengths follow.
 FLAG, HAS_LENGTHS, HAS_HOLES, READS_STATES, FUNCTIONS, LENGTHS = 0, 1, 2, 3, 4, 8
@@ -41,16 +44,17 @@ def header_of(step, constants):
     return constants[np.uintp(step.operands) :][: np.uintp(size)].view(np.int64)
 
 
-# The order of the sums is the order of every product (decision 0066).
+# The order of the sums is that of every product (decision 0066). They begin at the
+# products of the inputs, which needs no pass of its own (decision 0113).
 @kernel
-def multiply_states(step, states, place, bias, columns, out, constants):
-    """Set out[n, columns] = states · weights + bias, from places of the constants."""
+def add_states(step, states, place, columns, start, pitch, out, constants):
+    """Set out[n, columns] = start + states · weights.
+
+    Args: place: of the weights, in the constants; pitch: of the rows of `start`.
+    """
     k, n, padded = step.columns, step.images, -(-columns // 16) * 16
-    gemm_act_f32(
-        *(states, k, n, k, floats_at(constants[np.uintp(place) :], 0, k * padded)),
-        *(columns, floats_at(constants[np.uintp(bias) :], 0, padded)),
-        *(states[:0], KEEP, ZERO, ZERO, out, columns),
-    )
+    weights = floats_at(constants[np.uintp(place) :], 0, k * padded)
+    gemm_from_f32(states, k, n, k, weights, columns, start, pitch, out, columns)
 
 
 @kernel
@@ -80,6 +84,8 @@ def padded_lstm_states(n, k):
 @kernel
 def run_lstm(steps, i, x, y, out, scratch, constants):
     """Run an LSTM; the result ends with the last states of h and c."""
+    x, out, scratch = borrowed(x), borrowed(out), borrowed(scratch)
+    constants = borrowed(constants)
     step = steps[i]
     k, n, header = step.columns, step.images, header_of(step, constants)
     functions = header[FUNCTIONS:HAS_CODES]
@@ -90,11 +96,12 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
     states = begin(step, 2, y, scratch, constants)
     hidden, gates = states[: n * k], floats_at(scratch, 2 * n * k, 4 * n * k)
     for t in range(step.rows):
+        part, place = floats_at(x, t * n * 4 * k, 4 * n * k), step.weights
         if header[HAS_CODES] != 0:
             multiply_floats(step, hidden, n, 4 * k, factors[:0], gates, rest, constants)
+            add_f32(gates, part)
         else:
-            place, bias = step.weights, step.bias
-            multiply_states(step, hidden, place, bias, 4 * k, gates, constants)
+            add_states(step, hidden, place, 4 * k, part, 4 * k, gates, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
@@ -102,12 +109,37 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
                 continue
             h = floats_at(scratch, s * k, k)
             lstm_f32(
-                *(floats_at(scratch, (2 * n + 4 * s) * k, 4 * k),),
-                *(floats_at(x, (t * n + s) * 4 * k, 4 * k), holes, functions, factors),
-                *(header[FLAG] != 0, floats_at(scratch, (n + s) * k, k), h),
+                *(floats_at(scratch, (2 * n + 4 * s) * k, 4 * k), holes, functions),
+                *(factors, header[FLAG] != 0, floats_at(scratch, (n + s) * k, k), h),
             )
             copy_row(h, row)
     copy_row(states, floats_at(out, step.rows * n * k, 2 * n * k))
+
+
+@kernel
+def new_states(step, t, x, scratch, constants):
+    """Compute the sums of the gates and of the new state of a GRU, in the scratch."""
+    k, n, header = step.columns, step.images, header_of(step, constants)
+    functions = header[FUNCTIONS:LENGTHS]
+    factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
+    hidden, new = floats_at(scratch, 0, n * k), floats_at(scratch, 3 * n * k, n * k)
+    gates, part = (
+        floats_at(scratch, n * k, 2 * n * k),
+        x[np.uintp(t * n * 3 * k * ITEM) :],
+    )
+    start = floats_at(part, 0, 3 * n * k)
+    add_states(step, hidden, step.weights, 2 * k, start, 3 * k, gates, constants)
+    if header[FLAG] != 0:
+        bias = floats_at(constants[np.uintp(step.guard) :], 0, k)
+        add_states(step, hidden, step.gains, k, bias, 0, new, constants)
+        return
+    reset = floats_at(scratch, 4 * n * k, n * k)
+    for s in range(n):
+        sums = gates[np.uintp((2 * s + 1) * k) :][: np.uintp(k)]
+        row = reset[np.uintp(s * k) :][: np.uintp(k)]
+        reset_f32(sums, functions, factors, hidden[np.uintp(s * k) :], row)
+    start = floats_at(part, 2 * k, (3 * n - 2) * k)
+    add_states(step, reset, step.gains, k, start, 3 * k, new, constants)
 
 
 @kernel
@@ -116,38 +148,27 @@ def run_gru(steps, i, x, y, out, scratch, constants):
 
     The header's flag says that the reset gate comes after the product of the state.
     """
+    x, out, scratch = borrowed(x), borrowed(out), borrowed(scratch)
+    constants = borrowed(constants)
     step = steps[i]
     k, n, header = step.columns, step.images, header_of(step, constants)
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden = begin(step, 1, y, scratch, constants)
-    gates = floats_at(scratch, n * k, 2 * n * k)
-    new = floats_at(scratch, 3 * n * k, n * k)
-    reset = floats_at(scratch, 4 * n * k, n * k)
     for t in range(step.rows):
-        multiply_states(step, hidden, step.weights, step.bias, 2 * k, gates, constants)
-        for s in range(n):
-            part = floats_at(x, (t * n + s) * 3 * k, 2 * k)
-            row = floats_at(scratch, (n + 2 * s) * k, 2 * k)
-            gru_gates_f32(row, part, functions, factors)
-            for j in range(k):
-                reset[s * k + j] = np.float32(row[k + j] * hidden[s * k + j])
-        after = header[FLAG] != 0
-        given = hidden if after else reset
-        multiply_states(step, given, step.gains, step.guard, k, new, constants)
+        new_states(step, t, x, scratch, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
                 clear(row)
                 continue
-            gate = floats_at(scratch, (n + 2 * s) * k, 2 * k)
-            mine = floats_at(scratch, (3 * n + s) * k, k)
-            if after:
-                for j in range(k):
-                    mine[j] = np.float32(gate[k + j] * mine[j])
-            part = floats_at(x, ((t * n + s) * 3 + 2) * k, k)
             h = floats_at(scratch, s * k, k)
-            gru_f32(gate[:k], mine, part, functions, factors, h)
+            gru_f32(
+                *(floats_at(scratch, (n + 2 * s) * k, 2 * k),),
+                *(floats_at(scratch, (3 * n + s) * k, k),),
+                *(floats_at(x, ((t * n + s) * 3 + 2) * k, k), functions, factors),
+                *(header[FLAG] != 0, h),
+            )
             copy_row(h, row)
     copy_row(hidden, floats_at(out, step.rows * n * k, n * k))
 
@@ -155,6 +176,8 @@ def run_gru(steps, i, x, y, out, scratch, constants):
 @kernel
 def run_rnn(steps, i, x, y, out, scratch, constants):
     """Run a plain layer; the result ends with the last state."""
+    x, out, scratch = borrowed(x), borrowed(out), borrowed(scratch)
+    constants = borrowed(constants)
     step = steps[i]
     k, n, header = step.columns, step.images, header_of(step, constants)
     functions = header[FUNCTIONS:LENGTHS]
@@ -162,19 +185,19 @@ def run_rnn(steps, i, x, y, out, scratch, constants):
     hidden = begin(step, 1, y, scratch, constants)
     sums = floats_at(scratch, n * k, n * k)
     for t in range(step.rows):
-        multiply_states(step, hidden, step.weights, step.bias, k, sums, constants)
+        part, place = floats_at(x, t * n * k, n * k), step.weights
+        add_states(step, hidden, place, k, part, k, sums, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
                 clear(row)
                 continue
-            part = floats_at(x, (t * n + s) * k, k)
             h = floats_at(scratch, s * k, k)
-            rnn_f32(floats_at(scratch, (n + s) * k, k), part, functions, factors, h)
+            rnn_f32(floats_at(scratch, (n + s) * k, k), functions, factors, h)
             copy_row(h, row)
     copy_row(hidden, floats_at(out, step.rows * n * k, n * k))
 
 
 INVOKE = tuple(globals()[name] for name in kinds.OF_SEQUENCES)
 #: Functions that `INVOKE` calls and that call kernels.
-HELPERS = (multiply_states,)
+HELPERS = (add_states,)

@@ -14,12 +14,13 @@ import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.entry import Entry
+from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.fuse import fuse
 from mdtensor.kernels.cpu.program.invoke import address, invokers, run_rows
 from mdtensor.kernels.cpu.program.kinds import ALIGN, SLACK
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
-from mdtensor.kernels.cpu.threads.pool import POOL, run_alone
+from mdtensor.kernels.cpu.threads.pool import POOL, placed, run_alone, run_placed
 from mdtensor.kernels.cpu.threads.split import job, piece_count
 
 copy_f32 = Entry("generic.copies", "copy_f32")
@@ -217,10 +218,13 @@ class Layout:
         return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
 
 
-def _input_of(view):
-    """Return an input in the arena, its bits if it is of floats, shape and type."""
-    bits = _bits(view) if view.dtype == F32 else None
-    return view, bits, view.shape, view.dtype
+def _input_of(view, place):
+    """Return an input in the arena, its shape and type.
+
+    Behind them come its bits and `place`, if it must not have a NaN; else None.
+    """
+    bits = None if place is None else _bits(view)
+    return view, view.shape, view.dtype, bits, place
 
 
 class Arena:
@@ -229,16 +233,22 @@ class Arena:
     Args:
         layout: says where values are.
         inputs, outputs: their slots.
+        refusals: for each input, the argument of HasNaN, or None.
         checked: slots that are checked for NaN after a call.
+
+    Attributes:
+        places: for `run_placed`; None where addresses do not count.
     """
 
-    __slots__ = ("bytes", "checked", "inputs", "outputs")
+    __slots__ = ("bytes", "checked", "inputs", "outputs", "places")
 
-    def __init__(self, layout, inputs, outputs, checked=()):
+    def __init__(self, layout, inputs, outputs, refusals, checked=()):
         self.bytes = aligned_bytes(layout.size)
-        self.inputs = [_input_of(layout.view(self.bytes, slot)) for slot in inputs]
+        views = [layout.view(self.bytes, slot) for slot in inputs]
+        self.inputs = list(map(_input_of, views, refusals))
         self.outputs = [layout.view(self.bytes, slot) for slot in outputs]
         self.checked = [_bits(layout.view(self.bytes, slot)) for slot in checked]
+        self.places = None
 
 
 class Executable:
@@ -312,18 +322,20 @@ class Executable:
         return [found[number] for number in self.done_by]
 
     def _arena(self, layout, outputs, checked=()):
-        return Arena(layout, self._program.inputs, outputs, checked)
+        inputs, refusals = self._program.inputs, self._places_nan
+        return Arena(layout, inputs, outputs, refusals, checked)
 
     def _load(self, arena, arrays):
         """Copy the inputs into the arena."""
         assert len(arrays) == len(arena.inputs), "wrong number of inputs"
-        pairs = zip(arena.inputs, arrays, self._places_nan, strict=True)
-        for (target, bits, shape, dtype), array, place in pairs:
+        for (target, shape, dtype, bits, place), array in zip(
+            arena.inputs, arrays, strict=True
+        ):
             assert array.shape == shape, f"input shape is {shape}"
             assert array.dtype == dtype, f"input type is {dtype}"
-            if place is None:
+            if bits is None:
                 target[...] = array
-            elif not copy_f32(_bits(array), bits):
+            elif not copy_f32.call(_bits(array), bits):
                 raise HasNaN(place)
 
     def _check(self, arena):
@@ -367,9 +379,15 @@ class Executable:
             arena = self._free.pop()
         except IndexError:
             arena = self._arena(layout, self.outputs, self._checked)
+            if self._uses_host_kernels and not IS_JIT_DISABLED:
+                arena.places = placed(layout.rows, arena.bytes, self._constants)
         self._load(arena, arrays)
-        self._run(layout, arena.bytes, threads)
-        self._check(arena)
+        if threads == 1 and arena.places is not None:
+            run_placed.call(arena.places)
+        else:
+            self._run(layout, arena.bytes, threads)
+        if arena.checked:
+            self._check(arena)
         results = [value.copy() for value in arena.outputs]
         self._free.append(arena)
         return results

@@ -70,7 +70,6 @@ class Sequence(FloatStep):
         else:
             packed = self.on.pack_f32(np.ascontiguousarray(r[:cut]))
             fields["weights"] = constants.add(packed)[0]
-            fields["bias"] = constants.add(pad_rows(np.zeros(cut, np.float32)))[0]
         if name == "gru":
             packed = self.on.pack_f32(np.ascontiguousarray(r[cut:]))
             fields["gains"] = constants.add(packed)[0]

@@ -39,8 +39,16 @@ NO_BYTES = np.zeros(0, np.uint8)
 NO_WORDS = np.zeros(0, np.int64)
 
 run = Entry("program.run", "run")
+run_placed = Entry("program.run", "run_placed")
 finish = Entry("threads.work_queue", "finish")
 withdraw = Entry("threads.work_queue", "withdraw")
+
+
+def placed(rows, arena, constants):
+    """Return what `run_placed` takes; the arrays must outlive it."""
+    arrays = rows, arena, constants
+    pairs = [(x.ctypes.data, x.nbytes) for x in arrays]
+    return np.array(pairs, np.int64).reshape(-1)
 
 
 def run_alone(rows, arena, constants):

@@ -72,6 +72,28 @@ def test_sums_are_rounded_in_the_order_of_k(runway, rng, m, k, n):
     assert same(got, oracle.gemm_f32f32f32(a, w, bias))
 
 
+# Whole panels have no rest of columns; two rows have tiles of their own.
+@pytest.mark.parametrize("repeats", [True, False])
+@pytest.mark.parametrize(("m", "k", "n"), [*SHAPES, *NOTHING, (2, 3, 48), (11, 2, 32)])
+def test_sums_begin_at_rows_of_numbers(runway, rng, m, k, n, repeats):
+    a, w = floats(rng, m, k), floats(rng, n, k)
+    pitch = 0 if repeats else n + 4
+    start = np.full((1 if repeats else m, n + 4), np.nan, np.float32)
+    start[:, :n] = floats(rng, len(start), n)
+
+    def gemm(rows, lda, m, k, packed, n, bias, out, ldc):
+        family = runway.float_matmul
+        first = start.reshape(-1)[: max(start.size - 4, 0)]
+        family.gemm_from_f32(rows, lda, m, k, packed, n, first, pitch, out, ldc)
+
+    got = product(gemm, a, float_packing.pack_f32(w), n, start[:0, 0])
+    want = [
+        oracle.gemm_f32f32f32(a[i : i + 1], w, start[0 if repeats else i])
+        for i in range(m)
+    ]
+    assert same(got, np.concatenate([*want, got[:0]]))
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("m", "k", "n"),

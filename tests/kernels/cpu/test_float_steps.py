@@ -461,3 +461,31 @@ def test_what_is_read_twice_is_not_joined() -> None:
     assert [row[0].kind for _, row, _, _ in left.values()] == [
         kinds.ELEMENTWISE_F32
     ] * 2
+
+
+MATRICES = st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20))
+
+
+@given(MATRICES, st.sampled_from([(), (1,), (3,), (2, 1), (2, 3)]))
+def test_a_constant_matrix_on_the_left(sizes: Any, batch: Any) -> None:
+    m, k, n = sizes
+    weight, x = normal(m, k), normal(*batch, k, n, seed=1)
+
+    def run() -> Any:
+        program = Program()
+        given_ = program.input(x.shape, np.float32)
+        step = floats.LeftLinear(weight)
+        result = program.append(step, given_)
+        assert result.shape == step.output_shape(x.shape)
+        assert step.macs(x.shape) == x.size * m and step.bytes >= weight.nbytes
+        return program.build([result])(x)[0]
+
+    found = [on(name, run) for name in ISAS]
+    assert all(same(one, found[0]) for one in found)
+    assert np.allclose(found[0], weight.astype(np.float64) @ x, atol=1e-4)
+
+
+@given(MATRICES, st.sampled_from([(), (1,), (2, 3)]))
+def test_turned_matrices(sizes: Any, batch: Any) -> None:
+    x = normal(*batch, *sizes[:2])
+    assert same(np.ascontiguousarray(np.swapaxes(x, -1, -2)), floats.Turn()(x))

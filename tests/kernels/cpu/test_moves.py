@@ -97,3 +97,12 @@ def test_concat(shape, size, data):
     axis = data.draw(st.integers(0, len(shape) - 1))
     x, y = drawn(shape), 255 - drawn((*shape[:axis], size, *shape[axis + 1 :]))
     assert np.array_equal(Concat(axis)(x, y), np.concatenate((x, y), axis))
+
+
+@given(SHAPES, st.integers(1, 4), st.data())
+def test_concat_of_words(shape, size, data):
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x, y = drawn((*shape, 4)), 255 - drawn((*shape[:axis], size, *shape[axis + 1 :], 4))
+    x, y = x.view(np.float32)[..., 0], y.view(np.float32)[..., 0]
+    found = Concat(axis, np.dtype(np.float32))(x, y)
+    assert found.tobytes() == np.concatenate((x, y), axis).tobytes()
