@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from support import rendered_device
 
 import mdtensor as md
+from mdtensor import quant
 from mdtensor.errors import BoundsError, DeviceError, MdtensorError, NoMethodError
 from mdtensor.kernels.emulated.launcher import ORDERS
 
@@ -276,3 +277,36 @@ def test_compositions_are_recorded_and_joined() -> None:
             found = call()
         assert 0 < len(log.launches) <= 8
         assert found.tolist() == wanted
+
+
+def test_a_checked_cast_reads_its_elements_once() -> None:
+    """It counts what it refuses while it converts, for 8 bytes to the host."""
+    x = there(md.asarray(np.arange(20000) % 100.0))
+    big = there(md.asarray(np.where(np.arange(20000) % 7, 1.0, 300.0)))
+    for call, kernel in (
+        (lambda x: md.astype(x, md.int8), "astype_f64s8"),
+        (lambda x: quant.quantize(x, quant.QParams(0.5)), "quantize"),
+    ):
+        with md.trace_device() as log:
+            call(x)
+        first, second = (one.kernel for one in log.launches)
+        assert first.startswith("fill") and second.startswith(kernel)
+        assert log.size("to host") == 8 and len(log.waits) == 1
+    for order in ORDERS:
+        gpu.order = order
+        with pytest.raises(md.CastError, match="2858 of 20000 values are out of range"):
+            md.astype(big, md.int8)
+    with gpu.stream(), pytest.raises(md.CastError, match="2858 of 20000"):
+        md.astype(there(big.to("cpu")), md.int8)
+
+
+def test_a_counter_has_one_element() -> None:
+    from mdtensor.kernels.loops.cuda import render
+    from mdtensor.kernels.loops.ir import Input, Loop, apply, load
+
+    x = load(0, "float32")
+    inputs = Input("float32"), Input("uint64", is_counter=True)
+    kernel = render(Loop(inputs, x, refused=apply("isnan", x), name="counted"))
+    buffers = [there(md.zeros((2,), dtype=t)).buffer for t in ("float32", "uint64")]
+    with pytest.raises(DeviceError, match="argument 1 is not a counter: it has 2"):
+        gpu.launch(kernel, *buffers, buffers[0])
