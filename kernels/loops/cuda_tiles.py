@@ -164,6 +164,7 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
     }
 
 
+# Few columns have a table, and no tensor cores (decision 0114).
 def product_of(loop: Loop) -> tuple[Factor, Factor]:
     """Return the factors of a loop by tiles.
 

@@ -235,7 +235,7 @@ def count_true(operands: Inputs, value: Value, device: Device) -> int:
         return int(device.to_host(out))
 
 
-# One pass over the elements, where a count before would read all of them once more.
+# A count before would read all elements once more (decision 0114).
 def launch_counting(
     device: Device, operands: Inputs, loop: Loop, refused: Value, shape: tuple[int, ...]
 ) -> tuple[Any, int]:

@@ -125,6 +125,7 @@ def _parts(blocks: int, shape: Ints, axes: Ints) -> tuple[int, int] | None:
     return None
 
 
+# Parts are groups, so no text knows of them (decision 0114).
 def _in_parts(
     device: Device,
     loop: Loop,
