@@ -33,6 +33,7 @@ from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load, select
 from mdtensor.ops.indexing import outside_axis
+from mdtensor.registry import refuse_devices
 from mdtensor.rendered.composed import rounded, widened
 from mdtensor.rendered.launches import (
     ALL,
@@ -49,7 +50,7 @@ from mdtensor.rendered.launches import (
 from mdtensor.rendered.methods import add, unary
 from mdtensor.spec.indices import is_mask, is_pick, key_parts
 from mdtensor.spec.options import number
-from mdtensor.tensor import Tensor, leaf
+from mdtensor.tensor import Tensor, from_numpy, leaf
 
 #: Places of a matrix are added as int32.
 LONGEST = 2**30
@@ -211,10 +212,9 @@ def _attention(
 
 def picked(x: Tensor, key: Any) -> Any:
     """Return x[key] for a key with tensors. Waits for the device."""
+    require_here("getitem", x, key if isinstance(key, tuple) else (key,))
     infer(indexing.getitem, x, key=key)
     parts = list(_without_masks(x, key))
-    if any(isinstance(one, Tensor) and one.device is not x.device for one in parts):
-        raise no_method("getitem", x)
     is_pick_at = [is_pick(one) or isinstance(one, int) for one in parts]
     basic: list[Any] = []
     axes: list[int] = []
@@ -230,6 +230,18 @@ def picked(x: Tensor, key: Any) -> Any:
     source = indexing.getitem(x, key=tuple(basic))
     indices = [one for one, picks in zip(parts, is_pick_at, strict=True) if picks]
     return _block(x, source, axes, indices, axes[0] if are_near else 0)
+
+
+def require_here(name: str, x: Tensor, keys: Any) -> None:
+    """Raise if an index is on another device than x; arrays of NumPy are on the host.
+
+    Raises:
+        DeviceError: it names both devices.
+    """
+    for one in keys:
+        index = from_numpy(one) if isinstance(one, np.ndarray) else one
+        if isinstance(index, Tensor) and index.device is not x.device:
+            refuse_devices(name, x, index)
 
 
 def _kinds(parts: list[Any]) -> list[Any]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Union
 
+import numpy as np
+
 from mdtensor.device import Device
 from mdtensor.errors import WriteError, checked, describe
 from mdtensor.generics.indexing import check_value, getitem, setitem
 from mdtensor.infer import infer
 from mdtensor.kernels.loops.ir import select
 from mdtensor.ops.operands import number
+from mdtensor.registry import refuse_devices
 from mdtensor.rendered.launches import ALL, Operands, launch, no_method, types_of
 from mdtensor.rendered.methods import add, unary
 from mdtensor.rendered.movement import copied, fill, view, write
-from mdtensor.rendered.places import picked
-from mdtensor.spec.indices import is_mask
-from mdtensor.tensor import Tensor, announce_write
+from mdtensor.rendered.places import picked, require_here
+from mdtensor.spec.indices import is_mask, is_pick
+from mdtensor.tensor import Tensor, announce_write, from_numpy
 
 #: Types of indices that give views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -41,13 +44,20 @@ def _part(name: str, x: Tensor, key: Any) -> Any:
 # As on the host, an element is a copy (decision 0107).
 def _getitem(x: Tensor, /, *, key: object) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
-    if any(isinstance(one, Tensor) for one in keys):
+    if any(is_pick(one) or is_mask(one) for one in keys):
         return picked(x, key)
     part = _part("getitem", x, key)
     return part if part.shape or Ellipsis in keys else copied(part)
 
 
 def _setitem(x: Tensor, /, *, key: object, value: Any) -> Any:
+    # A NumPy scalar is a number; an array is on the host.
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = from_numpy(value)
+    if isinstance(value, Tensor) and value.device is not x.device:
+        refuse_devices("setitem", x, value)
     if is_mask(key) and not isinstance(value, Tensor):
         return _fill_where(x, key, value)
     part = _part("setitem", x, key)
@@ -57,8 +67,6 @@ def _setitem(x: Tensor, /, *, key: object, value: Any) -> Any:
     if not isinstance(value, Tensor):
         fill(x.device, part.buffer, number(value, x.dtype))
         return x
-    if value.device is not x.device:
-        raise no_method("setitem", x, value)
     if value.dtype.is_complex != x.dtype.is_complex:
         raise no_method("setitem", x, value)
     # The value is read before anything is written.
@@ -75,9 +83,8 @@ def _require_writable(part: Tensor, x: Tensor, value: Any) -> None:
 
 def _fill_where(x: Tensor, mask: Any, value: Any) -> Tensor:
     """Write a number where a mask is true."""
+    require_here("setitem", x, [mask])
     infer(getitem, x, key=mask)
-    if not isinstance(mask, Tensor) or mask.device is not x.device:
-        raise no_method("setitem", x)
     checked("setitem", (x, value), lambda: check_value(x.dtype, (), value))
     _require_writable(x, x, value)
     if 0 in mask.shape:

@@ -16,6 +16,7 @@ import mdtensor as md
 from mdtensor import quant
 from mdtensor.errors import BoundsError, DeviceError, MdtensorError, NoMethodError
 from mdtensor.kernels.emulated.launcher import ORDERS
+from mdtensor.kernels.loops import kernel
 
 gpu: Any = rendered_device.chosen()
 WHY = rendered_device.missing(gpu)
@@ -238,6 +239,34 @@ def test_masks() -> None:
         ints[ints > 0] = ints[:1]
 
 
+def test_indices_and_values_on_the_host_are_refused_by_name() -> None:
+    """Also arrays of NumPy, which the host takes; a NumPy scalar is a number."""
+    x, i = there(whole(md.float32, 3, 4)), np.array([0, 2])
+    row, mask = np.ones(4, np.float32), np.ones((3, 4), bool)
+
+    def write(key: Any, value: Any) -> Any:
+        x[key] = value
+
+    calls: list[Callable[[], Any]] = [
+        *(lambda key=key: x[key] for key in (i, mask, md.asarray(i), (0, i))),
+        *(lambda value=value: write(0, value) for value in (row, md.asarray(row))),
+        *(lambda key=key: write(key, 1.0) for key in (mask, md.asarray(mask))),
+    ]
+    for call in calls:
+        with pytest.raises(DeviceError, match=f"operands are on {gpu} and cpu. Move"):
+            call()
+    write(0, np.float32(2.5))
+    assert x.tolist()[0] == [2.5] * 4
+
+
+def test_results_without_room_are_refused_by_our_error() -> None:
+    x = md.broadcast_to(there(md.ones((1,), dtype=md.int8)), (2**45,))
+    with pytest.raises(
+        md.errors.AllocationError, match=r"there is no memory for \d+ bytes"
+    ):
+        x + x
+
+
 def test_classes_and_members() -> None:
     x = md.asarray(np.array([[0, 2], [1, 0]], np.int16))
     agree(lambda x: md.one_hot(x, num_classes=4), x)
@@ -283,14 +312,14 @@ def test_a_checked_cast_reads_its_elements_once() -> None:
     """It counts what it refuses while it converts, for 8 bytes to the host."""
     x = there(md.asarray(np.arange(20000) % 100.0))
     big = there(md.asarray(np.where(np.arange(20000) % 7, 1.0, 300.0)))
-    for call, kernel in (
+    for call, title in (
         (lambda x: md.astype(x, md.int8), "astype_f64s8"),
         (lambda x: quant.quantize(x, quant.QParams(0.5)), "quantize"),
     ):
         with md.trace_device() as log:
             call(x)
         first, second = (one.kernel for one in log.launches)
-        assert first.startswith("fill") and second.startswith(kernel)
+        assert first.startswith("fill") and second.startswith(title)
         assert log.size("to host") == 8 and len(log.waits) == 1
     for order in ORDERS:
         gpu.order = order
@@ -300,13 +329,21 @@ def test_a_checked_cast_reads_its_elements_once() -> None:
         md.astype(there(big.to("cpu")), md.int8)
 
 
+def test_a_thread_counts_all_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block for many elements, so that each thread has several."""
+    monkeypatch.setattr(kernel, "BLOCKS", 1)
+    x = there(md.asarray(np.full(1023, 300.0)))
+    with pytest.raises(md.CastError, match="1023 of 1023 values are out of range"):
+        md.astype(x, md.int8)
+
+
 def test_a_counter_has_one_element() -> None:
     from mdtensor.kernels.loops.cuda import render
     from mdtensor.kernels.loops.ir import Input, Loop, apply, load
 
     x = load(0, "float32")
     inputs = Input("float32"), Input("uint64", is_counter=True)
-    kernel = render(Loop(inputs, x, refused=apply("isnan", x), name="counted"))
+    counted = render(Loop(inputs, x, refused=apply("isnan", x), name="counted"))
     buffers = [there(md.zeros((2,), dtype=t)).buffer for t in ("float32", "uint64")]
     with pytest.raises(DeviceError, match="argument 1 is not a counter: it has 2"):
-        gpu.launch(kernel, *buffers, buffers[0])
+        gpu.launch(counted, *buffers, buffers[0])
