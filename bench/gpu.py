@@ -2,8 +2,9 @@
 
     python -m bench gpu
 
-A part that fails is in the record with its error, and the others still run. Without a
-GPU the run prints why, and returns 3.
+A part that fails is in the record with its error, and the others still run. The record
+is written after each part, the longest ones last, so a run that is cut off keeps what
+it found. Without a GPU the run prints why, and returns 3.
 """
 
 import json
@@ -31,7 +32,7 @@ KEPT = ROOT / "docs" / "gpu-runs"
 NO_GPU = 3
 #: compute-sanitizer's tools, and what runs under them: texts with barriers, of codes.
 TOOLS = ("memcheck", "racecheck", "synccheck")
-SANITIZED = ("tests/quant/rendered/test_codes.py", "tiles or pools")
+SANITIZED = ("tests/quant/rendered/test_codes.py", "tiles or pools or table")
 #: What is wanted: part, number, and the least or the most that it may be.
 CLAIMS = [
     ("elementwise", "add / copy", "at least", 0.85),
@@ -49,34 +50,53 @@ def execute(quick: bool, saves: bool) -> int:
     if md.cuda.missing:
         print(f"no GPU: {md.cuda.missing}", file=sys.stderr)
         return NO_GPU
-    found = {**machine(), **record(quick)}
-    text = json.dumps(found, indent=2)
-    print(text)
-    if saves:
-        KEPT.mkdir(exist_ok=True)
-        name = f"{found['date'][:10]}-{found['gpu'].replace(' ', '-').lower()}.json"
-        (KEPT / name).write_text(text + "\n")
+    about = machine()
+
+    def keep(found: Facts) -> None:
+        if saves:
+            KEPT.mkdir(exist_ok=True)
+            name = f"{about['date'][:10]}-{about['gpu'].replace(' ', '-').lower()}.json"
+            (KEPT / name).write_text(json.dumps({**about, **found}, indent=2) + "\n")
+
+    found = record(quick, keep)
+    print(json.dumps({**about, **found}, indent=2))
     return 0 if found["passed"] else 1
 
 
-def record(quick: bool) -> Facts:
-    """Return what every part found, and which claims hold."""
+def record(quick: bool, keep: Callable[[Facts], None] = lambda found: None) -> Facts:
+    """Return what every part found, and which claims hold.
+
+    Args:
+        quick: measure small sizes, to see whether everything runs.
+        keep: is called after each part, with what was found so far.
+    """
     count, side, size = (10**6, 256, 32) if quick else (10**8, 4096, 224)
     parts: dict[str, Callable[[], Facts]] = {
-        "checks": checks,
-        "sanitizer": sanitized,
         "elementwise": lambda: timings.elementwise(count),
         "products": lambda: timings.products(side),
+        "few tiles": lambda: timings.few_tiles(side),
         "convolution": lambda: timings.convolution(side // 16, 56),
+        "depthwise": lambda: timings.depthwise(side // 16, 56),
         "weights": lambda: timings.weights(side),
+        "casts": lambda: timings.casts(count),
         "lines": lambda: timings.lines(side),
         "launch": lambda: {"host us": timings.launch_overhead()},
         "captured MobileNetV2": lambda: timings.captured(size),
+        "sanitizer": sanitized,
+        "checks": checks,
     }
-    found: Facts = {name: _part(call) for name, call in parts.items()}
+    found: Facts = {"claims": [], "passed": False}
+    for name, call in parts.items():
+        start = time.perf_counter()
+        found[name] = {**_part(call), "part s": round(time.perf_counter() - start, 1)}
+        found["claims"] = claims(found)
+        print(f"{name}: {found[name]['part s']} s", file=sys.stderr, flush=True)
+        keep(found)
     checked = [found[name].get("passed", True) for name in parts]
     failed = [name for name in parts if "error" in found[name]]
-    return {**found, "claims": claims(found), "passed": all(checked) and not failed}
+    found["passed"] = all(checked) and not failed
+    keep(found)
+    return found
 
 
 def _part(call: Callable[[], Facts]) -> Facts:
@@ -92,7 +112,7 @@ def claims(found: Facts) -> list[Facts]:
     """Return each claim with what was measured, and whether it holds."""
     rows = []
     for part, name, word, limit in CLAIMS:
-        value = found[part].get(name)
+        value = found.get(part, {}).get(name)
         holds = value is not None and (
             value >= limit if word == "at least" else value <= limit
         )

@@ -92,22 +92,57 @@ def products(side: int) -> Facts:
     x, w = (_codes((side, side), seed) for seed in (1, 2))
     ours = milliseconds(lambda: md.linear(x, w), 5)
     found = {"side": side, "ms": round(ours, 3), "TOP/s": _rate(side, ours)}
+    try:
+        return {**found, **_rivals(x, w, ours)}
+    except Exception as error:
+        # Ours was measured, whatever is wrong with the others.
+        return {**found, "error": f"{type(error).__name__}: {error}"}
+
+
+def _rivals(x: Any, w: Any, ours: float) -> Facts:
+    """Return the times of CuPy and cuBLAS for `products`, and their ratios to ours."""
     cupy, stream = driver.cupy(), md.cuda.main_stream()
     with stream:
         a, b = (cupy.from_dlpack(codes.codes) for codes in (x, w))
-        sums = cupy.empty((side, side), cupy.int32)
+        sums = cupy.empty((len(a), len(b)), cupy.int32)
         theirs = milliseconds(lambda: cupy.matmul(a, b.T), 5)
         cublas = milliseconds(lambda: gemm_s8(a, b, sums), 5)
         exact = cupy.from_dlpack(md.linear(x, w).codes)
         is_equal = bool((exact == sums).all())
     return {
-        **found,
         "CuPy ms": round(theirs, 3),
         "cuBLAS ms": round(cublas, 3),
         "CuPy / ours": round(theirs / ours, 2),
         "cuBLAS / ours": round(cublas / ours, 3),
         "the sums of cuBLAS": is_equal,
     }
+
+
+def few_tiles(side: int) -> Facts:
+    """Return the time of 64 rows by a quarter of `side` columns: sums have parts."""
+    x, w = _codes((64, side), 1), _codes((side // 4, side), 2)
+    time = milliseconds(lambda: md.linear(x, w, out=quant.QParams(64.0)))
+    rate = 2 * 64 * side * (side // 4) / time / 1e9
+    return {"rows": 64, "sums of": side, "ms": round(time, 4), "TOP/s": round(rate, 2)}
+
+
+def depthwise(channels: int, size: int) -> Facts:
+    """Return the time of a 3 x 3 depthwise convolution of codes, and bytes a second."""
+    x, w = _codes((8, channels, size, size), 3), _codes((channels, 1, 3, 3), 4)
+    out, groups = quant.QParams(64.0), {"groups": channels}
+    time = milliseconds(lambda: md.conv2d(x, w, padding=1, out=out, **groups), 5)
+    rate = round(2 * x.nbytes / time / 1e6, 1)
+    return {"channels": channels, "size": size, "ms": round(time, 4), "GB/s": rate}
+
+
+def casts(count: int) -> Facts:
+    """Return the bandwidth of checked casts, which wait, and of casts that do not."""
+    x = md.ones((count,), dtype=md.float32).to("cuda")
+    found = Facts(elements=count)
+    for casting in ("check", "saturate"):
+        time = milliseconds(lambda c=casting: md.astype(x, md.int8, casting=c), 5)
+        found[f"{casting} GB/s"] = round(5 * count / time / 1e6, 1)
+    return found
 
 
 def convolution(channels: int, size: int) -> Facts:

@@ -151,13 +151,12 @@ _LATER = {
         "kernels.loops.kernel": {"Kernel": "Kernel"},
         "rendered.launches": {
             "bind_launch": "bind",
-            **{n: n for n in ("count_true", "launch", "types_of")},
+            **{n: n for n in ("count_true", "launch", "launch_counting", "types_of")},
         },
         "rendered.methods": {"add_rendered": "add"},
         "rendered.pool": {"pool_counts": "counts", "pool_taps": "seen"},
-        "rendered.products": {
-            n: n for n in ("contract", "filters", "matrices", "reshaped")
-        },
+        "rendered.products": {n: n for n in ("filters", "matrices", "reshaped")},
+        "rendered.tiling": {"contract": "contract"},
         "rendered.wgsl": {"render_wgsl": "render_wgsl"},
         "rendered.windows": {"bordered": "bordered"},
     }.items()

@@ -50,8 +50,8 @@ def get(operation: object, device: Device | str) -> tuple[Method, ...]:
 
     Example:
         >>> import mdtensor as md
-        >>> [str(method) for method in get("glu", "cpu")]
-        ['glu(FloatingTensor)']
+        >>> [str(method) for method in get("interpolate", "cpu")]
+        ['interpolate(FloatingTensor)']
         >>> get(md.erf, "cuda")
         Traceback (most recent call last):
         mdtensor.errors.DispatchError: erf: no method on cuda:0. It has methods on ...
@@ -267,14 +267,14 @@ def remove(operation: Any, device: Device | str, *, override: bool = False) -> N
 
     Example:
         >>> import mdtensor as md
-        >>> remove("glu", "cpu")
+        >>> remove("interpolate", "cpu")
         Traceback (most recent call last):
-        mdtensor.errors.RegistrationError: glu on cpu is mdtensor's own: ... Pass ...
+        mdtensor.errors.RegistrationError: interpolate on cpu is mdtensor's own: ...
         >>> with restored():
-        ...     remove("glu", "cpu", override=True)
-        ...     md.glu(md.asarray([-1.0]))
+        ...     remove("interpolate", "cpu", override=True)
+        ...     md.interpolate(md.ones((1, 1, 2, 2)), size=4)
         Traceback (most recent call last):
-        mdtensor.errors.NoMethodError: glu(Float32Tensor): no method. Nothing is ...
+        mdtensor.errors.NoMethodError: interpolate(Float32Tensor): no method. ...
 
     Source: ACTx, `OpRegistry`.
     """
@@ -305,8 +305,8 @@ def restored() -> Iterator[None]:
     Example:
         >>> import mdtensor as md
         >>> with restored():
-        ...     remove("glu", "cpu", override=True)
-        >>> len(get("glu", "cpu"))
+        ...     remove("interpolate", "cpu", override=True)
+        >>> len(get("interpolate", "cpu"))
         1
     """
     # Copies: the block changes the dicts themselves.

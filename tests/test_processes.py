@@ -19,7 +19,7 @@ DOUBLE += ["rendered/test_products.py", "rendered/test_events.py"]
 #: What a GPU must pass: every suite of operations.
 SUITES = ["rendered/test_operations.py", "rendered/test_products.py"]
 SUITES += ["rendered/test_lines.py", "quant/rendered/test_codes.py"]
-SUITES += [FUSION]
+SUITES += ["rendered/test_composed.py", "quant/rendered/test_weights.py", FUSION]
 
 
 def run(file: str, marker: str, device: str = "emucuda") -> None:

@@ -31,7 +31,17 @@ class Reserved:
         self._bytes: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def span(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return an array of as many bytes; a function that copies it reads zeros."""
+        """Return an array of as many bytes; a function that copies it reads zeros.
+
+        Raises:
+            MemoryError: the host has no such range of addresses.
+        """
         if size > self._bytes.size:
-            self._bytes = np.asarray(_Bytes(max(size, 2 * self._bytes.size, 1 << 20)))
+            wanted = max(size, 2 * self._bytes.size, 1 << 20)
+            try:
+                self._bytes = np.asarray(_Bytes(wanted))
+            # A host limits what may be mapped, and a size has at most 63 bits.
+            except (OSError, OverflowError) as error:
+                words = f"there is no memory for {size} bytes"
+                raise MemoryError(words) from error
         return self._bytes[:size]

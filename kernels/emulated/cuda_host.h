@@ -26,6 +26,13 @@
 #define __align__(BYTES) __attribute__((aligned(BYTES)))
 #define __launch_bounds__(...)
 
+// No two threads run at once.
+static inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long n) {
+  const unsigned long long before = *to;
+  *to = before + n;
+  return before;
+}
+
 struct mdt_index { unsigned x, y, z; };
 static mdt_index threadIdx, blockIdx, blockDim, gridDim;
 

@@ -25,30 +25,27 @@ from mdtensor.kernels.loops.cuda_rows import (
     total_of,
     tree_of,
 )
-from mdtensor.kernels.loops.cuda_tiles import (
-    SLICE,
-    SLICED,
-    TILED,
-    product_of,
-    tiles_fields,
-)
+from mdtensor.kernels.loops.cuda_tiles import TEXTS, product_of, tiles_fields
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
-from mdtensor.kernels.loops.ir import Loop, Value
+from mdtensor.kernels.loops.ir import Input, Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = "\n".join(
     Path(__file__).with_name(name).read_text()
-    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh")
+    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh", "planes.cuh")
 )
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
+{before}
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < w.count;
        i += (long long)gridDim.x * blockDim.x) {{
     const mdt::places<{count}> p = w.all(i);
 {body}
     out[p.at[{last}]] = {result};
+{during}
   }}
+{after}
 }}
 """
 FOLD = """\
@@ -154,16 +151,12 @@ def render(loop: Loop) -> Kernel:
     if loop.before:
         text = ROWS.format(name="{name}", **fields, **rows_fields(loop, last))
     elif loop.fold is None:
-        lines = CudaStatements("    ", "p.at[{0}]", locals=loop.locals)
-        result = lines.add(loop.value)
-        text = ELEMENTWISE.format(
-            name="{name}", body=lines.text, result=result, **fields
-        )
+        text = ELEMENTWISE.format(name="{name}", **fields, **_elementwise(loop))
     elif loop.is_scan:
         text = SCAN.format(name="{name}", **fields, **_scan(loop))
     elif loop.tile:
-        by_tile = SLICED if loop.tile == SLICE else TILED
-        text = by_tile.format(name="{name}", **fields, **tiles_fields(loop))
+        given = tiles_fields(loop)
+        text = TEXTS[loop.tile].format(name="{name}", **fields, **given)
     elif loop.is_serial:
         text = SERIAL.format(name="{name}", **fields, **_serial(loop))
     else:
@@ -180,13 +173,28 @@ def render(loop: Loop) -> Kernel:
 
 
 def _parameters(loop: Loop) -> str:
+    def shown_as(x: Input) -> str:
+        return f"{'' if x.is_counter else 'const '}{storage_type(x.type)}*"
+
     shown = [
-        f"{storage_type(x.type)} x{i}"
-        if x.is_number
-        else f"const {storage_type(x.type)}* x{i}"
+        f"{storage_type(x.type) if x.is_number else shown_as(x)} x{i}"
         for i, x in enumerate(loop.inputs)
     ]
     return ", ".join([*shown, f"{storage_type(loop.type)}* out"])
+
+
+def _elementwise(loop: Loop) -> dict[str, object]:
+    """Return the fields of `ELEMENTWISE`."""
+    lines = CudaStatements("    ", "p.at[{0}]", locals=loop.locals)
+    result, before, during, after = lines.add(loop.value), "", "", ""
+    if loop.refused is not None:
+        before = "  unsigned long long refused = 0;"
+        during = f"    refused += {lines.add(loop.refused)};"
+        # A thread that refused nothing touches no counter.
+        counter = f"(unsigned long long*)x{len(loop.inputs) - 1}"
+        after = f"  if (refused) atomicAdd({counter}, refused);"
+    counted = {"before": before, "during": during, "after": after}
+    return {"body": lines.text, "result": result, **counted}
 
 
 def _fold(loop: Loop) -> dict[str, object]:

@@ -6,6 +6,10 @@ the right operand repeats. So a convolution is such a product, whose rows are pl
 the window and whose columns are channels, and nothing is copied for it. Sums are exact
 modulo 2**32, and the same kernel finishes them, so the bytes are those of the loop with
 one thread for each sum (`SERIAL` in `cuda.py`).
+
+A product with few columns, such as a depthwise convolution, has nothing that tensor
+cores could share. Its block computes up to 512 rows of one column of one group: a table
+has the codes of the column, and where the codes of a row are, `planes.cuh`.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ from mdtensor.kernels.loops.bytewise import Factor, factors_of
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type
 from mdtensor.kernels.loops.ir import Loop
 
-#: Rows and columns of the tiles that there are: for few rows, small and large products.
-SLICE, SIDES = 16, (64, 128)
+#: Rows and columns of the tiles that there are: for few columns, for few rows, and for
+#: small and large products.
+PLANE, SLICE, SIDES = 1, 16, (64, 128)
 TILED = """\
 extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
@@ -87,19 +92,52 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   }}
 }}
 """
+PLANED = """\
+extern "C" __global__ void __launch_bounds__(128)
+    {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
+           mdt::walk<{count}> n, mdt::walk<{last}> f) {{
+  __shared__ mdt::taps s;
+  const long long high = (m.count + mdt::taps::ROWS - 1) / mdt::taps::ROWS;
+  const long long c = blockIdx.x / high % n.count, group = blockIdx.x / high / n.count;
+  const long long top = blockIdx.x % high * mdt::taps::ROWS;
+  mdt::plane<{a}> x(x{left} + g.at({left}, group), {left}, m, top);
+  const {b}* y = x{right} + g.at({right}, group) + n.at({right}, c);
+  for (long long k = 0; k < f.count; k += mdt::taps::THREADS) {{
+    // The codes before are multiplied.
+    __syncthreads();
+    s.tabulate(y, f, {left}, {right}, k);
+    __syncthreads();
+    x.template add<{adds}>(s, f.count - k);
+  }}
+#pragma unroll
+  for (int i = 0; i < mdt::taps::EACH; ++i) {{
+    const long long r = top + threadIdx.x + i * mdt::taps::THREADS;
+    if (r < m.count) {{
+{places}
+      const mdt::int32 dot = (mdt::int32)x.dots[i];
+{zeros}
+      const mdt::int32 total = {total};
+{finish}
+      out[{target}] = {result};
+    }}
+  }}
+}}
+"""
+#: The text of each kind of tiles.
+TEXTS = {PLANE: PLANED, SLICE: SLICED, **dict.fromkeys(SIDES, TILED)}
 PLACE = "p{0}"
 
 
 # One text for matrices, pairs of them, and convolutions (decision 0093).
 def tiles_fields(loop: Loop) -> dict[str, object]:
-    """Return the fields of `TILED` and `SLICED`.
+    """Return the fields of the texts.
 
     Raises:
         ValueError: the loop is not a product of 8-bit codes, or has no such tiles.
     """
     factors = product_of(loop)
-    if loop.tile not in (SLICE, *SIDES):
-        sides = f"({SLICE}, {', '.join(map(str, SIDES))})"
+    if loop.tile not in TEXTS:
+        sides = tuple(TEXTS)
         raise ValueError(f"{loop.title} has tiles of {loop.tile}. Use {sides}.")
     zeros = CudaStatements("      ", PLACE, "z")
     names = [None if one.zero is None else zeros.add(one.zero) for one in factors]
@@ -119,13 +157,14 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
         "added": _added(names),
         "places": "\n".join(map(_place, used)),
         "zeros": zeros.text,
-        "total": _total(names),
+        "total": _total(names, *_SUMS[loop.tile == PLANE]),
         "finish": finish.text,
         "target": PLACE.format(last),
         "result": result,
     }
 
 
+# Few columns have a table, and no tensor cores (decision 0114).
 def product_of(loop: Loop) -> tuple[Factor, Factor]:
     """Return the factors of a loop by tiles.
 
@@ -148,11 +187,18 @@ def _added(zeros: list[str | None]) -> str:
     return "" if zeros == [None, None] else "  s.keep_lines(sums);\n  __syncthreads();"
 
 
-def _total(zeros: list[str | None]) -> str:
+#: Where the added codes of a row and of a column are: in shared memory, or in a thread.
+_SUMS = (
+    ("s.sum_of(0, r - top)", "s.sum_of(1, c - first)"),
+    ("x.lefts[i]", "x.right"),
+)
+
+
+def _total(zeros: list[str | None], row: str, column: str) -> str:
     """Return the sum without zero points."""
     if zeros == [None, None]:
         return "dot"
-    rows = "0" if zeros[1] is None else "s.sum_of(0, r - top)"
-    columns = "0" if zeros[0] is None else "s.sum_of(1, c - first)"
+    rows = "0" if zeros[1] is None else row
+    columns = "0" if zeros[0] is None else column
     x, y = (zero or "0" for zero in zeros)
     return f"mdt::less_zeros(dot, {rows}, {columns}, {x}, {y}, f.count)"

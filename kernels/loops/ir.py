@@ -78,14 +78,21 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand of a kernel: an array, a number by value, or a table.
+    """An operand of a kernel: an array, a number by value, a table, or a counter.
 
-    A table is an array with one axis, of which elements are chosen by `gather`.
+    A table is an array with one axis, of which elements are chosen by `gather`. A
+    counter is one uint64 to which a loop adds how many elements it refuses.
     """
 
     type: str
     is_number: bool = False
     is_table: bool = False
+    is_counter: bool = False
+
+    @property
+    def has_places(self) -> bool:
+        """Return whether an element of it belongs to each element of a result."""
+        return not (self.is_number or self.is_table or self.is_counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,9 @@ class Loop:
         before: folds by the threads of a block, over the same axes, that the value
             reads by `folded`, and later ones of them too. Then `fold` is None.
         tile: rows and columns of the tiles by which a serial fold of products of codes
-            goes, 64 or 128; 0 without. Rows are the axes that the second factor
-            repeats, columns those that the first one repeats.
+            goes, 16, 64 or 128; 1 has many rows of one column; 0 without. Rows are the
+            axes that the second factor repeats, columns those that the first one
+            repeats.
         piece: elements of a line that a block folds, if several blocks fold a line;
             0 folds whole lines. The result has one more axis, the last one, with
             the fold of each piece.
@@ -141,6 +149,8 @@ class Loop:
             input is the table of these int64 places.
         is_row: with folds before, the result has one element for each row; otherwise
             it has the folded axes.
+        refused: of an elementwise loop, a bool: elements for which it is true are
+            counted in the last input, a counter.
     """
 
     inputs: tuple[Input, ...]
@@ -157,11 +167,14 @@ class Loop:
     tile: int = 0
     piece: int = 0
     is_among: bool = False
+    refused: Value | None = None
 
     @property
     def title(self) -> str:
         """Return what the loop computes and its types: `add_f32`, `sum_s8s64`."""
-        types = dict.fromkeys((*(x.type for x in self.inputs), self.type))
+        types = dict.fromkeys(
+            (*(x.type for x in self.inputs if not x.is_counter), self.type)
+        )
         return f"{self.word}_{''.join(map(_short, types))}"
 
     @property

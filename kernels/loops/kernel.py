@@ -20,7 +20,9 @@ from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
 
 Walk = npt.NDArray[np.int64]
 #: Threads of a block: of an elementwise kernel, of a fold, and of a tile by its side.
-THREADS, FOLDING, TILING = 256, 64, {16: 256, 64: 128, 128: 128}
+THREADS, FOLDING, TILING = 256, 64, {1: 128, 16: 256, 64: 128, 128: 128}
+#: Rows and columns of a block, by the side of its tile, where they are not this side.
+BLOCK_SIDES = {1: (512, 1)}
 #: The largest number of blocks; further elements are steps of the same threads.
 BLOCKS = 65535
 #: Layouts of operands for which a kernel keeps its launch.
@@ -195,7 +197,8 @@ class Kernel:
             for axes in parts
         ]
         groups, rows, columns = (int(one[0]) for one in walks)
-        blocks = groups * -(-rows // self.tile) * -(-columns // self.tile)
+        high, wide = BLOCK_SIDES.get(self.tile, (self.tile, self.tile))
+        blocks = groups * -(-rows // high) * -(-columns // wide)
         return Launch(operands, (*walks, inner), blocks, TILING[self.tile])
 
     def _along(self, operands: tuple[Any, ...], axes: Ints) -> Launch:
@@ -216,10 +219,10 @@ class Kernel:
         return Launch(operands, (outer, inner), blocks, THREADS)
 
     def _jumps(self, operands: Sequence[Any], shape: Ints) -> list[Ints]:
-        """Return the jumps of operands; tables have places of their own."""
+        """Return the jumps of operands; tables and counters are in one place."""
         declared = (*self.inputs, Input(self.type))[: len(operands)]
         return [
-            (0,) * len(shape) if one.is_table else jumps_of(x, shape)
+            (0,) * len(shape) if one.is_table or one.is_counter else jumps_of(x, shape)
             for one, x in zip(declared, operands, strict=True)
         ]
 
@@ -244,6 +247,9 @@ def _check(name: str, at: int, declared: Input, given: Any) -> None:
         shown = f"{given.__class__.__name__}{f' of {type}' if type else ''}"
         problem = f"argument {at} is {shown}, not {kind} of {declared.type}"
         raise TypeError(f"{name}: {problem}.")
+    if declared.is_counter and given.size != 1:
+        problem = f"argument {at} is not a counter: it has {given.size} elements"
+        raise ValueError(f"{name}: {problem}, not 1.")
     if declared.is_table and given.strides != (given.dtype.itemsize,):
         problem = f"argument {at} is not a table: its shape is {tuple(given.shape)}"
         raise ValueError(f"{name}: {problem}, and it must be contiguous with 1 axis.")

@@ -52,6 +52,8 @@ def render(loop: Loop) -> Kernel:
     """
     if loop.tile:
         raise UnsupportedLoopError("WGSL kernels do not have tiles")
+    if loop.refused is not None:
+        raise UnsupportedLoopError("WGSL kernels do not count refused elements")
     text = operands(loop) + STEPS + _body(loop)
     text = ALIASES + ZERO + used(text) + text
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"

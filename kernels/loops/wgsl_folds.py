@@ -212,7 +212,8 @@ def _serial(loop: Loop, fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields of `SERIAL`."""
     type, first = loop.value.type, outer(fields)
     body = WgslStatements("        ", "a{0} + j * s{0}")
-    before, after = WgslStatements("    ", first, "b"), WgslStatements("    ", first)
+    # Not "b", since b0 is where the elements of operand 0 begin.
+    before, after = WgslStatements("    ", first, "e"), WgslStatements("    ", first)
     parts = loop.value.arguments if loop.fold == "dot" else (loop.value,)
     elements, lines = [body.add(part) for part in parts], []
     for at in body.loaded:

@@ -129,8 +129,8 @@ def signatures(operation: Any = None) -> Any:
 
     Example:
         >>> import mdtensor as md
-        >>> md.signatures("glu")
-        ('glu(FloatingTensor)',)
+        >>> md.signatures("interpolate")
+        ('interpolate(FloatingTensor)',)
     """
     if operation is None:
         return {name: signatures(call) for name, call in sorted(_all().items())}

@@ -24,10 +24,12 @@ def register(device: Device) -> None:
         arithmetic,
         casts,
         comparison,
+        composed,
         curves,
         movement,
         norms,
         picking,
+        places,
         pool,
         products,
         reduction,
@@ -38,7 +40,7 @@ def register(device: Device) -> None:
 
     elements = (arithmetic, comparison, activation, casts, movement, writing)
     lines = (reduction, running, products, pool, norms, sorting)
-    for family in (*elements, curves, picking, *lines):
+    for family in (*elements, curves, picking, *lines, composed, places):
         family.register(device)
     _DEVICES.append(device)
     for add in _ADDITIONS:

@@ -28,7 +28,7 @@ def register(device: Device) -> None:
     real = {activation.relu: _relu, activation.relu6: _relu6}
     floating = {
         activation.hardswish: _hardswish,
-        activation.sigmoid: _sigmoid,
+        activation.sigmoid: sigmoid,
         activation.silu: _silu,
     }
     for kinds, formulas in ((NUMBERS, real), (FLOATS, floating)):
@@ -77,7 +77,7 @@ def _vanishing(x: Value, found: Value) -> Value:
     return select(apply("equal", x, infinite), apply("neg", _constant(0, x)), found)
 
 
-def _sigmoid(x: Value) -> Value:
+def sigmoid(x: Value) -> Value:
     """Compute 1 / (1 + exp(-x)) from exp(-|x|), which does not overflow."""
     one, power = _constant(1, x), apply("exp", apply("neg", apply("abs", x)))
     below = apply("add", one, power)
@@ -86,7 +86,7 @@ def _sigmoid(x: Value) -> Value:
 
 
 def _silu(x: Value) -> Value:
-    return _vanishing(x, apply("mul", x, _sigmoid(x)))
+    return _vanishing(x, apply("mul", x, sigmoid(x)))
 
 
 def _softmax(operation: Any, x: Tensor, /, *, axis: int) -> Any:

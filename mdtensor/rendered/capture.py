@@ -84,8 +84,7 @@ class Captured:
     def _replay(self, stream: QueueStream) -> None:
         reads = [memory.uses for memory, writes in self._held.items() if not writes]
         targets = [memory.uses for memory, writes in self._held.items() if writes]
-        for one in targets:
-            require_order(stream, self.name, reads, one)
+        require_order(stream, self.name, reads, targets)
         launched(self.device, self.name)
         self.device.replay(stream, self._graph, self.name)
         for one in reads:

@@ -19,6 +19,7 @@ from mdtensor.rendered.launches import (
     Operands,
     compute,
     count_true,
+    launch_counting,
     no_method,
     types_of,
 )
@@ -44,7 +45,7 @@ def register(device: Device) -> None:
 def _astype(
     x: Tensor, dtype: Any, /, *, copy: bool, device: object, casting: str
 ) -> Any:
-    """Convert x; a policy that may raise reads one number, so it waits."""
+    """Convert x; a policy that may raise counts what it refuses, so it waits."""
     spec = infer(astype, x, dtype, copy=copy, device=device)
     require_casting(x, spec.dtype, casting)
     home = x.with_dtype(spec.dtype)
@@ -58,9 +59,13 @@ def _astype(
     exact = x.dtype is spec.dtype or is_exact(x.dtype.storage, spec.dtype.storage)
     if not exact:
         _check_parts(x, spec.dtype, rule)
-        _check(x, operands, value, spec.dtype, test, casting)
-    made = operands.loop(cast(value, spec.dtype.name, rule if not exact else "wrap"))
-    there = compute(spec.__class__(home, x.shape), operands, made.value)
+    made = cast(value, spec.dtype.name, "wrap" if exact else rule)
+    own = spec.__class__(home, x.shape)
+    if exact or not test or (x.dtype.is_complex and spec.dtype.kind == "bool"):
+        there = compute(own, operands, made)
+    else:
+        refused = _any_part(value, spec.dtype, test)
+        there = _checked(x, own, operands, made, refused, casting)
     return there if spec.type is home else to(there, spec.type.device)
 
 
@@ -71,18 +76,18 @@ def _check_parts(x: Tensor, dtype: DType, rule: str) -> None:
         raise no_method("astype", x)
 
 
-def _check(
-    x: Tensor, operands: Operands, value: Value, dtype: DType, test: str, casting: str
-) -> None:
-    """Raise if values do not fit. Waits for the device."""
-    if not test or (x.dtype.is_complex and dtype.kind == "bool"):
-        return
-    count = count_true(operands, _any_part(value, dtype, test), x.device)
+def _checked(
+    x: Tensor, spec: Any, operands: Operands, made: Value, refused: Value, casting: str
+) -> Any:
+    """Return the converted tensor, or raise if values do not fit. Waits."""
+    loop = operands.loop(made)
+    found, count = launch_counting(x.device, operands, loop, refused, x.shape)
     if not count:
-        return
-    unknown = 0
+        return spec.type.wrap(found)
+    unknown, dtype = 0, spec.dtype
     if dtype.is_integer and x.dtype.is_floating:
-        unknown = count_true(operands, apply("isnan", value), x.device)
+        again = Operands("astype", (x,))
+        unknown = count_true(again, apply("isnan", again.tensor(x)), x.device)
     raise refusal(x, dtype, casting, count, unknown)
 
 

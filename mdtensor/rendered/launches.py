@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol
+
+import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import Device
@@ -228,9 +231,44 @@ def count_true(operands: Inputs, value: Value, device: Device) -> int:
     if is_recording():
         raise UnknownValueError("the elements of a call that checks them")
     out = launch(device, loop, (), operands.buffers, tuple(range(len(shape))))
-    name = getattr(operands, "name", "") or "a call"
-    with because(f"{name} counts elements that it refuses"):
+    with because(f"{_name_of(operands)} counts elements that it refuses"):
         return int(device.to_host(out))
+
+
+# A count before would read all elements once more (decision 0114).
+def launch_counting(
+    device: Device, operands: Inputs, loop: Loop, refused: Value, shape: tuple[int, ...]
+) -> tuple[Any, int]:
+    """Launch an elementwise loop, and count the elements that it refuses.
+
+    Args:
+        device: where it runs.
+        operands: of the loop.
+        loop: writes something for refused elements, too.
+        refused: a bool value.
+        shape: of the result.
+
+    Returns: the buffer, and the count. Waits for the device.
+    """
+    if is_recording():
+        raise UnknownValueError("the elements of a call that checks them")
+    inputs = (*loop.inputs, Input("uint64", is_counter=True))
+    try:
+        kernel = render(device, replace(loop, inputs=inputs, refused=refused))
+    except NoMethodError:
+        # A language without counters computes it in a pass of its own.
+        count = count_true(operands, refused, device)
+        return launch(device, loop, shape, operands.buffers), count
+    fill = Loop((Input("uint64", True),), scalar(0, "uint64"), name="fill")
+    counter = launch(device, fill, (), [np.zeros((), np.uint64)])
+    out = device.alloc(shape, dtypes.dtype(loop.type).storage)
+    device.launch(kernel, *operands.buffers, counter, out)
+    with because(f"{_name_of(operands)} counts elements that it refuses"):
+        return out, int(device.to_host(counter))
+
+
+def _name_of(operands: Inputs) -> str:
+    return getattr(operands, "name", "") or "a call"
 
 
 def joint_shape(operands: Inputs) -> tuple[int, ...]:

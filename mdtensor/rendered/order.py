@@ -80,7 +80,7 @@ class QueueEvent(Event):
 
 
 def require_order(
-    stream: QueueStream, name: str, reads: list[Uses], target: Uses
+    stream: QueueStream, name: str, reads: list[Uses], targets: list[Uses]
 ) -> None:
     """Check that a launch comes after all that use its buffers.
 
@@ -88,13 +88,14 @@ def require_order(
         stream: where the launch goes.
         name: of its kernel.
         reads: the uses of the memory that it reads.
-        target: those of the memory that it writes.
+        targets: those of the memory that it writes.
 
     Raises:
         DeviceError: another stream uses a buffer, and nothing orders the two launches.
     """
-    before = [uses.writer for uses in (*reads, target) if uses.writer is not None]
-    before += target.readers.items()
+    before = [uses.writer for uses in (*reads, *targets) if uses.writer is not None]
+    for target in targets:
+        before += target.readers.items()
     if all(stream.comes_after(*one) for one in before):
         return
     problem = f"{name} uses a buffer that a launch in another stream uses"

@@ -11,7 +11,6 @@ and the bias is added behind the sum.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Union
 
 import numpy as np
@@ -20,22 +19,17 @@ from mdtensor.device import Device
 from mdtensor.generics import conv, matmul as products
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
-from mdtensor.kernels.loops.bytewise import factors_of
-from mdtensor.kernels.loops.cuda_tiles import SIDES, SLICE
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load
 from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
 from mdtensor.rendered.methods import add
 from mdtensor.rendered.recording import strides_of
+from mdtensor.rendered.tiling import contract
 from mdtensor.rendered.windows import Pair, bordered, taps
 from mdtensor.spec.windows import Window, conv1d_window, conv_window
 from mdtensor.tensor import Tensor
 
 View = Any
 Ints = tuple[int, ...]
-#: The fewest rows or columns, and codes of a sum, that tensor cores pay for.
-LEAST = 16
-#: The blocks from which on the larger tiles have work for a GPU.
-ENOUGH = 128
 #: The fewest channels of a result for which columns of windows are copied.
 CHANNELS = 8
 
@@ -50,59 +44,6 @@ def register(device: Device) -> None:
     add(products.linear, (here, here, bias), _linear)
     add(conv.conv2d, (here, here, bias), _conv2d)
     add(conv.conv1d, (here, here, bias), _conv1d)
-
-
-# Every product is a fold of views, so convolutions need no text (decision 0071). Those
-# of codes go by the tiles of matrices (decision 0093).
-def contract(
-    device: Device, loop: Loop, buffers: list[View], axes: tuple[int, ...]
-) -> Any:
-    """Return the buffer of a fold of the views that broadcast, without these axes."""
-    shape = np.broadcast_shapes(*(x.shape for x in buffers))
-    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    if getattr(device, "has_tensor_cores", False):
-        loop = replace(loop, tile=_tile(loop, buffers, shape, axes))
-    return launch(device, loop, kept, buffers, axes)
-
-
-def _tile(
-    loop: Loop, buffers: list[View], shape: tuple[int, ...], axes: tuple[int, ...]
-) -> int:
-    """Return the rows and columns of tiles that a fold pays for; 0 for none."""
-    factors = factors_of(loop.value.arguments) if loop.fold == "dot" else None
-    if factors is None or loop.start is not None:
-        return 0
-    # A zero point for each element of a sum would have to be subtracted before.
-    zeros = [x.zero.detail for x in factors if x.zero and x.zero.name == "load"]
-    if any(_moves(buffers[at], axis, shape) for at in zeros for axis in axes):
-        return 0
-    a, b = (buffers[x.at] for x in factors)
-    sizes = [1, 1, 1]
-    for axis in set(range(len(shape))) - set(axes):
-        moves = _moves(a, axis, shape), _moves(b, axis, shape)
-        sizes[1 if not moves[1] else 2 if not moves[0] else 0] *= shape[axis]
-    groups, rows, columns = sizes
-    if max(rows, columns) < LEAST:
-        return 0
-    if min(rows, columns) <= SLICE:
-        if all(_has_lines(x, axes, len(shape)) for x in (a, b)):
-            return SLICE
-        if min(rows, columns) < LEAST:
-            return 0
-    blocks = groups * -(-rows // SIDES[1]) * -(-columns // SIDES[1])
-    return SIDES[blocks >= ENOUGH]
-
-
-def _has_lines(x: View, axes: tuple[int, ...], rank: int) -> bool:
-    """Return whether the codes of a sum are neighbours, along one axis."""
-    at = axes[0] - rank
-    return bool(len(axes) == 1 and x.shape[at] >= LEAST and strides_of(x)[at] == 1)
-
-
-def _moves(x: View, axis: int, shape: tuple[int, ...]) -> bool:
-    """Return whether elements of a view differ along an axis of a joint shape."""
-    at = axis - len(shape) + len(x.shape)
-    return bool(at >= 0 and x.shape[at] > 1)
 
 
 def dot(a: Value, b: Value, type: str) -> Value:

@@ -12,7 +12,7 @@ from mdtensor import ledger
 from mdtensor.device import Device, Stream
 from mdtensor.kernels import observe
 from mdtensor.rendered.memory import Buffer
-from mdtensor.rendered.order import QueueStream, require_order
+from mdtensor.rendered.order import QueueStream, Uses, require_order
 from mdtensor.tensor import Tensor
 
 
@@ -96,17 +96,28 @@ class RenderedDevice(Device):
             observe.ran(kernel.__name__, language)
         ledger.launched(self, kernel.__name__)
         with self._lock:
-            *inputs, out = launch.operands
-            reads = [x.memory.uses for x in inputs if isinstance(x, Buffer)]
-            require_order(stream, kernel.name, reads, out.memory.uses)
+            reads, targets = _uses(kernel, launch)
+            require_order(stream, kernel.name, reads, targets)
             if stream.captured is not None:
                 _hold(stream.captured, launch)
             self.issue(stream, kernel, launch)
             for uses in reads:
                 uses.read(stream)
-            out.memory.uses.written(stream)
+            for uses in targets:
+                uses.written(stream)
 
 
+def _uses(kernel: Any, launch: Any) -> tuple[list[Uses], list[Uses]]:
+    """Return the uses of the memory that a launch reads, and of what it writes."""
+    *inputs, out = launch.operands
+    reads, targets = [], [out.memory.uses]
+    for declared, x in zip(kernel.inputs, inputs, strict=True):
+        if isinstance(x, Buffer):
+            (targets if declared.is_counter else reads).append(x.memory.uses)
+    return reads, targets
+
+
+# A kernel with a counter is never captured, since its count is read at once.
 def _hold(captured: dict[Any, bool], launch: Any) -> None:
     """Note the memory that a captured launch reads, and what it writes."""
     operands = [x for x in launch.operands if isinstance(x, Buffer)]

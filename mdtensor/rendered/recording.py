@@ -238,4 +238,4 @@ def _has_places(loop: Loop) -> bool:
 
 
 def _is_array(declared: Input) -> bool:
-    return not (declared.is_number or declared.is_table)
+    return declared.has_places

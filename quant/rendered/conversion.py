@@ -4,7 +4,7 @@ from typing import Any, Union
 
 from mdtensor import CastError, Device, Tensor, dtypes
 from mdtensor.errors import describe
-from mdtensor.extend import count_true, infer, launch, types_of
+from mdtensor.extend import infer, launch, launch_counting, types_of
 from mdtensor.kernels.loops.ir import apply, cast
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
@@ -42,13 +42,15 @@ def _quantize(x: Tensor, /, *, qparams: QParams, rounding: str | None) -> Any:
         raise no_method("quantize", x)
     inputs = Inputs(x.device, "quantize")
     number = inputs.element(x.buffer)
-    if count_true(inputs, apply("isnan", number), x.device):
-        call = describe("quantize", x)
-        raise CastError("cannot quantize NaN", "Replace NaNs first", call)
     unit = grid.along(grid.scale, x.shape)
     steps = inputs.rounded(cast(number, "float64"), 1.0, unit)
     loop = inputs.loop("quantize", inputs.codes(steps, grid, x.shape))
-    return spec.type.wrap(launch(x.device, loop, x.shape, inputs.buffers), grid)
+    is_unknown = apply("isnan", number)
+    codes, count = launch_counting(x.device, inputs, loop, is_unknown, x.shape)
+    if count:
+        call = describe("quantize", x)
+        raise CastError("cannot quantize NaN", "Replace NaNs first", call)
+    return spec.type.wrap(codes, grid)
 
 
 def _dequantize(x: Tensor, /) -> Any:

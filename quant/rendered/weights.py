@@ -2,10 +2,13 @@
 
     w = float32(scale · (code - zero point))      linear = Σ x · w + bias
 
-Codes are converted where they are read, so weights stay 4 or 8 bits in memory. The
+`linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. The
 threads of a block add the products of a result, in the order of `sum`. A device reads
 scales of the whole, of rows, or of blocks along the columns; blocks of 4-bit codes
 have an even length, since two codes share a byte.
+
+`matmul` and `conv2d` read each weight many times, or across rows of bytes, so they
+convert all of them first, on any grid: their products are those of floats.
 """
 
 from typing import Any, Union
@@ -14,23 +17,35 @@ import numpy as np
 import numpy.typing as npt
 
 import mdtensor as md
-from mdtensor import Device, linear
+from mdtensor import Device, conv2d, linear, matmul
 from mdtensor.extend import infer, launch, types_of
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Value, apply, cast, gather
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.rendered.constants import array
 from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
-from mdtensor.quant.rendered.types import NARROW, PACKED, add, no_method, types_on
+from mdtensor.quant.rendered.types import (
+    NARROW,
+    PACKED,
+    SHORT,
+    add,
+    no_method,
+    types_on,
+)
+from mdtensor.quant.tensor import QuantizedTensor
 
 
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     floats: Any = Union[types_of(device, ("real floating",))]
     weights: Any = Union[types_on(device, (*NARROW, *PACKED))]
+    every: Any = Union[types_on(device, (*SHORT, *PACKED))]
     # Apart, since the union of both is not below the one that the host takes.
     for bias in (floats, type(None)):
         add(device, linear, (floats, weights, bias), _linear)
+        add(device, conv2d, (floats, every, bias), _conv2d)
+    add(device, matmul, (floats, every), _matmul)
+    add(device, matmul, (every, floats), _matmul)
     add(device, dequantize, (Union[types_on(device, PACKED)],), _dequantize)
 
 
@@ -59,6 +74,29 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
     finish = cast(total, spec.dtype.name)
     loop = inputs.loop("linear", value, fold="add", finish=finish)
     return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+
+
+def _matmul(x1: Any, x2: Any, /) -> Any:
+    spec = infer(matmul, x1, x2)
+    return _rounded(matmul(*map(_float_of, (x1, x2))), spec.dtype)
+
+
+def _conv2d(x: Any, w: Any, b: Any, /, **options: Any) -> Any:
+    spec = infer(conv2d, x, w, b, **options)
+    # A sum of float16 is rounded once, behind the bias.
+    given = (None if one is None else _float_of(one) for one in (x, w, b))
+    return _rounded(conv2d(*given, **options), spec.dtype)
+
+
+def _float_of(x: Any) -> Any:
+    """Return weights as float32, and narrow floats as well."""
+    if isinstance(x, QuantizedTensor):
+        return dequantize(x)
+    return x if x.dtype.bits >= 32 else x.astype(md.float32)
+
+
+def _rounded(x: Any, dtype: Any) -> Any:
+    return x if x.dtype is dtype else x.astype(dtype, casting="wrap")
 
 
 def _dequantize(x: Any, /) -> Any:

@@ -120,8 +120,10 @@ def calls_by_tiles(device: Any) -> Iterator[Callable[[], Any]]:
         yield lambda x=x, w=w, b=bias: md.linear(x, w, b, out=QParams(0.5, 7))
     image = codes(QUInt8Tensor, device, 1, 4, 6, 6, zero=3)
     filters = codes(QInt8Tensor, device, 32, 4, 3, 3, zero=2)
+    apart = codes(QInt8Tensor, device, 4, 1, 3, 3, zero=2)
     for grid in (None, out):
         yield lambda g=grid: md.conv2d(image, filters, padding=1, out=g)
+        yield lambda g=grid: md.conv2d(image, apart, groups=4, padding=1, out=g)
 
 
 def codes(kind: Any, device: Any, *shape: int, zero: int = 0) -> Any:

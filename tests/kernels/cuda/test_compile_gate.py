@@ -18,6 +18,7 @@ from support import kernel_texts
 import mdtensor as md
 from mdtensor.kernels.cuda import compiler, nvrtc
 from mdtensor.kernels.loops.cuda import SCALARS
+from mdtensor.kernels.loops.cuda_tiles import PLANE
 from mdtensor.kernels.loops.kernel import Kernel
 
 ARCHITECTURES = (90, 80, 86, 89, 100, 120)
@@ -101,7 +102,7 @@ def test_products_of_bytes_are_dot_products_of_four(kernels: Any) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_tiles_are_multiplied_by_tensor_cores(kernels: Any, arch: int) -> None:
     """32 products of 16 x 8 sums are one instruction; 16 codes are one copy."""
-    found = [kernel for kernel in kernels if kernel.tile]
+    found = [kernel for kernel in kernels if kernel.tile > PLANE]
     assert {kernel.tile for kernel in found} == {16, 64, 128} and len(found) >= 10
     require_no_spills(found, arch)
     code, _ = compiled(found, arch)
@@ -119,6 +120,22 @@ def test_tiles_are_multiplied_by_tensor_cores(kernels: Any, arch: int) -> None:
             assert "LDGSTS.E.BYPASS.128" in body and "LDSM.16.M88.4" in body
         # Sums stay in registers.
         assert not re.search(r"\b(LDL|STL)\b", body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_depthwise_products_read_a_table(kernels: Any, arch: int) -> None:
+    """A tap of a row is a load of a byte and a product added, and has no division."""
+    found = [kernel for kernel in kernels if kernel.tile == PLANE]
+    assert found
+    require_no_spills(found, arch)
+    listing = sass(compiled(found, arch)[0])
+    for kernel in found:
+        body = listing.partition(f".text.{kernel.name}:")[2].partition(".text.")[0]
+        # Four rows of a thread, and four taps at a time.
+        assert len(re.findall(r"\bLDG\.E\.[SU]8", body)) >= 16
+        assert len(re.findall(r"\bIMAD\b", body)) >= 16
+        assert "LDS" in body and not re.search(r"\b(LDL|STL)\b", body)
 
 
 @pytest.mark.slow

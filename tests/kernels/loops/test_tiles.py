@@ -59,6 +59,8 @@ VARIANTS = [
     (("int8", "int8"), (False, False), 16), (("uint8", "int8"), (True, True), 16),
     (("int8", "uint8"), (True, False), 16), (("uint8", "uint8"), (False, True), 16),
     (("uint8", "int8"), (True, True), 64),
+    (("int8", "uint8"), (False, False), 1), (("uint8", "int8"), (True, True), 1),
+    (("int8", "int8"), (True, False), 1), (("uint8", "uint8"), (False, True), 1),
 ]  # fmt: skip
 
 
@@ -117,7 +119,7 @@ def lines(type: str, shape: Any, k: int, is_turned: bool, skipped: int) -> Any:
     return codes(type, *shape, k + skipped, seed=k)[..., skipped:]
 
 
-@pytest.mark.parametrize("tile", SIDES)
+@pytest.mark.parametrize("tile", [cuda_tiles.PLANE, *SIDES])
 @pytest.mark.parametrize("order", ORDERS)
 def test_windows_of_an_image_are_rows(order: str, tile: int) -> None:
     """An image [n, g, h, w, c] by filters [g, o, kh, kw, c], and channels first."""
@@ -135,6 +137,20 @@ def test_windows_of_an_image_are_rows(order: str, tile: int) -> None:
     assert found.tobytes() == wanted.astype(np.int32).tobytes()
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_more_rows_and_codes_than_a_block_has_at_once(order: str) -> None:
+    """Several blocks of rows, by the one column of a group: a depthwise convolution."""
+    a, b = codes("uint8", 3, 1300, 200, seed=1), codes("int8", 3, 1, 200, seed=2)
+    zero_b = np.array([[5], [-7], [9]], np.int32)[..., None]
+    given = np.zeros((1, 1), np.int32), np.array(131, np.int32), zero_b
+    steps = a.astype(np.int64) - 131, b.astype(np.int64) - zero_b
+    wanted = (steps[0] @ steps[1].swapaxes(-1, -2)).astype(np.int32)
+    kernel = product(("uint8", "int8"), (True, True), cuda_tiles.PLANE)
+    given = (*given[:2], zero_b[..., None])
+    found = sums_of(kernel, a, b, given, empty(wanted.shape, "int32"), order)
+    assert found == wanted.tobytes()
+
+
 def test_sums_wrap() -> None:
     """A zero point of 2**27 makes steps whose sums leave 32 bits."""
     a, b = codes("int8", 3, 80, seed=1), codes("int8", 2, 80, seed=2)
@@ -150,6 +166,8 @@ def test_sums_wrap() -> None:
 #: Waits that products of tiles, and of slices, need: of dense lines, and of others.
 #: Those have no codes in the third turn, so they need not wait before they write there.
 NEEDED = {(64, True): (3, 2), (64, False): (2, 2), (16, True): (1, 0)}
+#: Both of a table of codes: before it is read, and before it is written again.
+NEEDED |= {(1, True): (2, 0)}
 
 
 @pytest.mark.parametrize(("tile", "is_dense"), NEEDED)
@@ -223,5 +241,5 @@ def test_what_has_no_tiles() -> None:
     loop = Loop(
         (Input("int8"),) * 2, apply("mul", a, b), "dot", is_serial=True, tile=32
     )
-    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(16, 64, 128\)"):
+    with pytest.raises(ValueError, match=r"has tiles of 32. Use \(1, 16, 64, 128\)"):
         render(loop)

@@ -147,6 +147,21 @@ def test_products_of_bytes() -> None:
     assert "dot4(m0" in text
 
 
+@pytest.mark.parametrize("reads", [1, 3])
+def test_a_start_of_a_fold_has_names_of_its_own(reads: int) -> None:
+    """Values of the start are next to where the elements of operands begin."""
+    start = load(2, "float32")
+    for _ in range(reads - 1):
+        start = apply("mul", start, load(2, "float32"))
+    value = apply("mul", load(0, "float32"), load(1, "float32"))
+    loop = Loop((F32,) * 3, value, "dot", is_serial=True, start=start)
+    lines = render(loop).text.partition("fn main")[2].splitlines()
+    # One level of braces: a name may come again in an inner one.
+    outer = [re.match(r" {2,4}(?:let|var) (\w+)", line) for line in lines]
+    names = [found[1] for found in outer if found and found[1] != "r"]
+    assert len(names) == len(set(names))
+
+
 def test_what_wgsl_lacks_raises_before_anything_runs() -> None:
     for type in ("bfloat16", "complex64"):
         with pytest.raises(UnsupportedLoopError, match=f"do not compute {type}"):

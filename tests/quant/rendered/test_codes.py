@@ -21,6 +21,7 @@ from mdtensor.quant import (
     QParams,
     QUInt8Tensor,
 )
+from mdtensor.rendered import tiling
 
 gpu: Any = rendered_device.chosen()
 WHY = rendered_device.missing(gpu)
@@ -407,11 +408,59 @@ def test_convolutions_go_by_tiles(order: str, tiles: list[int]) -> None:
         tiles.clear()
         equal(lambda x, w, o=options: md.conv2d(x, w, groups=2, **o, out=OUT), x, w)
         assert 64 in tiles
-    # A channel alone for each group: depthwise.
-    tiles.clear()
-    equal(
-        lambda x, w: md.conv2d(x, w, groups=4, out=OUT),
-        x,
-        some(QInt8Tensor, 4, 1, 3, 3),
-    )
-    assert tiles and not any(tiles)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_depthwise_convolutions_have_a_table(
+    channels: int, order: str, tiles: list[int]
+) -> None:
+    """A channel alone for each group, or few: rounded in the same kernel."""
+    gpu.order, count = order, 4 * channels
+    scales = np.random.default_rng(7).uniform(0.01, 0.1, count)
+    filters = some(QInt8Tensor, count, 1, 5, 3, scale=scales, axis=0)
+    bias = QInt32Tensor(np.arange(count) * 99, scale=0.1 * scales, axis=0)
+    for kind, size in ((QUInt8Tensor, (30, 21)), (QInt8Tensor, (6, 7))):
+        x = some(kind, 2, 4, *size, zero=3)
+        for options in ({"padding": 1}, {"stride": 2, "padding": (2, 1, 1, 2)}):
+            tiles.clear()
+            equal(
+                lambda x, w, b, o=options: md.conv2d(x, w, b, groups=4, **o, out=OUT),
+                x,
+                filters,
+                bias,
+            )
+            assert 1 in tiles and set(tiles) <= {0, 1}
+    zeros = some(QInt8Tensor, count, 1, 5, 3, zero=np.arange(count) - 5,
+                 scale=scales, axis=0)  # fmt: skip
+    equal(lambda x, w: md.conv2d(x, w, groups=4), x, zeros)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_long_sums_of_few_tiles_have_parts(order: str, tiles: list[int]) -> None:
+    """Parts of the sums are computed by more blocks, and then added in their order."""
+    gpu.order = order
+    scales = np.random.default_rng(7).uniform(0.01, 0.1, 40)
+    w = some(QInt8Tensor, 40, 2048, zero=np.arange(40) - 9, scale=scales, axis=0)
+    b = QInt32Tensor(np.arange(40) * 99, scale=0.1 * scales, axis=0)
+    x, turned = some(QUInt8Tensor, 20, 2048, zero=131), some(QInt8Tensor, 2048, 17)
+    image = some(QUInt8Tensor, 2, 1024, 3, 4, zero=3)
+    filters = some(QInt8Tensor, 34, 1024, 1, 1)
+    for call, given_, side in (
+        (lambda x, w, b: md.linear(x, w, b, out=OUT), (x, w, b), 64),
+        (lambda x, w: md.linear(x, w), (x, w), 64),
+        (lambda x, w: md.linear(x, w, out=OUT), (x[:3], w), 16),
+        (lambda x, w: md.matmul(x, w, out=OUT), (x, turned), 64),
+        (lambda x, w: md.conv2d(x, w, out=OUT), (image, filters), 64),
+    ):  # fmt: skip
+        tiles.clear()
+        with md.trace_device() as log:
+            equal(call, *given_)
+        assert side in tiles and 0 in tiles
+        assert any("_in_parts" in one.kernel for one in log.launches)
+    # Sums of 2048 codes have 4 parts of 512; shorter ones none.
+    shapes = [tiling._parts(n, (64, 1024, k), (2,)) for n, k in ((16, 4096), (16, 512))]
+    assert shapes == [(8, 2), None]
+    assert tiling._parts(128, (64, 1024, 4096), (2,)) is None
+    # A line that has no parts of whole 64 codes stays one.
+    assert tiling._parts(16, (64, 1024, 4095), (2,)) is None

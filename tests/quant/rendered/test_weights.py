@@ -84,6 +84,49 @@ def test_linear_of_other_floats() -> None:
     np.testing.assert_allclose(host(half), wanted, rtol=2e-3, atol=2e-2)
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, quant.qint16])
+@pytest.mark.parametrize("float_type", [md.float16, md.float32, md.float64])
+def test_products_on_any_grid(dtype: Any, float_type: Any) -> None:
+    """Those of the converted weights, rounded once: the bytes of products of floats."""
+    x = md.asarray(floats(5, 6)).astype(float_type).to(gpu)
+    image = md.asarray(floats(2, 4, 6, 5)).astype(float_type).to(gpu)
+    bias = md.asarray(floats(6)).astype(float_type).to(gpu)
+    wide = md.float64 if float_type is md.float64 else md.float32
+    parts = [t.astype(wide) for t in (x, image, bias)]
+    for axis in (None, 0, 1):
+        scale = 0.25 if axis is None else np.linspace(0.1, 0.3, (6, 7)[axis])
+        grid = QParams(scale, dtype=dtype, axis=axis)
+        w = quant.quantize(md.asarray(floats(6, 7)), grid).to(gpu)
+        number = quant.dequantize(w).astype(wide)
+        wanted = md.matmul(parts[0], number).astype(float_type)
+        assert host(md.matmul(x, w)).tobytes() == host(wanted).tobytes()
+    grid = QParams(np.linspace(0.1, 0.3, 6), dtype=dtype, axis=0)
+    filters = quant.quantize(md.asarray(floats(6, 4, 3, 3)), grid).to(gpu)
+    number = quant.dequantize(filters).astype(wide)
+    for b, bias_of in ((None, None), (bias, parts[2])):
+        wanted = md.conv2d(parts[1], number, bias_of, padding=1).astype(float_type)
+        found = md.conv2d(image, filters, b, padding=1)
+        assert found.dtype is float_type
+        assert host(found).tobytes() == host(wanted).tobytes()
+    assert (filters.device, filters.nbytes) == (gpu, filters.to("cpu").nbytes)
+
+
+def test_products_are_near_those_of_the_host() -> None:
+    x, image = md.asarray(floats(5, 6)), md.asarray(floats(2, 4, 6, 5))
+    for dtype in DTYPES:
+        w = quant.quantize(md.asarray(floats(6, 7)), QParams(0.25, dtype=dtype))
+        grid = QParams(np.linspace(0.1, 0.3, 6), dtype=dtype, axis=0)
+        filters = quant.quantize(md.asarray(floats(6, 4, 3, 3)), grid)
+        for call, given in (
+            (md.matmul, (x, w)),
+            (md.matmul, (w, md.asarray(floats(7, 2)))),
+            (md.conv2d, (image, filters)),
+        ):
+            found, wanted = call(*(t.to(gpu) for t in given)), call(*given)
+            assert found.dtype is wanted.dtype
+            np.testing.assert_allclose(host(found), wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_every_code_of_4_bits() -> None:
     for kind, least in ((QInt4Tensor, -8), (QUInt4Tensor, 0)):
         codes = np.arange(least, least + 16).reshape(2, 8).astype(kind.dtype.storage)

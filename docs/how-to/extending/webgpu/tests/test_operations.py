@@ -174,6 +174,17 @@ def test_float_products_round_once_for_each_term() -> None:
     same(lambda x, w: md.matmul(x, w.T), x, w)
 
 
+def test_float_products_start_from_a_bias() -> None:
+    x, w, b = (tensor("float32", *n, seed=7) for n in ((6, 33), (5, 33), (5,)))
+    near(md.linear, x, w, b, ulp=0, absolute=1e-4)
+    image, filters = tensor("float32", 2, 3, 6, 7), tensor("float32", 5, 3, 3, 3)
+    near(lambda *given: md.conv2d(*given, padding=1), image, filters, b,
+         ulp=0, absolute=1e-4)  # fmt: skip
+    # With whole numbers every sum is exact.
+    whole = [md.round(one) for one in (x, w, b)]
+    same(md.linear, *whole)
+
+
 def test_softmax_and_norms() -> None:
     x, g = tensor("float32", 6, 40), tensor("float32", 40, seed=1)
     near(lambda x: md.softmax(x, axis=1), x, ulp=4)
