@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 #: The taps of an axis: places and weights [points] of each; the place is -1 if the tap
 #: is outside of the image and counts as 0.
 Taps = list[tuple[Array, Array]]
+#: Results of several images are computed together, up to so many elements.
+AT_ONCE = 1 << 16
 
 
 @in_float32
@@ -42,15 +44,32 @@ def grid_sample(
     if not found.size:
         return found
     wide = widen(grid) if is_narrow(grid.dtype) else grid
-    for image in range(n):
+    # Heads of attention are many small images, and a call of NumPy takes microseconds.
+    count = max(1, AT_ONCE // (c * prod(points)))
+    for first in range(0, n, count):
+        images = slice(first, first + count)
         # The last entry of a point is the position along the first axis of the image.
-        columns = wide[image].reshape(-1, len(sizes)).T[::-1]
+        columns = wide[images].reshape(-1, len(sizes)).T[::-1]
         if normalized:
             columns = _positions(columns, sizes, align_corners)
         pairs = zip(columns, sizes, strict=True)
         taps = [_taps(p, n, mode, padding_mode, align_corners) for p, n in pairs]
-        found[image] = weighted(x[image], taps).reshape(c, *points)
+        found[images] = _of_images(x[images], taps, points)
     return found
+
+
+def _of_images(x: Array, taps: list[Taps], points: tuple[int, ...]) -> Array:
+    """Return the sums [k, c, points ...] of k images; the taps are of all of them.
+
+    The number of the image is a place along one more axis, whose weight is 1.
+    """
+    k, c = x.shape[:2]
+    if k == 1:
+        return weighted(x[0], taps).reshape(1, c, *points)
+    number = np.repeat(np.arange(k), prod(points))
+    one = np.ones(1, taps[0][0][1].dtype)
+    total = weighted(np.moveaxis(x, 0, 1), [[(number, one)], *taps])
+    return np.moveaxis(total.reshape(c, k, *points), 0, 1)
 
 
 def _positions(columns: Any, sizes: Sequence[int], align_corners: bool) -> list[Array]:

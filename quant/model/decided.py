@@ -14,7 +14,11 @@ from mdtensor.errors import ModelError
 from mdtensor.extend import find_device
 from mdtensor.quant.model.automatic import AUTO
 from mdtensor.quant.model.budget import Budget, Spending
-from mdtensor.quant.model.decision_error import DecisionError, is_decidable
+from mdtensor.quant.model.decision_error import (
+    DecisionError,
+    is_decidable,
+    sizes_of,
+)
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes import simplify
 from mdtensor.quant.model.recent import Recent
@@ -34,11 +38,22 @@ class Question:
     Args:
         value: its name.
         model: has the inputs that the value depends on.
+        of_sizes: whether its sizes decide, not its elements.
     """
 
     value: str
     model: Model
+    of_sizes: bool = False
     _answers: Recent[Key, Array] = field(default_factory=Recent)
+
+    @property
+    def key(self) -> str:
+        """Return the name under which the file is read with the answer."""
+        return sizes_of(self.value) if self.of_sizes else self.value
+
+    def changed(self, change: Callable[[Model], Model]) -> Question:
+        """Return the question to a changed model, as the result of a call has it."""
+        return Question(self.value, change(self.model), self.of_sizes)
 
     def answer(self, feeds: Mapping[str, Any]) -> Array:
         """Return the value for these inputs."""
@@ -50,7 +65,8 @@ class Question:
         return self._answers.get(key, lambda: self._compute(given))
 
     def _compute(self, given: Mapping[str, Any]) -> Array:
-        return np.asarray(self.model(given))
+        result = self.model(given)
+        return np.asarray(result.shape if self.of_sizes else result)
 
 
 # A graph does not have branches, so the value that chooses one is computed first, and
@@ -83,6 +99,8 @@ class DecidedModel(RereadModel):
         self._read, self._budget = read, budget
         self._models: Recent[Key, Model] = Recent()
         self._questions: Recent[Key, Question] = Recent(MOST_DECISIONS)
+        self._change: Callable[[Model], Model] | None = None
+        self._sized: Recent[Key, Question] = Recent(MOST_DECISIONS)
 
     def _needs_more(self) -> ModelError:
         fix = "Use model.at(inputs), the model for what these inputs decide"
@@ -106,7 +124,7 @@ class DecidedModel(RereadModel):
             if isinstance(found, Model):
                 return found
             spending.check_time(f"the value {found.value!r}")
-            known[found.value] = found.answer(feeds)
+            known[found.key] = found.answer(feeds)
         raise ModelError(
             f"{MOST_DECISIONS} values that depend on the data did not decide the graph",
             "Export loops with a fixed number of turns",
@@ -116,14 +134,20 @@ class DecidedModel(RereadModel):
         """Return the model for known values, or what must be known before."""
         # The same values ask the same question, so that the values alone are a key.
         key = tuple(value.tobytes() for value in known.values())
-        for kept in (self._questions.found(key), self._models.found(key)):
-            if kept is not None:
-                return kept
-        try:
-            return self._models.get(key, lambda: self._read(known))
-        except DecisionError as error:
-            question = _question(error)
-        return self._questions.get(key, lambda: question)
+        if (model := self._models.found(key)) is not None:
+            return model
+        question = self._questions.found(key)
+        if question is None:
+            try:
+                return self._models.get(key, lambda: self._read(known))
+            except DecisionError as error:
+                asked = _question(error)
+            question = self._questions.get(key, lambda: asked)
+        change = self._change
+        if change is None or not question.of_sizes:
+            return question
+        # Another model may find another number of objects, which must fit its graph.
+        return self._sized.get(key, lambda: question.changed(change))
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the model; return its result, or a tuple if it has several.
@@ -157,6 +181,8 @@ class DecidedModel(RereadModel):
 
         made = DecidedModel(read, self._first, self._budget)
         made._questions = self._questions
+        before = self._change
+        made._change = change if before is None else lambda one: change(before(one))
         # Wrong options raise now, for the decisions that were used last.
         last = self._models.last
         model = None if last is None else self._models.found(last)
@@ -184,4 +210,4 @@ def _question(error: DecisionError) -> Question:
     graph = simplify.simplify(error.question)
     used = {name for node in graph.nodes for name in node.values} | {*graph.outputs}
     inputs = {name: spec for name, spec in graph.inputs.items() if name in used}
-    return Question(error.value, Model(replace(graph, inputs=inputs)))
+    return Question(error.value, Model(replace(graph, inputs=inputs)), error.of_sizes)

@@ -18,13 +18,21 @@ class DecisionError(SizeError):
     Attributes:
         value: its name.
         question: the graph that computes it; None if an input has an open size.
+        of_sizes: whether only the sizes of the value must be known, not its elements.
     """
 
     question: Graph | None = None
 
-    def __init__(self, problem: str, fix: str, value: str) -> None:
+    def __init__(
+        self, problem: str, fix: str, value: str, *, of_sizes: bool = False
+    ) -> None:
         super().__init__(problem, fix)
-        self.value = value
+        self.value, self.of_sizes = value, of_sizes
+
+
+def sizes_of(value: str) -> str:
+    """Return the key under which the sizes of a value are known, not its elements."""
+    return f"sizes of {value}"
 
 
 def is_decidable(spec: TensorSpec) -> bool:

@@ -51,6 +51,20 @@ def test_linear_samples_of_a_plane(dtype: Any) -> None:
     assert md.astype(found, md.float32)[0, 0].tolist() == wanted[0].tolist()
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_images_of_a_call_are_sampled_as_each_alone(mode: str) -> None:
+    # Heads of attention are sampled as many small images at once; the second shape
+    # is too large for that.
+    for shape, points in (((9, 2, 5, 4), (6, 3)), ((3, 40, 4, 4), (30, 30))):
+        x = md.asarray(RNG.standard_normal(shape, np.float32))
+        spread = RNG.uniform(-1.3, 1.3, (shape[0], *points, 2)).astype(np.float32)
+        grid = md.asarray(spread)
+        found = np.asarray(md.grid_sample(x, grid, mode=mode))
+        for k in range(shape[0]):
+            alone = md.grid_sample(x[k : k + 1], grid[k : k + 1], mode=mode)
+            assert found[k].tobytes() == np.asarray(alone).tobytes()
+
+
 def test_corners_and_edges() -> None:
     x = md.reshape(md.arange(12, dtype=md.float32), (1, 1, 3, 4))
     ends = md.asarray([[[[-1.0, -1.0], [1.0, 1.0]]]])

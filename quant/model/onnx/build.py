@@ -19,7 +19,11 @@ from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.graph import Graph, Node, fresh_name, infer_spec, spec_of
 from mdtensor.graph.inputs import shapes_example
 from mdtensor.quant.model.budget import Spending
-from mdtensor.quant.model.decision_error import DecisionError, is_decidable
+from mdtensor.quant.model.decision_error import (
+    DecisionError,
+    is_decidable,
+    sizes_of,
+)
 from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
 from mdtensor.quant.model.size_error import SizeError
 
@@ -174,7 +178,8 @@ class Builder:
         elements: element types of the values that are stored in a wider type.
         narrow: names of values whose codes have a narrow range, without the smallest
             code.
-        decided: values that a call has computed before, by name.
+        decided: values that a call has computed before, by name, and sizes of values,
+            by `sizes_of` their name.
         spending: what loading has used of its budget.
         reserved: names that the file uses, so that new values do not get them.
         read: reads one operator; for the nodes of graphs inside of nodes.
@@ -334,6 +339,23 @@ class Builder:
         output: str,
         options: dict[str, Any],
     ) -> str:
+        """Add a node; the sizes of its result are those that a call has computed."""
+        sizes = self.decided.get(sizes_of(output))
+        if sizes is None:
+            return self._add_node(name, operation, inputs, output, options)
+        found = self.fresh(f"{output}.found")
+        self._add_node(name, operation, inputs, found, options)
+        shape = {"shape": tuple(sizes.tolist())}
+        return self._add_node(f"{name}.sized", md.reshape, (found,), output, shape)
+
+    def _add_node(
+        self,
+        name: str,
+        operation: Any,
+        inputs: tuple[Any, ...],
+        output: str,
+        options: dict[str, Any],
+    ) -> str:
         self._require_static(inputs)
         self.spending.check_nodes(f"node {name!r}", len(self.nodes) + 1)
         given = all_inputs(operation, inputs)
@@ -438,6 +460,17 @@ class Builder:
         if not is_decidable(self.specs[name]):
             return error
         return DecisionError(error.problem, error.fix, name)
+
+    def unsized(self) -> str | None:
+        """Return the first value whose sizes the data decides, as of a NonZero."""
+        nodes = self.nodes
+        known = {n.values[0] for n in nodes if sizes_of(n.output) in self.decided}
+        for node in nodes:
+            inputs = (size for name in node.values for size in self.shape(name))
+            is_open = -1 in self.shape(node.output) and node.output not in known
+            if is_open and -1 not in inputs:
+                return node.output
+        return None
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
         """Return an input that must be known while reading, as Python integers.

@@ -107,12 +107,25 @@ def read_graph(
         for op in operators:
             if not is_defined(op):
                 reader_of(op, GRAPH_READERS)
-        if isinstance(error, DecisionError) and not has_open_size(g.inputs):
-            question = g.graph((error.value,))
-            error.question = replace(question, rounding=rule_in(model))
+        if not has_open_size(g.inputs):
+            error = _asked(g, error, rule_in(model))
         raise error.of(g.inputs, names) from None
     made = g.graph(names)
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
+
+
+def _asked(g: Builder, error: SizeError, rule: str) -> SizeError:
+    """Return an error that asks for what a call can compute, if there is such a value.
+
+    No input has an open size, so the data decides the size that is not known.
+    """
+    if not isinstance(error, DecisionError):
+        value = g.unsized()
+        if value is None:
+            return error
+        error = DecisionError(error.problem, error.fix, value, of_sizes=True)
+    error.question = replace(g.graph((error.value,)), rounding=rule)
+    return error
 
 
 def _open_model(given: Any) -> tuple[Any, Path]:

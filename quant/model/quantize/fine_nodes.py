@@ -81,6 +81,17 @@ def infinite_nodes(graph: Graph, calibration: Calibration) -> dict[str, str]:
     return {n.name: why for n in graph.nodes if masks & {*n.values, n.output}}
 
 
+def unobserved_nodes(graph: Graph, calibration: Calibration) -> dict[str, str]:
+    """Return the reason for each node with a value that was empty in every sample.
+
+    Such is the input of a layer that runs on what a NonZero found, if it found nothing.
+    """
+    seen = calibration.observers.items()
+    empty = {name for name, observer in seen if observer.low > observer.high}
+    why = "what it reads or writes was empty in every sample"
+    return {n.name: why for n in graph.nodes if empty & {*n.values, n.output}}
+
+
 def _has_infinity(x: object) -> bool:
     return bool(np.isinf(np.asarray(x)).any())
 

@@ -32,7 +32,11 @@ from mdtensor.quant.model.onnx.qdq import CUTS, NORMS, WEIGHTED, fold_grids
 from mdtensor.quant.model.passes.unlike_parts import requantize_parts
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copy_observer
-from mdtensor.quant.model.quantize.fine_nodes import fine_nodes, infinite_nodes
+from mdtensor.quant.model.quantize.fine_nodes import (
+    fine_nodes,
+    infinite_nodes,
+    unobserved_nodes,
+)
 from mdtensor.quant.model.quantize.float_nodes import (
     check_float,
     data_inputs,
@@ -127,7 +131,8 @@ def _notes(
     graph: Graph, kept: Mapping[str, str], calibration: Calibration
 ) -> dict[str, str]:
     """Return the reason for each node that stays float, by the name of the node."""
-    known = {**infinite_nodes(graph, calibration), **kept}
+    known = unobserved_nodes(graph, calibration)
+    known |= {**infinite_nodes(graph, calibration), **kept}
     # A node that stays float can be the last integer one before another that moves.
     while True:
         notes = float_nodes(graph, known)

@@ -256,6 +256,15 @@ def test_a_reflected_pad_is_shorter_than_its_axis(
             load(path)
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_a_pad_of_nothing_does_not_run(mode: str, make_model: Any) -> None:
+    relu = helper.make_node("Relu", ["x"], ["r"])
+    pad = helper.make_node("Pad", ["r", "p"], ["y"], "here", mode=mode)
+    model = load(make_model([relu, pad], {"x": SHAPE}, {"p": np.zeros(6, INTS)}))
+    assert len(model.plan().nodes) == 1
+    assert np.asarray(model(X - 9)).tolist() == np.maximum(X - 9, 0).tolist()
+
+
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 def test_an_axis_of_size_0_has_nothing_to_repeat(mode: str, make_model: Any) -> None:
     for width in range(3):

@@ -179,3 +179,69 @@ def test_long_branches_of_a_setting_do_not_both_run(
     data = [node("ReduceMax", "x", "m", keepdims=0), node("Greater", "m n", "c")]
     path = make_model([*data, choose], {"x": (2, 6)}, {"n": np.float32(0)})
     assert not isinstance(quant.load(path), quant.DecidedModel)
+
+
+@pytest.fixture
+def routed(make_model: Any) -> Path:
+    """y has products of the rows that a first product chooses, and 0 elsewhere.
+
+    Routing in a mixture of experts is written like this: the sizes of what NonZero
+    found are in the shape of an Expand.
+    """
+    draw = np.random.default_rng(5)
+    nodes = [
+        node("MatMul", "x w", "scores"),
+        node("Greater", "scores limit", "chosen"),
+        node("NonZero", "chosen", "places"),
+        node("Squeeze", "places front", "rows"),
+        node("Gather", "x rows", "picked", axis=0),
+        node("MatMul", "picked v", "products"),
+        node("Shape", "products", "shape"),
+        node("Unsqueeze", "rows back", "column"),
+        node("Expand", "column shape", "at"),
+        node("ConstantOfShape", "size", "zeros"),
+        node("ScatterElements", "zeros at products", "y", axis=0, reduction="add"),
+    ]
+    constants = {
+        "w": draw.standard_normal(6, np.float32),
+        "v": draw.standard_normal((6, 4), np.float32),
+        "limit": np.float32(0.1),
+        "front": np.array([0]),
+        "back": np.array([1]),
+        "size": np.array([8, 4]),
+    }
+    return make_model(nodes, {"x": (8, 6)}, constants)
+
+
+def test_sizes_that_the_data_decides(routed: Path, onnxruntime_of: Any) -> None:
+    model = quant.load(routed)
+    assert isinstance(model, quant.DecidedModel)
+    draw = np.random.default_rng(6)
+    samples = [draw.standard_normal((8, 6), np.float32) for _ in range(6)]
+    zeros = np.zeros((8, 6), np.float32)
+    check(routed, onnxruntime_of, model, *({"x": x} for x in [*samples, zeros]))
+    # The same sizes have the same graph: the count alone decides, not the places.
+    before = repr(model)
+    model(samples[-1][::-1])
+    assert repr(model) == before
+
+
+def test_layers_without_rows_in_any_sample_stay_float(routed: Path) -> None:
+    model = quant.load(routed)
+    zeros, ones = np.zeros((8, 6), np.float32), np.eye(8, 6, dtype=np.float32)
+    small = model.quantize(model.calibrate([zeros, zeros]))
+    for x in (zeros, ones):
+        assert np.asarray(small(x)).tolist() == np.asarray(model(x)).tolist()
+    notes = {n.node: n.why for n in small.at(ones).plan().nodes}
+    assert "empty in every sample" in str(notes)
+
+
+def test_a_quantized_model_finds_its_own_sizes(routed: Path) -> None:
+    model = quant.load(routed)
+    draw = np.random.default_rng(8)
+    samples = [draw.standard_normal((8, 6), np.float32) for _ in range(12)]
+    small = model.quantize(model.calibrate(samples[:4])).rounded("onnx")
+    for x in samples:
+        # A score next to the limit may be on its other side, with its whole row.
+        apart = abs(np.asarray(small(x)) - np.asarray(model(x))).max(axis=1)
+        assert sorted(apart)[-2] < 0.2
