@@ -49,7 +49,7 @@ def grid_sample(
     for first in range(0, n, count):
         images = slice(first, first + count)
         # The last entry of a point is the position along the first axis of the image.
-        columns = wide[images].reshape(-1, len(sizes)).T[::-1]
+        columns: Any = wide[images].reshape(-1, len(sizes)).T[::-1]
         if normalized:
             columns = _positions(columns, sizes, align_corners)
         pairs = zip(columns, sizes, strict=True)
