@@ -15,8 +15,9 @@ from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load
 from mdtensor.rendered.launches import FLOATS, NUMBERS
 from mdtensor.rendered.methods import unary
 from mdtensor.rendered.movement import filled
-from mdtensor.rendered.products import contract, reshaped
+from mdtensor.rendered.products import reshaped
 from mdtensor.rendered.reduction import mean
+from mdtensor.rendered.tiling import contract
 from mdtensor.rendered.windows import Pair, bordered, reach, taps
 from mdtensor.spec.windows import Window, pool1d_window, pool_window
 from mdtensor.tensor import Tensor

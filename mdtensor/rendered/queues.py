@@ -110,7 +110,7 @@ class RenderedDevice(Device):
 def _uses(kernel: Any, launch: Any) -> tuple[list[Uses], list[Uses]]:
     """Return the uses of the memory that a launch reads, and of what it writes."""
     *inputs, out = launch.operands
-    reads, targets = [], [out.memory.uses]
+    reads, targets = list[Uses](), [out.memory.uses]
     for declared, x in zip(kernel.inputs, inputs, strict=True):
         if isinstance(x, Buffer):
             (targets if declared.is_counter else reads).append(x.memory.uses)

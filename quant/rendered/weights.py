@@ -78,14 +78,14 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
 
 def _matmul(x1: Any, x2: Any, /) -> Any:
     spec = infer(matmul, x1, x2)
-    return _rounded(matmul(*map(_float_of, (x1, x2))), spec.dtype)
+    return _rounded(matmul(_float_of(x1), _float_of(x2)), spec.dtype)
 
 
 def _conv2d(x: Any, w: Any, b: Any, /, **options: Any) -> Any:
     spec = infer(conv2d, x, w, b, **options)
     # A sum of float16 is rounded once, behind the bias.
-    given = (None if one is None else _float_of(one) for one in (x, w, b))
-    return _rounded(conv2d(*given, **options), spec.dtype)
+    bias = None if b is None else _float_of(b)
+    return _rounded(conv2d(_float_of(x), _float_of(w), bias, **options), spec.dtype)
 
 
 def _float_of(x: Any) -> Any:
