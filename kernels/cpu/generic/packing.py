@@ -74,6 +74,18 @@ def window(shape, kernel, stride, padding, dilation):
     return Window(h, w, c, *kernel, *stride, top, left, *dilation, oh, ow)
 
 
+# A window of one line reads no other line, so all lines may be those of one image: a
+# tile then has outputs of several images, and none is left half full (decision 0112).
+def joined_lines(shape, kernel, stride, padding, dilation):
+    """Return the shape of one image with the lines of all; else `shape`.
+
+    Args: as in `window`.
+    """
+    n, h, w, c = shape
+    is_line = kernel[0] == 1 and stride[0] == 1 and padding[0] == padding[2] == 0
+    return (1, n * h, w, c) if is_line else shape
+
+
 def im2col_pitch(k):
     """Return the bytes from one row of k codes to the next, as matrix products need."""
     return k

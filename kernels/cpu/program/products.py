@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.packing import MOST_SUM, window
+from mdtensor.kernels.cpu.generic.packing import MOST_SUM, joined_lines, window
 from mdtensor.kernels.cpu.multipliers import (
     NO_EXCEPTION_SUMS,
     NONE,
@@ -175,7 +175,8 @@ class Conv2d(Step):
         """Return the `Plan` for this input shape."""
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
-        seen = window(shape, *self.window)
+        joined = joined_lines(shape, *self.window)
+        seen = window(joined, *self.window)
         pitch = int(self.on.im2col_pitch(per_group * kh * kw))
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
@@ -186,7 +187,7 @@ class Conv2d(Step):
         scratch = strip * ow * pitch if strip else 2 * shape[3] + kinds.SLACK
         if self.is_depthwise:
             scratch = 0
-        fields = {**self._fields, "images": shape[0], "strip": strip}
+        fields = {**self._fields, "images": joined[0], "strip": strip}
         fields["window"] = seen
         return Plan(fields, self.constants, self.output_shape(shape), scratch)
 
