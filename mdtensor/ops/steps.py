@@ -176,7 +176,8 @@ def max_pool2d_step(
     require_float32(x)
     require_sizes(x)
     window = pool_window(kernel_size, stride, padding)
-    sizes = window.slide(*x.shape[2:], ceil_mode=ceil_mode)
+    height, width = x.shape[2:]
+    sizes = window.slide(height, width, ceil_mode=ceil_mode)
     # Padding never wins, so the windows that ceil_mode adds may lie in it.
     more = _reach(window, x.shape[2:], sizes)
     return program().MaxPool(window.kernel, window.stride, more)
@@ -210,9 +211,9 @@ def avg_pool2d_step(
     """Return the step of a mean in each window."""
     require_float32(x)
     require_sizes(x)
-    window, sizes = pool_window(kernel_size, stride, padding), x.shape[2:]
-    is_longer = flag(ceil_mode, "ceil_mode")
-    if is_longer and window.slide(*sizes, ceil_mode=True) != window.slide(*sizes):
+    window, (height, width) = pool_window(kernel_size, stride, padding), x.shape[2:]
+    plain, is_longer = window.slide(height, width), flag(ceil_mode, "ceil_mode")
+    if is_longer and window.slide(height, width, ceil_mode=True) != plain:
         raise OptionError("a compiled mean has no windows that ceil_mode adds")
     counts = flag(count_include_pad, "count_include_pad")
     return program().AvgPool(

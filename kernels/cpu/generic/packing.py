@@ -44,6 +44,9 @@ def pack_s8(weight):
     return packed.reshape(-1).view(np.int8)
 
 
+#: Whether products of pairs in 16 bits are faster than those of words.
+MULTIPLIES_PAIRS = False
+
 # Convolutions of codes.
 
 # The least lanes of a depthwise block. Whole pixels fill a block, because images of few
