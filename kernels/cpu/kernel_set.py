@@ -22,6 +22,7 @@ FAMILIES = {
         *("lookup_u8", "add_u8u8u8", "mul_u8u8u8"),
         *("quantize_f32u8", "quantize_nchw_f32u8"),
     ),
+    "code_windows": ("windows_u8s8u8",),
     "matmul": ("pack_codes", "gemm_u8s8u8", "gemm_u8u8u8", "gemm_u8s8s32"),
     "reduction": ("mean_u8u8",),
     "float_conv": ("windows_act_f32",),
@@ -71,7 +72,7 @@ def modules_of(name, has_avx2=True):
     if name not in ("generic", "neon") and has_avx2:
         fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
         if name in ("avx2", "avxvnni", "avx512"):
-            fast += ("conv", "elementwise", "matmul")
+            fast += ("code_windows", "conv", "elementwise", "matmul")
         found |= {family: f"avx2.{family}" for family in fast}
     return found | {family: f"dot8.{family}" for family in DOT_FAMILIES.get(name, ())}
 
@@ -152,6 +153,7 @@ def with_packing(name, own, found):
             "im2col_pitch": depthwise.im2col_pitch,
             "pack_f32": float_packing.pack_f32,
             "pack_depthwise_f32": float_packing.pack_depthwise_f32,
+            "MULTIPLIES_PAIRS": products.MULTIPLIES_PAIRS,
             "MULTIPLIES_WINDOWS": windows.MULTIPLIES_WINDOWS,
             "pack_rows": float_packing.pack_rows,
             "pack_grid": float_packing.pack_grid,

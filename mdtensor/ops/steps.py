@@ -172,37 +172,58 @@ def require_sizes(*given: Any) -> None:
         raise OptionError("a compiled step takes at least one element")
 
 
-def _pool_window(
-    shape: tuple[int, ...],
+def max_pool2d_step(
+    x: TensorSpec,
+    /,
+    *,
     kernel_size: object,
     stride: object,
     padding: object,
     ceil_mode: bool,
-) -> Window:
-    window = pool_window(kernel_size, stride, padding)
-    height, width = shape[2:]
-    plain = window.slide(height, width)
-    is_longer = flag(ceil_mode, "ceil_mode")
-    if is_longer and window.slide(height, width, ceil_mode=True) != plain:
-        raise OptionError("a compiled pool has no windows that ceil_mode adds")
-    return window
-
-
-def max_pool2d_step(x: TensorSpec, /, *, ceil_mode: bool, **options: Any) -> Any:
+) -> Any:
     """Return the step of a maximum in each window."""
     require_float32(x)
     require_sizes(x)
-    window = _pool_window(x.shape, **options, ceil_mode=ceil_mode)
-    return program().MaxPool(window.kernel, window.stride, window.padding)
+    window = pool_window(kernel_size, stride, padding)
+    height, width = x.shape[2:]
+    sizes = window.slide(height, width, ceil_mode=ceil_mode)
+    # Padding never wins, so the windows that ceil_mode adds may lie in it.
+    more = _reach(window, x.shape[2:], sizes)
+    return program().MaxPool(window.kernel, window.stride, more)
+
+
+def _reach(
+    window: Window, given: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the padding with which a window has so many positions, and no more."""
+    first = window.padding[:2]
+    last = (
+        max(old, (count - 1) * stride + kernel - size - before)
+        for old, count, stride, kernel, size, before in zip(
+            *(window.padding[2:], sizes, window.stride, window.kernel, given, first),
+            strict=True,
+        )
+    )
+    return (*first, *last)
 
 
 def avg_pool2d_step(
-    x: TensorSpec, /, *, ceil_mode: bool, count_include_pad: bool, **options: Any
+    x: TensorSpec,
+    /,
+    *,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    ceil_mode: bool,
+    count_include_pad: bool,
 ) -> Any:
     """Return the step of a mean in each window."""
     require_float32(x)
     require_sizes(x)
-    window = _pool_window(x.shape, **options, ceil_mode=ceil_mode)
+    window, (height, width) = pool_window(kernel_size, stride, padding), x.shape[2:]
+    plain, is_longer = window.slide(height, width), flag(ceil_mode, "ceil_mode")
+    if is_longer and window.slide(height, width, ceil_mode=True) != plain:
+        raise OptionError("a compiled mean has no windows that ceil_mode adds")
     counts = flag(count_include_pad, "count_include_pad")
     return program().AvgPool(
         window.kernel, window.stride, window.padding, count_include_pad=counts

@@ -14,6 +14,8 @@ from mdtensor_run.row import CODES, ITEM, Row, product
 #: Codes of a strip of an Extreme.
 STRIP = 4096
 MOST_ROW, MOST_NORM, MOST_LIMBS = 1 << 24, 1 << 20, 96
+#: Columns of a panel; bytes of a group of four weights of all its columns.
+COLUMNS, GROUP_BYTES = 16, 64
 MOST_DEPTH = (2**31 - 1) // 255**2
 
 
@@ -32,6 +34,54 @@ def convolve(r: Row) -> None:
         return
     (strip,) = r.ints("strip", most=w.out_h)
     r.uses_scratch(strip * w.out_w * r.packing.pitch(k))
+
+
+def _groups(r: Row) -> int:
+    """Check where the groups of four weights lie; return how many there are."""
+    f, w = r.fields, r.fields.window
+    panels, count = f.padded_columns // COLUMNS, int(f.weight_bytes) // GROUP_BYTES
+    r.require(count > 0, f"has {f.weight_bytes} bytes of weights")
+    starts = r.numbers(f.operands, panels + 1, 1)[:, 0]
+    in_order = bool((np.diff(starts) >= 0).all())
+    r.require(in_order and int(starts[0]) >= 0, "has panels out of order")
+    r.require(int(starts[-1]) <= count, f"has {starts[-1]} groups of {count}")
+    lines, places = r.numbers(f.numbers, count, 1).view(np.int32).reshape(2, count)
+    reach = ((w.kernel_w - 1) * w.dilation_w + 1) * w.channels
+    is_inside = lines.min() >= 0 and lines.max() < w.kernel_h
+    is_inside = is_inside and places.min() >= 0 and places.max() <= reach - ITEM
+    r.require(bool(is_inside), "has codes outside their window")
+    return count
+
+
+def convolve_code_windows(r: Row) -> None:
+    """Check a Conv2d on windows where they lie; groups of codes stay in them."""
+    f = r.fields
+    w, elements, pixels = r.image()
+    groups, n, _ = r.groups()
+    r.require(groups == 1, f"has {groups} groups")
+    r.codes("x_zero_point")
+    r.reads_x(elements)
+    panels, count = f.padded_columns // COLUMNS, int(f.weight_bytes) // GROUP_BYTES
+    r.require(count > 0, f"has {f.weight_bytes} bytes of weights")
+    starts = r.numbers(f.operands, panels + 1, 1)[:, 0]
+    in_order = bool((np.diff(starts) >= 0).all())
+    r.require(in_order and starts[0] >= 0, "has panels out of order")
+    r.require(int(starts[-1]) <= count, f"has {starts[-1]} groups of {count}")
+    lines, places = r.numbers(f.numbers, count, 1).view(np.int32).reshape(2, count)
+    reach = ((w.kernel_w - 1) * w.dilation_w + 1) * w.channels
+    is_inside = lines.min() >= 0 and lines.max() < w.kernel_h
+    is_inside = is_inside and places.min() >= 0 and places.max() <= reach - ITEM
+    r.require(bool(is_inside), "has codes outside their window")
+    _weights(r, GROUP_BYTES * count, f.padded_columns, pixels * n)
+    width = (w.out_w - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
+    if f.strip == 0:
+        height = (w.out_h - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
+        fits = w.pad_top == w.pad_left == 0 and height <= w.height and width <= w.width
+        r.require(fits, "has windows outside the image")
+        return
+    (strip,) = r.ints("strip", most=w.out_h)
+    copied = (strip - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1
+    r.uses_scratch(copied * width * w.channels)
 
 
 def _weights(r: Row, weights: int, columns: int, outputs: int) -> None:
@@ -277,4 +327,4 @@ RULES = {
         *(mean, max_pool, avg_pool, quantize, quantize_nchw, dequantize, move, take),
         *(concat, multiply_matrices, softmax, choose, normalize),
     )
-}
+} | {"program.interpret_windows.convolve_code_windows": convolve_code_windows}

@@ -220,6 +220,24 @@ def _quads(accumulators):
         yield q, part, part * (QUAD // len(part))
 
 
+def store_codes(b, sums, rounding, out, ldc):
+    """Round the sums of a tile to codes; return 1 if one is near a tie, else 0.
+
+    Args:
+        sums: vectors, row-major.
+        rounding: a vector of multipliers for each vector of a row; offset, lo, hi.
+    """
+    multipliers, *limits = rounding
+    width = len(multipliers)
+    scales, rescaler = multipliers * (QUAD // width), Rescaler(b, *limits)
+    for q, part, quad in _quads(sums):
+        codes = rescaler.codes(b, quad, scales)
+        for i in range(0, len(part), width):
+            row = b.add(out, b.mul(ldc, I64((q + i) // width)))
+            vectors.store(b, vectors.slice_bytes(b, codes, 8 * i, 8 * width), row)
+    return rescaler.has_near_tie(b)
+
+
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, width, job):
     """Compute tiles of `gemm_u8s8u8` downwards, up to one with a lane near a tie.
@@ -238,19 +256,11 @@ def tiles_u8(typingctx, rows, width, job):
     def emit(context, b, signature, arguments):
         count, a, *rest = cgutils.unpack_tuple(b, arguments[2])
         pitch, k4, packed, bias, ldc, out, multiplier, lo, hi, offset = rest
-        multipliers = load_multipliers(b, multiplier, shape[1])
+        rounding = load_multipliers(b, multiplier, shape[1]), offset, lo, hi
 
         def tile(a, out):
-            accumulators = _accumulate(b, *shape, a, pitch, k4, packed, bias)
-            rescaler = Rescaler(b, offset, lo, hi)
-            for q, part, quad in _quads(accumulators):
-                scales = multipliers * (QUAD // shape[1])
-                codes = rescaler.codes(b, quad, scales)
-                for i in range(0, len(part), shape[1]):
-                    row = b.add(out, b.mul(ldc, I64((q + i) // shape[1])))
-                    line = vectors.slice_bytes(b, codes, 8 * i, 8 * shape[1])
-                    vectors.store(b, line, row)
-            return rescaler.has_near_tie(b)
+            sums = _accumulate(b, *shape, a, pitch, k4, packed, bias)
+            return store_codes(b, sums, rounding, out, ldc)
 
         steps = [b.mul(step, I64(shape[0])) for step in (pitch, ldc)]
         return vectors.advance(b, count, [a, out], steps, tile)

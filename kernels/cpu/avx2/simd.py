@@ -2,7 +2,7 @@
 
 AVX2 has sixteen registers of 8 dwords, without masks or an 8-bit dot product.
 vpmaddubsw saturates at int16, so bytes are widened first, and vpmaddwd adds two
-products exactly.
+products exactly, unless the weights are known (`code_windows.py`).
 
 Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
 """
@@ -22,6 +22,14 @@ BYTES = ir.VectorType(I8, 4 * LANES)
 def multiply_pairs(b, x, y):
     """Return x[2i] * y[2i] + x[2i + 1] * y[2i + 1] in lane i; int16 to int32, exact."""
     return vectors.call(b, "llvm.x86.avx2.pmadd.wd", S32, x, y)
+
+
+def multiply_bytes(b, codes, weights):
+    """Return codes[2i] * weights[2i] + codes[2i + 1] * weights[2i + 1], as words.
+
+    Codes are uint8, weights int8; the sums saturate at int16.
+    """
+    return vectors.call(b, "llvm.x86.avx2.pmadd.ub.sw", WORDS, codes, weights)
 
 
 def load_broadcast(b, address):

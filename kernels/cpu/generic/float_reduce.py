@@ -8,7 +8,7 @@ from mdtensor.kernels.cpu.jit import kernel
 
 #: Lines that are added in order, before these sums are added; as in `float_pool`.
 BLOCK = 64
-ZERO, NAN = np.float32(0), np.float32(np.nan)
+ZERO, NAN_BITS = np.float32(0), np.int32(0x7FC00000)
 MAGNITUDE, INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 
 
@@ -36,10 +36,7 @@ def reduce_f32(operation, x, length, inner, out):
     """
     outer = len(out) // inner
     if operation >= MAX and inner == 1:
-        for o in range(np.uintp(outer)):
-            first = o * np.uintp(length)
-            line = x[first : first + np.uintp(length)].view(np.int32)
-            out[o] = extreme_of_bits(operation == MAX, line)
+        extremes_of_rows(operation == MAX, x.view(np.int32), length, out)
     elif operation >= MAX:
         for o in range(outer):
             reduce_extreme(operation == MAX, x, o, length, inner, out)
@@ -68,32 +65,26 @@ def order_of(bits):
 
 # Maxima of integers are vectors, which maxima of floats that may be NaN are not.
 @kernel
-def extreme_of_bits(is_largest, bits):
-    """Return the largest or smallest of float32 numbers; NaN if one of them is.
+def extremes_of_rows(is_largest, bits, length, out):
+    """Set out[o] = the largest or smallest of the float32 of row o.
 
-    Args: bits: int32 1-D, at least one.
+    A row with a NaN gives NaN.
+
+    Args: bits: int32 1-D [len(out), length], length at least 1.
     """
-    n, magnitude = np.uintp(len(bits)), np.int32(0)
-    most = least = order_of(bits[0])
-    for i in range(n):
-        magnitude = max(magnitude, np.int32(bits[i] & MAGNITUDE))
-    if magnitude > INFINITY:
-        return NAN
-    if is_largest:
+    n, found = np.uintp(length), out.view(np.int32)
+    for o in range(np.uintp(len(out))):
+        row = bits[o * n : (o + np.uintp(1)) * n]
+        magnitude, most = np.int32(0), order_of(row[0])
         for i in range(n):
-            most = max(most, order_of(bits[i]))
-        return float_of(order_of(most))
-    for i in range(n):
-        least = min(least, order_of(bits[i]))
-    return float_of(order_of(least))
-
-
-@kernel
-def float_of(bits):
-    """Return the float32 with these bits."""
-    held = np.empty(1, np.int32)
-    held[0] = bits
-    return held.view(np.float32)[0]
+            magnitude = max(magnitude, np.int32(row[i] & MAGNITUDE))
+        if is_largest:
+            for i in range(n):
+                most = max(most, order_of(row[i]))
+        else:
+            for i in range(n):
+                most = min(most, order_of(row[i]))
+        found[o] = NAN_BITS if magnitude > INFINITY else order_of(most)
 
 
 @kernel

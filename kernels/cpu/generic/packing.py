@@ -44,6 +44,9 @@ def pack_s8(weight):
     return packed.reshape(-1).view(np.int8)
 
 
+#: Whether products of pairs in 16 bits are faster than those of words.
+MULTIPLIES_PAIRS = False
+
 # Convolutions of codes.
 
 # The least lanes of a depthwise block. Whole pixels fill a block, because images of few
@@ -72,6 +75,18 @@ def window(shape, kernel, stride, padding, dilation):
     ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
     assert oh > 0 and ow > 0, "the window is larger than the padded input"
     return Window(h, w, c, *kernel, *stride, top, left, *dilation, oh, ow)
+
+
+# A window of one line reads no other line, so all lines may be those of one image: a
+# tile then has outputs of several images, and none is left half full (decision 0112).
+def joined_lines(shape, kernel, stride, padding, dilation):
+    """Return the shape of one image with the lines of all; else `shape`.
+
+    Args: as in `window`.
+    """
+    n, h, w, c = shape
+    is_line = kernel[0] == 1 and stride[0] == 1 and padding[0] == padding[2] == 0
+    return (1, n * h, w, c) if is_line else shape
 
 
 def im2col_pitch(k):

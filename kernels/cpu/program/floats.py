@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.generic.float_packing import (
     padded_lines,
     padded_width,
 )
-from mdtensor.kernels.cpu.generic.packing import window
+from mdtensor.kernels.cpu.generic.packing import joined_lines, window
 from mdtensor.kernels.cpu.program import kinds, steps
 from mdtensor.kernels.cpu.program.attention import matrix_places
 from mdtensor.kernels.cpu.program.elementwise import (
@@ -117,9 +117,10 @@ class Conv2d(FloatStep):
 
     def plan(self, shape):
         """Return the `Plan` for this input shape."""
-        seen = window(shape, *self.window)
+        joined = joined_lines(shape, *self.window)
+        seen = window(joined, *self.window)
         kernel, stride, padding, _ = self.window
-        fields = {**self._fields, "images": shape[0], "window": seen}
+        fields = {**self._fields, "images": joined[0], "window": seen}
         scratch = 0
         is_pointwise = kernel == (1, 1) and stride == (1, 1) and not any(padding)
         if self.kind == kinds.CONV_F32 and not is_pointwise:

@@ -27,6 +27,7 @@ from mdtensor.kernels.cpu.program import (
     interpret_floats,
     interpret_recurrent,
     interpret_reductions,
+    interpret_windows,
     kinds,
 )
 from mdtensor.kernels.cpu.program.kinds import SLACK, STRIP
@@ -514,6 +515,7 @@ INVOKE = (
     *interpret_recurrent.INVOKE,
     interpret_reductions.reduce_floats,
     *interpret_dynamic.INVOKE,
+    interpret_windows.convolve_code_windows,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (
@@ -521,6 +523,7 @@ HELPERS = (
     *interpret_floats.HELPERS,
     *interpret_dynamic.HELPERS,
     *interpret_recurrent.HELPERS,
+    *interpret_windows.HELPERS,
 )
 
 

@@ -20,6 +20,9 @@ RESAMPLE_F32 = 30
 LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
 REDUCE_F32 = 34
 DYNAMIC_LINEAR = 35
+WINDOWS = 36
+#: Kinds whose input and result are codes.
+OF_BYTES = (*range(CONV_F32), WINDOWS)
 
 #: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
 #: order of the kinds; then come those of `interpret_reductions`, `interpret_dynamic`.
@@ -44,4 +47,5 @@ FUNCTIONS = (
     *(("program.interpret_recurrent", name) for name in OF_SEQUENCES),
     ("program.interpret_reductions", "reduce_floats"),
     *(("program.interpret_dynamic", name) for name in DYNAMIC),
+    ("program.interpret_windows", "convolve_code_windows"),
 )

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.generic.packing import MOST_SUM, window
+from mdtensor.kernels.cpu.generic.packing import MOST_SUM, joined_lines, window
 from mdtensor.kernels.cpu.multipliers import (
     NO_EXCEPTION_SUMS,
     NONE,
@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu.multipliers import (
     multiples,
 )
 from mdtensor.kernels.cpu.program import kinds
+from mdtensor.kernels.cpu.program.code_windows import Groups, group_weights, strip_of
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step, as_bytes
 from mdtensor.kernels.cpu.program.steps import S32, U8, Take, rounding
 from mdtensor.kernels.rescale import rescale
@@ -97,6 +98,9 @@ class Conv2d(Step):
         depth: products in a sum, without weights that were added as 0.
     """
 
+    #: Whether windows may be multiplied where they lie, see `code_windows.py`.
+    is_windowed = True
+
     def __init__(
         self,
         weight,
@@ -149,22 +153,35 @@ class Conv2d(Step):
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants
             weight, bias, *rounding = make(weight, bias, ratios, zero_point)
-        if self.is_depthwise:
-            packed = [self.on.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
-        else:
-            # k counts taps before channels, as in the rows of im2col.
-            rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
-            packed = [self.on.pack_s8(np.ascontiguousarray(part)) for part in rows]
         constants = Constants()
-        places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
+        own, more = self._packed(weight, groups, n, ratios), {}
+        if isinstance(own, Groups):
+            self.kind, self.kernels = kinds.WINDOWS, ("windows_u8s8u8",)
+            more["operands"] = constants.add(own.starts)[0]
+            more["numbers"] = constants.add(own.entries)[0]
+            own = [own.packed.reshape(-1)]
+        places = [constants.add(np.concatenate(own))[0], len(own[0])]
         for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
             # Missing columns have sums too, and none of them equals NONE.
             parts = pad_groups(array, groups, n, padded, pad) if len(array) else None
             places.append(0 if parts is None else constants.add(parts)[0])
-        self._fields = dict(zip(PLACES, places, strict=True))
+        self._fields = dict(zip(PLACES, places, strict=True)) | more
         self._fields |= {"columns": n, "padded_columns": padded}
         self._fields["is_exact"] = int(ratios is None)
         self.constants = constants.array()
+
+    def _packed(self, weight, groups, n, ratios):
+        """Return packed weights, an array for each group, or their `Groups`."""
+        if self.is_depthwise:
+            return [self.on.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
+        takes_pairs = self.on.MULTIPLIES_PAIRS and self.is_windowed
+        if takes_pairs and ratios is not None and groups == 1:
+            found = group_weights(weight, self.window[-1][1])
+            if found is not None:
+                return found
+        # k counts taps before channels, as in the rows of im2col.
+        rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
+        return [self.on.pack_s8(np.ascontiguousarray(part)) for part in rows]
 
     def output_shape(self, shape):
         """Return the shape of the result."""
@@ -175,7 +192,8 @@ class Conv2d(Step):
         """Return the `Plan` for this input shape."""
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
-        seen = window(shape, *self.window)
+        joined = joined_lines(shape, *self.window)
+        seen = window(joined, *self.window)
         pitch = int(self.on.im2col_pitch(per_group * kh * kw))
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
@@ -186,7 +204,9 @@ class Conv2d(Step):
         scratch = strip * ow * pitch if strip else 2 * shape[3] + kinds.SLACK
         if self.is_depthwise:
             scratch = 0
-        fields = {**self._fields, "images": shape[0], "strip": strip}
+        if self.kind == kinds.WINDOWS:
+            strip, scratch = strip_of(seen, shape[3])
+        fields = {**self._fields, "images": joined[0], "strip": strip}
         fields["window"] = seen
         return Plan(fields, self.constants, self.output_shape(shape), scratch)
 
@@ -205,6 +225,10 @@ class Linear(Conv2d):
 
     Args: as `Conv2d`; x is [..., k], weight int8 [n, k].
     """
+
+    # A single row takes 1.5 times as long in pairs, and its packing does not know how
+    # many rows come (decision 0112).
+    is_windowed = False
 
     def __init__(self, weight, bias=None, **options):
         super().__init__(weight[:, :, None, None], bias, **options)

@@ -49,7 +49,7 @@ def _move(row, x, y, out, out_bytes):
 
 def _item(row):
     """Return the bytes of an element of x."""
-    return ITEM if row.kind >= kinds.CONV_F32 else 1
+    return 1 if row.kind in kinds.OF_BYTES else ITEM
 
 
 def _result_item(row):
@@ -92,17 +92,22 @@ def _windows(row, count):
     return _image_parts(row, count, row.window.channels * _result_item(row))
 
 
+def _is_pixelwise(w):
+    """Return whether each result reads the pixel at its own place."""
+    return w.kernel_h == w.kernel_w == w.stride_h == w.stride_w == 1
+
+
 def _products(row, count):
     """Cut a convolution by image rows, pixels or columns of the weights."""
     pixel_bytes = row.out_channels * _result_item(row)
-    if row.strip != 0:
+    if row.strip != 0 or not _is_pixelwise(row.window):
         return _image_parts(row, count, pixel_bytes)
     c, adds = row.window.channels * _item(row), int(row.has_residual)
     pixels = row.images * row.window.out_h * row.window.out_w
     if pixels < PIXELS * count and row.groups == 1:
         if row.kind == kinds.CONV_F32:
             return _float_columns(row, count)
-        if kernel_set.CHOSEN.get().PANEL_COLUMNS:
+        if row.kind == kinds.CONV and kernel_set.CHOSEN.get().PANEL_COLUMNS:
             return _columns(row, count)
     parts = []
     # The incomplete tile goes to the caller, because workers begin later.
@@ -324,6 +329,7 @@ CUTS = {
     kinds.NORMALIZE_F32: _softmax_parts,
     kinds.MATMUL_F32: _matmul_parts,
     kinds.WINDOWS_F32: _products,
+    kinds.WINDOWS: _products,
 }
 
 
@@ -388,7 +394,7 @@ def nanoseconds(row):
     window = row.window
     taps = window.kernel_h * window.kernel_w
     outputs = row.images * window.out_h * window.out_w
-    if row.kind == kinds.CONV:
+    if row.kind in (kinds.CONV, kinds.WINDOWS):
         depth = taps * (window.channels // row.groups)
         return outputs * row.out_channels * depth / products
     if row.kind == kinds.DEPTHWISE:

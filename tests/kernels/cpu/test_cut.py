@@ -158,6 +158,26 @@ def test_elements():
         check(steps.Quantize(0.1, 7), floats, count=count, least=2)
 
 
+@pytest.mark.parametrize(
+    ("shape", "weights", "options"),
+    [
+        ((1, 9, 8, 16), (24, 16, 3, 3), {"padding": (1,) * 4}),
+        ((3, 5, 6, 16), (24, 16, 3, 3), {"padding": (0, 1, 2, 0)}),
+        ((8, 1, 9, 8), (20, 8, 1, 3), {}),
+        ((1, 8, 7, 8), (20, 8, 2, 2), {"stride": (2, 1)}),
+        ((2, 9, 9, 16), (20, 16, 1, 1), {}),
+    ],
+)
+def test_windows_of_codes(shape, weights, options, monkeypatch):
+    monkeypatch.setattr(kernel_set.HOST, "MULTIPLIES_PAIRS", True)
+    weight = np.random.default_rng(7).integers(-60, 61, weights, dtype=np.int8)
+    rules = {"ratios": [Fraction(1, 500)] * len(weight), "zero_point": 118}
+    step = products.Conv2d(weight, x_zero_point=9, **rules, **options)
+    assert step.kind == kinds.WINDOWS
+    for count in (2, 3):
+        check(step, codes(*shape), count=count, least=2)
+
+
 @pytest.mark.parametrize("images", [1, 4])
 def test_a_factor_for_each_channel(images):
     x, y = codes(images, 30, 40, 6), codes(images, 1, 1, 6, seed=1)
