@@ -41,7 +41,7 @@ def chosen() -> int:
 
 # `os.environ` encodes a name at each question, which takes 1 us; its dict does not.
 _NAMES: Any = getattr(os.environ, "_data", os.environ)
-_NAME: Any = os.environ.encodekey(VARIABLE)  # type: ignore[attr-defined]
+_NAME: Any = os.environ.encodekey(VARIABLE)
 
 
 def of_steps() -> int:
