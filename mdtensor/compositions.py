@@ -21,6 +21,7 @@ from mdtensor.errors import (
 )
 from mdtensor.generics.indexing import getitem, take_along_axis
 from mdtensor.generics.sorting import argsort
+from mdtensor.ops.sorting import leading
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import integers, is_size, normalize_axis
 from mdtensor.tensor import Tensor, from_numpy
@@ -112,8 +113,10 @@ def topk(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> TopKResu
     if not 0 <= count <= x.shape[at]:
         problem = f"k is {count}, and axis {at} has {x.shape[at]} elements"
         raise BoundsError(problem, f"Use 0 to {x.shape[at]}", call)
-    order = argsort(x, axis=at, descending=largest, stable=True)
-    places = getitem(order, (*[slice(None)] * at, slice(0, count)))
+    places = leading(x, at, count, largest)
+    if places is None:
+        order = argsort(x, axis=at, descending=largest, stable=True)
+        places = getitem(order, (*[slice(None)] * at, slice(0, count)))
     return TopKResult(take_along_axis(x, places, axis=at), places)
 
 
