@@ -128,3 +128,16 @@ def as_tensor(x: Any, name: str) -> Any:
         return from_numpy(x)
     problem = f"{shown(x)} is not a tensor"
     raise DispatchError(problem, "Use asarray(x)", describe(name, x))
+
+
+def as_real(x: Any, name: str) -> Any:
+    """Return a tensor of real numbers, also for a NumPy array.
+
+    Raises:
+        DispatchError: `x` is another one.
+    """
+    x = as_tensor(x, name)
+    if x.dtype.is_integer or x.dtype.is_floating:
+        return x
+    fix = "Use dequantize(x), or astype(x, float32)"
+    raise DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))
