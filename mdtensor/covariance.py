@@ -99,7 +99,7 @@ def _covariance(x: Any, name: str, correction: object) -> Any:
     if not is_integer or correction < 0:  # type: ignore[operator]
         problem = f"correction is {shown(correction)}, not an integer of at least 0"
         raise OptionError(problem, "Use 1, or 0", call)
-    divisor = x.shape[-1] - correction  # type: ignore[operator]
+    divisor = x.shape[-1] - correction
     if divisor < 1:
         problem = f"{x.shape[-1]} observations are too few for correction={correction}"
         raise ShapeError(problem, f"Give at least {x.shape[-1] - divisor + 1}", call)

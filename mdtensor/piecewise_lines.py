@@ -62,10 +62,7 @@ def interp(
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
         problem = f"xp {xp.shape} and fp {fp.shape} are not one value for each point"
         raise ShapeError(problem, "Give one axis, of one size", call)
-    ends = [
-        None if end is None else checked("interp", (x,), lambda e=end: number(e, "end"))
-        for end in (left, right)
-    ]
+    ends = checked("interp", (x,), lambda: (_end(left, "left"), _end(right, "right")))
     kind = mean(getitem(fp, slice(0, 1))).dtype
     at, points, values = (astype(one, float64) for one in (x, xp, fp))
     found = _on_lines(reshape(at, (-1,)), points, values)
@@ -74,6 +71,11 @@ def interp(
         value = getitem(values, place) if end is None else end
         found = where(beyond(at, getitem(points, place)), value, found)
     return astype(found, kind)
+
+
+def _end(value: object, name: str) -> float | None:
+    """Return the value beyond a point; None if it is that of the point."""
+    return None if value is None else float(number(value, name))
 
 
 def _on_lines(at: Any, points: Any, values: Any) -> Any:

@@ -147,8 +147,10 @@ class Replay:
         #: The items by the lines of their text.
         self._items: dict[int, Call | Several] = {}
         for item, dead in steps:
-            is_call = isinstance(item, Call)
-            lines = (_lines if is_call else _several)(source, item, held)
+            if isinstance(item, Call):
+                lines = _lines(source, item, held)
+            else:
+                lines = _several(source, item, held)
             if dead:
                 lines.append(f"del {', '.join(f'v{number}' for number in dead)}")
             first = 2 + len(source.lines)
