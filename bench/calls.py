@@ -107,6 +107,7 @@ WORK = (
         "np.arange(100000, dtype='int32')",
     ),
     same("x[i]", "x[i]"),
+    Call("topk of 5", "md.topk(x, 5).values", "np.sort(x)[:-6:-1]"),
 )
 
 
@@ -136,6 +137,7 @@ BENCH = Bench(
             1.0,
             worst(WORK[2:4], 100_000),
         ),
+        Promise("topk, relative to a sort", 1.0, worst(WORK[-1:], 100_000)),
         Promise("sort of bytes, relative to NumPy", 1.5, worst(WORK[4:5], 100_000)),
     ],
     reasons=[

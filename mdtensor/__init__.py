@@ -372,9 +372,11 @@ _USED = {
     "closeness": ("allclose", "isclose"),
     "compositions": ("TopKResult", "split", "topk"),
     "contraction": ("einsum",),
+    "covariance": ("corrcoef", "cov"),
     "dispatch.introspect": ("Call", "traced", "which", "why"),
     "graph": ("Trace", "compile", "lazy", "realize", "trace"),
     "ops.conversion": ("asarray", "from_dlpack"),
+    "ops.counting": ("HistogramResult", "bincount", "histogram"),
     "ops.creation": (
         *("arange", "empty", "eye", "full", "linspace", "meshgrid", "ones", "zeros"),
     ),
@@ -383,7 +385,9 @@ _USED = {
     "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
     "ops.parallel_for": ("parallel_for",),
     "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
-    "order_statistics": ("median", "quantile"),
+    "nan_reductions": ("nanmax", "nanmean", "nanmin", "nansum"),
+    "order_statistics": ("median", "percentile", "quantile"),
+    "piecewise_lines": ("interp", "trapezoid"),
     "support_table": ("Support", "support"),
 }
 _HOMES = {name: home for home, names in _USED.items() for name in names}

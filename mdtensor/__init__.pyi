@@ -499,6 +499,7 @@ negative: _calls.Neg
 __version__: str
 __array_api_version__: str
 from mdtensor.dispatch.introspect import Call as Call
+from mdtensor.ops.counting import HistogramResult as HistogramResult
 from mdtensor.support_table import Support as Support
 from mdtensor.compositions import TopKResult as TopKResult
 from mdtensor.graph.trace import Trace as Trace
@@ -507,11 +508,14 @@ from mdtensor.closeness import allclose as allclose
 from mdtensor._calls import arange as arange
 from mdtensor._calls import asarray as asarray
 from mdtensor.checking.audits import audit as audit
+from mdtensor.ops.counting import bincount as bincount
 from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
 from mdtensor.ops.manipulation import broadcast_shapes as broadcast_shapes
 from mdtensor.checking.checked import checked as checked
 from mdtensor.graph.compiled import compile as compile
 from mdtensor import conformance as conformance
+from mdtensor.covariance import corrcoef as corrcoef
+from mdtensor.covariance import cov as cov
 from mdtensor import diagnose as diagnose
 from mdtensor.contraction import einsum as einsum
 from mdtensor.ops.elementwise import elementwise as elementwise
@@ -525,13 +529,20 @@ from mdtensor.ops.conversion import from_dlpack as from_dlpack
 from mdtensor._calls import full as full
 from mdtensor.ops.for_each import get_num_threads as get_num_threads
 from mdtensor import graph as graph
+from mdtensor.ops.counting import histogram as histogram
+from mdtensor.piecewise_lines import interp as interp
 from mdtensor.closeness import isclose as isclose
 from mdtensor.graph.lazy import lazy as lazy
 from mdtensor._calls import linspace as linspace
 from mdtensor.order_statistics import median as median
 from mdtensor.ops.creation import meshgrid as meshgrid
+from mdtensor.nan_reductions import nanmax as nanmax
+from mdtensor.nan_reductions import nanmean as nanmean
+from mdtensor.nan_reductions import nanmin as nanmin
+from mdtensor.nan_reductions import nansum as nansum
 from mdtensor._calls import ones as ones
 from mdtensor.ops.parallel_for import parallel_for as parallel_for
+from mdtensor.order_statistics import percentile as percentile
 from mdtensor import quant as quant
 from mdtensor.order_statistics import quantile as quantile
 from mdtensor.ops.views import ranked_in as ranked_in
@@ -545,6 +556,7 @@ from mdtensor import tables as tables
 from mdtensor.compositions import topk as topk
 from mdtensor.graph.trace import trace as trace
 from mdtensor.dispatch.introspect import traced as traced
+from mdtensor.piecewise_lines import trapezoid as trapezoid
 from mdtensor.dispatch.introspect import which as which
 from mdtensor.dispatch.introspect import why as why
 from mdtensor import wide as wide

@@ -21,6 +21,7 @@ from mdtensor.errors import (
 )
 from mdtensor.generics.indexing import getitem, take_along_axis
 from mdtensor.generics.sorting import argsort
+from mdtensor.ops.sorting import leading
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import integers, is_size, normalize_axis
 from mdtensor.tensor import Tensor, from_numpy
@@ -112,8 +113,10 @@ def topk(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> TopKResu
     if not 0 <= count <= x.shape[at]:
         problem = f"k is {count}, and axis {at} has {x.shape[at]} elements"
         raise BoundsError(problem, f"Use 0 to {x.shape[at]}", call)
-    order = argsort(x, axis=at, descending=largest, stable=True)
-    places = getitem(order, (*[slice(None)] * at, slice(0, count)))
+    places = leading(x, at, count, largest)
+    if places is None:
+        order = argsort(x, axis=at, descending=largest, stable=True)
+        places = getitem(order, (*[slice(None)] * at, slice(0, count)))
     return TopKResult(take_along_axis(x, places, axis=at), places)
 
 
@@ -125,3 +128,16 @@ def as_tensor(x: Any, name: str) -> Any:
         return from_numpy(x)
     problem = f"{shown(x)} is not a tensor"
     raise DispatchError(problem, "Use asarray(x)", describe(name, x))
+
+
+def as_real(x: Any, name: str) -> Any:
+    """Return a tensor of real numbers, also for a NumPy array.
+
+    Raises:
+        DispatchError: `x` is another one.
+    """
+    x = as_tensor(x, name)
+    if x.dtype.is_integer or x.dtype.is_floating:
+        return x
+    fix = "Use dequantize(x), or astype(x, float32)"
+    raise DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))

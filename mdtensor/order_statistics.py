@@ -1,4 +1,4 @@
-"""The numbers at given parts of a sorted axis: `median` and `quantile`.
+"""The numbers at given parts of a sorted axis: `median`, `quantile`, `percentile`.
 
 They sort, so they take every type and device that `sort` and `take` take.
 """
@@ -133,6 +133,44 @@ def quantile(
     return reshape(found, shape if is_one else (len(parts), *shape))
 
 
+@explain_wrong_calls
+def percentile(
+    x: Any,
+    q: float | Sequence[float],
+    /,
+    *,
+    axis: Any = None,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """Return `quantile` for parts of 100.
+
+    Args:
+        x: real, at least one element in each result.
+        q: a part from 0 to 100, or several, which are then the first axis of the
+            result.
+        axis, method, keepdims: as for `quantile`.
+
+    Returns:
+        The type of `mean`.
+
+    Raises:
+        ShapeError: the axis does not exist, or there is no element.
+        OptionError: a part is not from 0 to 100, or the method is unknown.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.percentile(md.asarray([1.0, 2.0, 4.0, 8.0]), [50, 100]).tolist()
+        [3.0, 8.0]
+
+    Source: NumPy, `numpy.percentile`.
+    """
+    x = as_tensor(x, "percentile")
+    parts, is_one = checked("percentile", (x,), lambda: _parts(q, 100))
+    options: Any = {"axis": axis, "method": method, "keepdims": keepdims}
+    return quantile(x, parts[0] if is_one else parts, **options)
+
+
 def _sorted_rows(
     x: Any, name: str, axis: Any, keepdims: object
 ) -> tuple[Any, tuple[int, ...]]:
@@ -166,20 +204,20 @@ def _nan_if_last(rows: Any, found: Any, last: Any = None) -> Any:
     return where(isnan(last), last, found)
 
 
-def _parts(q: object) -> tuple[list[float], bool]:
-    """Return the parts as a list, and whether one was given by itself.
+def _parts(q: object, whole: int = 1) -> tuple[list[float], bool]:
+    """Return the parts of `whole` as parts of 1, and whether one was given by itself.
 
     Raises:
-        OptionError: a part is not a number from 0 to 1.
+        OptionError: a part is not a number from 0 to `whole`.
     """
     if isinstance(q, (Tensor, np.ndarray)):
         q = q.tolist()
     is_one = not isinstance(q, (list, tuple))
     parts = [number(part, "q") for part in ([q] if is_one else q)]  # type: ignore
     for part in parts:
-        if not 0 <= part <= 1:
-            raise OptionError(f"q is {shown(part)}", "Use parts from 0 to 1")
-    return parts, is_one
+        if not 0 <= part <= whole:
+            raise OptionError(f"q is {shown(part)}", f"Use parts from 0 to {whole}")
+    return [part / whole for part in parts], is_one
 
 
 def _place(part: float, count: int, method: str) -> tuple[int, int, float]:

@@ -557,7 +557,10 @@ def _unknown(x: Tensor, name: str) -> Any:
 
 
 #: Modules with functions of a tensor that are no operations, and are loaded when used.
-_OF_TENSORS = ("closeness", "compositions", "order_statistics")
+_OF_TENSORS = (
+    *("closeness", "compositions", "covariance", "nan_reductions", "ops.counting"),
+    *("order_statistics", "piecewise_lines"),
+)
 
 
 def _package() -> dict[str, Any]:

@@ -86,3 +86,14 @@ def test_what_they_refuse() -> None:
     ):
         with pytest.raises(DispatchError, match="have no median"):
             md.median(other)
+
+
+@pytest.mark.parametrize("q", [0, 100, 30.0, [10, 50, 77.5]])
+def test_percentile_is_the_quantile_of_parts_of_100(q: Any) -> None:
+    array = np.random.default_rng(7).normal(size=(3, 4))
+    for axis in (None, 0):
+        found = np.asarray(md.percentile(md.asarray(array), q, axis=axis))
+        wanted = np.percentile(array, q, axis=axis)
+        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-14, strict=True)
+    with pytest.raises(OptionError, match="from 0 to 100"):
+        md.percentile(md.asarray(array), 100.5)

@@ -60,7 +60,8 @@ def reduce(ufunc, x, shape):
         return _run("fold_columns", x, outer * inner, OPERATIONS[ufunc], length, inner)
     is_sum = ufunc is np.add and kind == "f"
     name = "add_rows" if is_sum else "extreme_rows"
-    if length > LONGEST[name] or (ufunc in (np.add, np.multiply) and not is_sum):
+    # NumPy adds integers many at a time.
+    if length > LONGEST[name] or (ufunc is np.add and not is_sum):
         return None
     options = () if is_sum else (OPERATIONS[ufunc],)
     return _run(name, x, outer, *options, rows=length)

@@ -32,6 +32,12 @@ _FOLDS = {
     "accumulate": "int64 {0}[] int64 int64 {0}[]",
 }
 
+#: Places of the first elements of sorted lines, likewise.
+_LEADING = {
+    "leading_rows": "int64 {0}[] int64 int64 int64[]",
+    "leading_columns": "int64 {0}[] int64 int64 int64 int64[]",
+}
+
 #: Functions of one module for all ISAs.
 SHARED = {
     "program.run.run": "int64 int64[] step[] int64[,] int64[] uint8[] uint8[]",
@@ -58,6 +64,11 @@ SHARED = {
     **{
         f"generic.axis_folds.{name}:{kind}": text.format(kind)
         for name, text in _FOLDS.items()
+        for kind in ("float32", "float64")
+    },
+    **{
+        f"generic.leading.{name}:{kind}": text.format(kind)
+        for name, text in _LEADING.items()
         for kind in ("float32", "float64")
     },
     "generic.pair_codes.lookup_pairs_u8": "uint8[] uint8[] uint8[] uint8[]",

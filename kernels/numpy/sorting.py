@@ -73,6 +73,15 @@ def argsort(x: Array, axis: int, descending: bool) -> Array:
     return x.shape[axis] - 1 - np.flip(found, axis) if descending else found
 
 
+def leading(x: Array, axis: int, count: int, descending: bool) -> Array | None:
+    """Return the first `count` int64 indices of `argsort`; None if it is as fast."""
+    # Import late: `import mdtensor` must not choose kernels (decision 0002).
+    from mdtensor.kernels.cpu import order_calls
+
+    found: Array | None = order_calls.leading(_comparable(x), axis, count, descending)
+    return found
+
+
 def _argsort_of_distinct(x: Array, axis: int) -> Array | None:
     """Compute `argsort`; None if elements are equal, whose order would be open.
 

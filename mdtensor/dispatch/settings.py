@@ -19,6 +19,11 @@ def add_setting(variable: ContextVar[Any]) -> None:
     _VARIABLES.append(variable)
 
 
+def variables() -> tuple[ContextVar[Any], ...]:
+    """Return the variables of the settings, in their order."""
+    return (*_VARIABLES,)
+
+
 def settings() -> tuple[Any, ...]:
     """Return the present value of each setting."""
     return tuple(variable.get() for variable in _VARIABLES)

@@ -16,14 +16,23 @@ from typing import Any
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.settings import settings
-from mdtensor.errors import DeviceError, OptionError, TraceError, describe, shown
+from mdtensor.errors import (
+    DeviceError,
+    MdtensorError,
+    OptionError,
+    TraceError,
+    describe,
+    shown,
+)
 from mdtensor.graph.automatic import Placed
 from mdtensor.graph.calls import Call, replace, visit
+from mdtensor.graph.fixed import only_given
 from mdtensor.graph.freeze import Frozen
 from mdtensor.graph.guards import ARRAYS, guard
 from mdtensor.graph.keys import is_dead
 from mdtensor.graph.lazy import LAZY, LazyTensor, realize
 from mdtensor.graph.planned import PlannedCalls
+from mdtensor.graph.replay import Replay
 from mdtensor.graph.search import Found
 from mdtensor.graph.searched import search_trace
 from mdtensor.graph.trace import Trace, input_spec, placeholder, traced
@@ -53,6 +62,10 @@ class Compiled:
         self._traces: dict[Any, Trace | Placed] = {}
         #: What searches found, by the keys of traces.
         self._ways: dict[Any, str] = {}
+        #: The trace of the last call that looked one up, and the code of one that was
+        #: looked up twice in a row, which runs if its guard accepts the call.
+        self._last: Trace | Placed | None = None
+        self._guarded: Replay | None = None
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -73,9 +86,35 @@ class Compiled:
         """Return the device that the function was compiled for; None for any."""
         return self._device
 
+    # The key of a call takes longer to make than few numbers to add (decision 0068).
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        guarded = self._guarded
+        if guarded is None:
+            return self._look_up(arguments, options)
+        try:
+            return guarded.run(*arguments, **options)
+        except MdtensorError as error:
+            guarded.note(error)
+            raise
+
+    def _look_up(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the trace of a call, which its key finds."""
+        arguments = only_given(arguments)
         found, tensors, _ = self._find(arguments, options)
+        if found is not self._last:
+            self._last = found
+        elif isinstance(found, Trace) and self._takes(arguments, options, found):
+            self._guarded = found.guarded(self._look_up)
         return found.run(tensors)
+
+    def _takes(
+        self, arguments: tuple[Any, ...], options: dict[str, Any], found: Trace
+    ) -> bool:
+        """Return whether the arguments of a call are the inputs of its trace."""
+        # A function has no state, but the object of a bound method has.
+        is_plain = type(self._function) is FunctionType and not options
+        kinds = (*map(type, arguments),)
+        return is_plain and kinds == tuple(spec.type for spec in found.inputs)
 
     def _find(
         self, arguments: tuple[Any, ...], options: dict[str, Any]
@@ -83,7 +122,6 @@ class Compiled:
         """Return the trace of a call, its tensors, and the key of the trace."""
         tensors: list[Tensor] = []
         key: list[Any] = [settings()]
-        # A function has no state, but the object of a bound method has.
         if type(self._function) is not FunctionType:
             guard(self._function, tensors, key)
         for value in arguments:
@@ -255,6 +293,7 @@ class Compiled:
         assert isinstance(trace, Trace)
         found = search_trace(trace, [*map(realize, tensors)], seconds)
         self._ways[key], self._traces[key] = found.best, trace.as_way(found.best)
+        self._last = self._guarded = None
         return found
 
     def freeze(self, *arguments: Any, **options: Any) -> Frozen:

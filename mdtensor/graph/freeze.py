@@ -7,24 +7,21 @@ kernels there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch.operation import Operation
+from mdtensor.dispatch.settings import settings, using
 from mdtensor.errors import MdtensorError, OptionError, shown
+from mdtensor.graph.fixed import guard_of, only_given
 from mdtensor.graph.lazy import host_spec
 from mdtensor.graph.planned import PlannedCalls
-from mdtensor.graph.replay import Source
 from mdtensor.graph.trace import Trace
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
 
-_OF_BUFFER = Tensor.shape
 
-
-# A key and a look-up take longer than the kernel of few elements (decision 0068).
 class Frozen:
     """A function that `Compiled.freeze` made.
 
@@ -33,17 +30,19 @@ class Frozen:
         name: of the function, for errors.
     """
 
-    __slots__ = ("_make", "_name", "_replay", "_run", "_trace")
+    __slots__ = ("_held", "_make", "_name", "_replay", "_run", "_trace")
 
     def __init__(self, make: Callable[[], Trace], name: str) -> None:
-        self._make, self._name = make, name
+        self._make, self._name, self._held = make, name, settings()
         self._bind()
 
     def _bind(self) -> None:
         """Trace the function, and generate its code."""
-        found = self._trace = self._make()
-        # Calls run under the settings of the trace, whatever surrounds the caller.
-        self._replay = found.replay(found.items(), None, self._guard)
+        # Calls run under the first settings, whatever surrounds the caller.
+        with using(self._held):
+            found = self._trace = self._make()
+        guard = guard_of(found, self._other)
+        self._replay = found.replay(found.items(), self._held, guard)
         self._run = self._replay.run
 
     def __call__(self, *tensors: Any) -> Any:
@@ -77,39 +76,21 @@ class Frozen:
         """Return what a call runs, as `Trace.plan` does."""
         return self._trace.plan()
 
-    def _guard(self, source: Source) -> str:
-        """Return the line that leaves the generated code for other tensors."""
-        trace = self._trace
-        names = [f"v{call.number}" for call in trace.placeholders]
-        parts = ["rest"]
-        for name, spec in zip(names, trace.inputs, strict=True):
-            parts.append(f"type({name}) is not {source.name('t', spec.type)}")
-            has_buffer = getattr(spec.type, "shape", None) is _OF_BUFFER
-            shape = f"{name}.buffer.shape" if has_buffer else f"{name}.shape"
-            parts.append(f"{shape} != {source.name('c', tuple(map(int, spec.shape)))}")
-            if spec.qparams is not None:
-                parts.append(f"{name}.qparams != {source.name('c', spec.qparams)}")
-        operation, own = source.name("t", Operation), source.name("c", trace)
-        parts.append(f"{own}.is_stale")
-        parts.append(f"{operation}.changes != {trace.changes}")
-        parts.append(f"{operation}.observe is not None")
-        given = "".join(f"{name}, " for name in names)
-        other = source.name("f", self._other)
-        return f"if {' or '.join(parts)}: return {other}(({given}*rest))"
-
-    def _other(self, given: Sequence[Any]) -> Any:
+    def _other(self, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run the calls on arrays, after changes, or for observers; or raise."""
-        while given and given[-1] is None:
-            given = given[:-1]
+        given = (*only_given(given), *named.values())
         for x in given:
             if not isinstance(x, (Tensor, np.ndarray)):
                 self._refuse(", ".join(map(shown, given)))
         tensors = [x if isinstance(x, Tensor) else from_numpy(x) for x in given]
         specs = tuple(map(host_spec, tensors))
-        if specs != self.inputs:
+        if named or specs != self.inputs:
             self._refuse(", ".join(map(_text, specs)))
         if not self._trace.is_current:
             self._bind()
+        elif settings() != self._held:
+            with using(self._held):
+                return self._run(*tensors)
         return self._trace(*tensors)
 
     def _refuse(self, got: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from mdtensor.dtypes import float32
 from mdtensor.graph.calls import Call, Output
 from mdtensor.graph.chained import Chained
 from mdtensor.graph.links import ROUNDINGS, Link, shape_of
@@ -24,6 +25,16 @@ MOST_INSTRUCTIONS, MOST_REGISTERS = 64, 5
 #: Calls of more narrow floats than this are faster alone, if there are only a few: they
 #: convert in registers.
 MOST_NARROW, FEW = 1 << 16, 5
+#: A loop of one call of float32 saves its Python code, up to this many elements, unless
+#: it is one of NumPy's functions, whose call is as short.
+MOST_ALONE = 1 << 12
+OF_NUMPY = frozenset(
+    (
+        *(ops.ADD, ops.SUB, ops.MUL, ops.DIV, ops.MAXIMUM, ops.MINIMUM, ops.RELU),
+        *(ops.ADD_NUMBER, ops.MUL_NUMBER, ops.DIV_NUMBER, ops.SUB_FROM, ops.DIV_INTO),
+        *(ops.NEGATIVE, ops.ABS, ops.SQRT, ops.SQUARE, ops.RECIPROCAL),
+    )
+)
 
 
 class Group:
@@ -76,7 +87,13 @@ class Group:
         """Return whether a loop saves time."""
         if self._dtype in ROUNDINGS and prod(self.shape) > MOST_NARROW:
             return len(self.links) > FEW
-        return len(self.links) > 1 or self.product is not None
+        if len(self.links) > 1 or self.product is not None:
+            return True
+        is_short = prod(self.shape) <= MOST_ALONE and not self.links[0].reduces
+        if self._dtype is not float32 or not is_short:
+            return False
+        step = self.links[0].step
+        return not OF_NUMPY.issuperset(one.operation for one in step.instructions)
 
     def joined(self) -> Chained:
         """Return the loop of all links."""

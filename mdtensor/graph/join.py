@@ -171,7 +171,7 @@ def _read_by(calls: Sequence[Call]) -> set[int]:
 def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
     """Return the items for calls that are nodes."""
     if len(calls) < FEWEST:
-        return [*calls]
+        return chained(calls, needed)
     numbers = {call.number: call for call in calls}
     graph, reads = _graph(calls, [n for n in numbers if n in needed])
     items: list[Item] = []

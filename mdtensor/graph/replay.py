@@ -7,7 +7,11 @@
         return v5
 
 `f1` is the method that the types select, and `c1` an argument that no call returns.
-`p5` is a compiled call that stands for several calls, see `join.py`.
+`p5` is a compiled call that stands for several calls, see `join.py`. A call that is a
+function of buffers, see `acts.py`, has no Python code between it and the next:
+
+        b = a1(v0.buffer)
+        v1 = new(Float32Tensor); v1.buffer = b
 """
 
 from __future__ import annotations
@@ -18,7 +22,13 @@ from typing import Any, Protocol
 
 from mdtensor.dispatch.settings import run_under
 from mdtensor.errors import MdtensorError
+from mdtensor.graph.acts import act_of
 from mdtensor.graph.calls import Call, Output
+from mdtensor.tensor import Tensor
+
+_new = object.__new__
+#: Stands for an argument that the caller did not give.
+MISSING = object()
 
 
 class Several(Protocol):
@@ -115,8 +125,8 @@ class Replay:
             whose results no later one reads.
         result: what the function returns, with an `Output` for each tensor.
         held: the settings under which the function will be called.
-        guard: returns a line of text that runs first; it may name `rest`, a tuple of
-            further arguments, and tensors that are `None` where the caller gave none.
+        guard: returns a line of text that runs first; it may name `rest` and `named`,
+            further arguments, and tensors that are `MISSING` where there are fewer.
     """
 
     def __init__(
@@ -130,19 +140,22 @@ class Replay:
         source, given = Source(), [f"v{call.number}" for call in inputs]
         head = f"def run({', '.join(given)}):"
         if guard is not None:
-            head = f"def run({''.join(f'{name}=None, ' for name in given)}*rest):"
+            less = source.name("c", MISSING)
+            heads = "".join(f"{name}={less}, " for name in given)
+            head = f"def run({heads}{'/, ' if given else ''}*rest, **named):"
             source.lines.append(guard(source))
-        self._steps, self._first = steps, 2 + len(source.lines)
-        for call, dead in steps:
-            line = (
-                _line(source, call, held)
-                if isinstance(call, Call)
-                else _several(source, call, held)
-            )
-            freed = (
-                f"; del {', '.join(f'v{number}' for number in dead)}" if dead else ""
-            )
-            source.lines.append(line + freed)
+        #: The items by the lines of their text.
+        self._items: dict[int, Call | Several] = {}
+        for item, dead in steps:
+            if isinstance(item, Call):
+                lines = _lines(source, item, held)
+            else:
+                lines = _several(source, item, held)
+            if dead:
+                lines.append(f"del {', '.join(f'v{number}' for number in dead)}")
+            first = 2 + len(source.lines)
+            self._items |= dict.fromkeys(range(first, first + len(lines)), item)
+            source.lines += lines
         source.lines.append(f"return {source.expression(result)}")
         text = "\n    ".join([head, *source.lines])
         exec(compile(text, "<trace>", "exec"), source.names)
@@ -165,16 +178,37 @@ class Replay:
         """Add the line that recorded the call to an error that `run` raised."""
         # The frame below the caller's is the generated function: a line is a call.
         frame = error.__traceback__ and error.__traceback__.tb_next
-        step = frame.tb_lineno - self._first if frame else -1
-        item = self._steps[step][0] if 0 <= step < len(self._steps) else None
+        item = self._items.get(frame.tb_lineno) if frame else None
         # The error of several calls names the one that raised it.
         call = item if isinstance(item, Call) or item is None else item.product
         if call is not None:
             error.add_note(f"recorded at {call.place}")
 
 
+def _lines(source: Source, call: Call, held: tuple[Any, ...]) -> list[str]:
+    """Return the lines of one call."""
+    line, act = _line(source, call, held), act_of(call)
+    if act is None:
+        return [line]
+    buffers = [
+        f"{source.expression(x)}.buffer"
+        for x in call.arguments
+        if isinstance(x, (Output, Tensor))
+    ]
+    result, kind = f"v{call.number}", source.name("t", call.specs[0].type)
+    return [
+        "try:",
+        f"    b = {source.name('a', act)}({', '.join(buffers)})",
+        # The method says what is wrong.
+        "except (IndexError, ValueError):",
+        f"    {line}",
+        "else:",
+        f"    {result} = {source.name('f', _new)}({kind}); {result}.buffer = b",
+    ]
+
+
 def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
-    """Return the line of one call."""
+    """Return the line that calls the function of one call."""
     assert call.operation is not None
     operation = call.operation.operation
     given = [*map(source.expression, call.arguments)]
@@ -192,13 +226,16 @@ def _line(source: Source, call: Call, held: tuple[Any, ...]) -> str:
     return f"v{call.number} = {source.name('f', function)}({', '.join(given)})"
 
 
-def _several(source: Source, item: Several, held: tuple[Any, ...]) -> str:
-    """Return the source line that calls `item`, which makes several calls at once."""
+def _several(source: Source, item: Several, held: tuple[Any, ...]) -> list[str]:
+    """Return the lines that call `item`, which makes several calls at once."""
     first = item.product
     if first is None:
-        return _function(source, item)
-    call = _line(source, first, held)
-    return f"{call}; {_function(source, item)}; del v{first.number}"
+        return [_function(source, item)]
+    return [
+        *_lines(source, first, held),
+        _function(source, item),
+        f"del v{first.number}",
+    ]
 
 
 def _function(source: Source, item: Several) -> str:

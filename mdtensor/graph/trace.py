@@ -17,7 +17,9 @@ from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dispatch.settings import default_settings, settings, using
 from mdtensor.errors import OptionError, shown
+from mdtensor.graph.acts import has_buffer
 from mdtensor.graph.calls import Call, Output, replace, spec_of, visit
+from mdtensor.graph.fixed import guard_of
 from mdtensor.graph.guards import ARRAYS
 from mdtensor.graph.keys import is_object, parts_of
 from mdtensor.graph.known import run
@@ -78,6 +80,8 @@ class Trace:
     _settings: tuple[Any, ...] = field(default_factory=settings, repr=False)
     _replayed: Callable[..., Any] | None = field(default=None, repr=False)
     _is_joined: bool = field(default=False, repr=False)
+    _items: list[Any] | None = field(default=None, repr=False)
+    _guarded: Replay | None = field(default=None, repr=False)
     #: Whether its loops are compiled each for itself.
     generates: bool = field(default=False, repr=False)
     #: Whether neighbouring calls are joined.
@@ -118,8 +122,29 @@ class Trace:
         elif not self._is_joined:
             # A trace that runs only once does not pay for compiled calls.
             self._is_joined = True
-            self._replayed = self.replay(self.items(), self._settings)
+            self._replayed = self.replay(self._kept_items(), self._settings)
         return self._replayed(tensors)
+
+    def guarded(self, other: Callable[..., Any]) -> Replay | None:
+        """Return the code of joined calls for tensors of the host, behind a guard.
+
+        Args: other: gets the arguments that the guard refuses, see `fixed.py`.
+
+        Returns: None before the calls are joined, and for other tensors.
+        """
+        kinds = [spec.type for spec in self.inputs]
+        if not self._is_joined or not all(map(has_buffer, kinds)):
+            return None
+        if self._guarded is None:
+            guard = guard_of(self, other)
+            self._guarded = self.replay(self._kept_items(), self._settings, guard)
+        return self._guarded
+
+    def _kept_items(self) -> list[Any]:
+        """Return `items()`, made once: a generated loop is compiled once."""
+        if self._items is None:
+            self._items = self.items()
+        return self._items
 
     def items(self) -> list[Any]:
         """Return the calls, with neighbours joined into compiled calls."""
@@ -145,7 +170,8 @@ class Trace:
         joins, generates = WAYS[way]
         made = copy(self)
         made.joins, made.generates = joins, generates
-        items = made.items()
+        made._guarded, made._items = None, made.items()
+        items = made._items
         made.loops = sum(
             bool(getattr(item, "chain", None) and item.texts) for item in items
         )
@@ -203,6 +229,11 @@ class Trace:
         return self._inputs
 
     @property
+    def settings(self) -> tuple[Any, ...]:
+        """Return the settings under which the function was traced."""
+        return self._settings
+
+    @property
     def changes(self) -> int:
         """Return how often methods had changed when the function was traced."""
         return self._changes
@@ -231,6 +262,7 @@ class Trace:
     def before_write(self, owner: Any) -> None:
         """Mark the trace: it holds a tensor that will be written."""
         self.is_stale, self._replayed, self._is_joined = True, None, False
+        self._items = self._guarded = None
 
     def __str__(self) -> str:
         names = {call.number: f"%{i}" for i, call in enumerate(self._inputs)}

@@ -53,6 +53,8 @@ def bound(operation: Any, direct: Callable[..., Any]) -> Callable[..., Any]:
             return _without_last(table, bind, general)
         return (_of_one if len(kinds) == 1 else _of_several)(table, bind, general)
 
+    # A trace asks for the function once, instead of looking it up at each call.
+    choose.direct = direct  # type: ignore[attr-defined]
     return choose
 
 

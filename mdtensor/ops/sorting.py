@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.dispatch.operation import method
+from mdtensor.device import cpu
+from mdtensor.dispatch.operation import Operation, method
 from mdtensor.errors import OptionError, checked, describe
 from mdtensor.generics.sorting import (
     UniqueAllResult,
@@ -48,7 +49,7 @@ from mdtensor.ops.operands import (
 )
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
-from mdtensor.types import LogicalTensor, RealTensor
+from mdtensor.types import Int64Tensor, LogicalTensor, RealTensor
 
 
 @method(sort, fast_path=bound(sort, direct_sort))
@@ -67,6 +68,18 @@ def argsort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> T
 
 
 # Searches.
+
+
+def leading(x: Tensor, axis: int, count: int, descending: bool) -> Tensor | None:
+    """Return the first `count` results of `argsort` along an axis from the front.
+
+    Returns: None if `argsort` is as fast, runs elsewhere, or is being watched.
+    """
+    is_dense = isinstance(x, RealTensor) and x.device is cpu
+    if not is_dense or Operation.observe is not None:
+        return None
+    found = kernel.leading(x.buffer, axis, count, descending)
+    return None if found is None else Int64Tensor.wrap(found)
 
 
 @method(argmax, fast_path=bound(argmax, direct_search(kernel.argmax)))

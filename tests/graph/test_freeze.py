@@ -150,3 +150,14 @@ def test_threads_share_a_frozen_function() -> None:
     for thread in threads:
         thread.join()
     assert list(found.values()) == [True] * 4
+
+
+def test_a_frozen_function_keeps_its_settings_when_it_is_traced_again() -> None:
+    x, y = md.asarray([1, 2], dtype=md.int8), md.asarray([0.5, 1.5])
+    w = md.asarray([1.0, 1.0])
+    frozen = md.compile(lambda x, y: (x + y) * w).freeze(x, y)
+    w[:] = 2.0
+    with md.promotion_rules("strict"):
+        for _ in range(3):
+            assert frozen(x, y).tolist() == [3.0, 7.0]
+    assert frozen(x, y).tolist() == [3.0, 7.0]

@@ -1,6 +1,7 @@
 """Sums, products, extremes and running sums along an axis, in the order of NumPy.
 
-    rows      [outer, length]: 8 lanes, whose sums are added in pairs; at most `LEAF`
+    rows      [outer, length]: 8 lanes, whose sums are added in pairs; at most `LEAF`;
+              products and extremes one element after the other
     columns   [outer, length, inner]: one element after the other
     running   [outer, length, inner]: one element after the other
 
@@ -17,6 +18,8 @@ from mdtensor.kernels.cpu.jit import kernel
 ADD, MULTIPLY, MAXIMUM, MINIMUM = range(4)
 #: The longest row that is added in lanes without halving it.
 LEAF, LANES = 128, 8
+#: Columns whose sums are read again at each row in less time than this takes alone.
+LEAST_LINE = 16
 
 
 @kernel(inline="always")
@@ -66,14 +69,14 @@ def add_rows(x, length, out):
 
 @kernel
 def extreme_rows(operation, x, length, out):
-    """Set out[o] = the largest or smallest of x[o]; NaN if one is.
+    """Set out[o] = the largest or smallest of x[o], NaN if one is, or the product.
 
     Args:
-        operation: MAXIMUM or MINIMUM.
+        operation: MULTIPLY, MAXIMUM or MINIMUM.
         x: [outer, length], length at least 1.
         out: [outer], of the type of x, written.
 
-    0 and -0 are equal here.
+    0 and -0 are equal in extremes. Rounding: each product. Overflow: integers wrap.
     """
     n = np.uintp(length)
     for o in range(np.uintp(len(out))):
@@ -82,10 +85,33 @@ def extreme_rows(operation, x, length, out):
         if operation == MAXIMUM:
             for j in range(n):
                 found = joined(MAXIMUM, found, row[j])
-        else:
+        elif operation == MINIMUM:
             for j in range(n):
                 found = joined(MINIMUM, found, row[j])
+        else:
+            for j in range(np.uintp(1), n):
+                found = joined(MULTIPLY, found, row[j])
         out[o] = found
+
+
+# Sums stay in registers: a load of what was just stored takes longer than an addition.
+@kernel
+def add_eights(x, length, inner, out):
+    """Compute `fold_columns` of ADD, where `inner` is a multiple of `LANES`."""
+    n, line = np.uintp(inner), np.uintp(length * inner)
+    zero, eight = out.dtype.type(0), np.uintp(LANES)
+    for at in range(np.uintp(0), np.uintp(len(out)), eight):
+        first = at // n * line + at % n
+        end = first + line
+        a, b, c, d = zero, zero, zero, zero
+        e, f, g, h = zero, zero, zero, zero
+        while first < end:
+            row = x[first : first + eight]
+            a, b, c, d = a + row[0], b + row[1], c + row[2], d + row[3]
+            e, f, g, h = e + row[4], f + row[5], g + row[6], h + row[7]
+            first += n
+        out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
+        out[at + 4], out[at + 5], out[at + 6], out[at + 7] = e, f, g, h
 
 
 @kernel
@@ -99,6 +125,9 @@ def fold_columns(operation, x, length, inner, out):
 
     Rounding: each sum or product. Overflow: integers wrap.
     """
+    if operation == ADD and inner <= LEAST_LINE and inner % LANES == 0:
+        add_eights(x, length, inner, out)
+        return
     n, line = np.uintp(inner), np.uintp(length * inner)
     # As in NumPy, a sum begins at 0, so that it is never -0.
     zero = out.dtype.type(0)

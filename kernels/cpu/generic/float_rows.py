@@ -19,12 +19,74 @@ from mdtensor.kernels.cpu.jit import kernel
 
 #: Columns of a block of `softmax_columns_f32`.
 COLUMNS = 256
+#: Shorter rows are computed many at a time: a loop over few elements is no vector.
+SHORT, TOGETHER = 24, 1024
 
 
 @kernel(inline="always")
 def larger(x, y):
     """Return the larger of two numbers, and any if one is NaN."""
     return x if x > y else y
+
+
+@kernel
+def turn_rows(x, first, rows, size, columns, most):
+    """Set columns[j, row] = x[row, j] - the largest of the row, for rows from `first`.
+
+    Args: columns: float32 [size * rows]; most: float32 [rows]; both overwritten.
+    """
+    for row in range(rows):
+        most[row] = LEAST
+    for j in range(size):
+        at = j * rows
+        for row in range(rows):
+            columns[at + row] = x[first + row * size + j]
+        for row in range(rows):
+            most[row] = larger(columns[at + row], most[row])
+    for j in range(size):
+        at = j * rows
+        for row in range(rows):
+            columns[at + row] = np.float32(columns[at + row] - most[row])
+
+
+@kernel
+def fold_turned(columns, rows, size):
+    """Set columns[0, row] = the sum of a row of positive numbers by `add_up`.
+
+    Lanes that a row does not have would add zeros.
+    """
+    half = np.uintp(LANES)
+    while half:
+        for j in range(half):
+            if j + half < size:
+                low, high = j * rows, (j + half) * rows
+                for row in range(rows):
+                    total = np.float32(columns[low + row] + columns[high + row])
+                    columns[low + row] = total
+        size, half = min(size, half), half // np.uintp(2)
+
+
+# Vectors run over rows, with the operations of each row in their order.
+@kernel
+def softmax_short_f32(x, length, out):
+    """Compute `softmax_f32` for rows of less than `SHORT` elements."""
+    columns, lanes = np.empty(TOGETHER, np.float32), np.empty(TOGETHER, np.float32)
+    most = np.empty(TOGETHER, np.float32)
+    size, block = np.uintp(length), np.uintp(TOGETHER // length)
+    whole = np.uintp(len(out) // length)
+    for begin in range(np.uintp(0), whole, block):
+        rows, first = min(block, whole - begin), begin * size
+        turn_rows(x, first, rows, size, columns, most)
+        for j in range(rows * size):
+            columns[j] = exp(columns[j])
+            lanes[j] = columns[j]
+        fold_turned(lanes, rows, size)
+        for j in range(size):
+            at = j * rows
+            for row in range(rows):
+                columns[at + row] = np.float32(columns[at + row] / lanes[row])
+            for row in range(rows):
+                out[first + row * size + j] = columns[at + row]
 
 
 @kernel
@@ -37,6 +99,9 @@ def softmax_f32(x, length, out):
 
     Rounding: each power within 1.1 ulp, each addition, and the quotient.
     """
+    if length < SHORT:
+        softmax_short_f32(x, length, out)
+        return
     partial, size = np.empty(LANES, np.float32), np.uintp(length)
     for row in range(np.uintp(len(out) // length)):
         first = row * size
@@ -78,6 +143,29 @@ def softmax_columns_f32(x, length, inner, out):
 
 
 @kernel
+def log_softmax_short_f32(x, length, out):
+    """Compute `log_softmax_f32` for rows of less than `SHORT` elements."""
+    columns, lanes = np.empty(TOGETHER, np.float32), np.empty(TOGETHER, np.float32)
+    most = np.empty(TOGETHER, np.float32)
+    size, block = np.uintp(length), np.uintp(TOGETHER // length)
+    whole = np.uintp(len(out) // length)
+    for begin in range(np.uintp(0), whole, block):
+        rows, first = min(block, whole - begin), begin * size
+        turn_rows(x, first, rows, size, columns, most)
+        for j in range(rows * size):
+            lanes[j] = exp(columns[j])
+        fold_turned(lanes, rows, size)
+        for row in range(rows):
+            lanes[row] = log(lanes[row])
+        for j in range(size):
+            at = j * rows
+            for row in range(rows):
+                columns[at + row] = np.float32(columns[at + row] - lanes[row])
+            for row in range(rows):
+                out[first + row * size + j] = columns[at + row]
+
+
+@kernel
 def log_softmax_f32(x, length, out):
     """Set out = (x - largest) - log(sum of e ** (x - largest)), for each row.
 
@@ -87,6 +175,9 @@ def log_softmax_f32(x, length, out):
 
     Rounding: each power and logarithm within 1.1 ulp, each sum and difference.
     """
+    if length < SHORT:
+        log_softmax_short_f32(x, length, out)
+        return
     partial, size = np.empty(LANES, np.float32), np.uintp(length)
     for row in range(np.uintp(len(out) // length)):
         first = row * size
