@@ -83,7 +83,8 @@ def _scaled(values: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
     """Return values · 2**exponent, which is exact."""
     # `ldexp` takes ten times as long, but knows powers that no float64 is.
     if abs(exponent) > 1000:
-        return np.ldexp(values, exponent)
+        found: npt.NDArray[Any] = np.ldexp(values, exponent)
+        return found
     return values * 2.0**exponent
 
 
