@@ -118,8 +118,13 @@ $(VENV)/.webgpu: $(VENV)/.test
 	$(PIP) install -e ".[webgpu]"
 	@touch $@
 
+# The networks of the demo are in a package whose metadata exclude Python 3.13, where it
+# runs all the same.
+OLDER = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'
+
 # One stamp an extra; pip finds what is already there and adds the rest.
 $(VENV)/.demo $(VENV)/.test $(VENV)/.interop $(VENV)/.docs $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
 	@echo "setup: installing mdtensor[$*] (the first time takes some minutes)"
 	$(PIP) install -e ".[$*]"
+	@$(OLDER) || $(PIP) install --ignore-requires-python rapidocr-onnxruntime==1.4.4
 	@touch $@

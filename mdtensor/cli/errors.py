@@ -6,6 +6,7 @@ Errors of the library name Python arguments. `option` writes them as options ins
     --method gptq needs samples. Pass them as --data.
 """
 
+import sys
 from shlex import quote
 
 from mdtensor.errors import MdtensorError
@@ -70,10 +71,11 @@ def _missing(error: ModuleNotFoundError) -> str | None:
     name = (error.name or "").split(".")[0]
     if name not in EXTRAS:
         return None
-    return (
-        f"the package {name} is not installed. "
-        f"Use `pip install mdtensor[{EXTRAS[name]}]`."
-    )
+    install = f"mdtensor[{EXTRAS[name]}]"
+    # Its metadata exclude Python 3.13, where it runs all the same.
+    if name == "rapidocr_onnxruntime" and sys.version_info >= (3, 13):
+        install = "--ignore-requires-python rapidocr-onnxruntime==1.4.4"
+    return f"the package {name} is not installed. Use `pip install {install}`."
 
 
 def _usage(error: BaseException) -> str:
