@@ -22,6 +22,7 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, from_numpy
 
 
+# A key and a look-up take longer than the kernel of few elements (decision 0068).
 class Frozen:
     """A function that `Compiled.freeze` made.
 

@@ -13,7 +13,7 @@ TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",
     "norm": "'norm'. Use mdtensor.linalg.vector_norm.",
     "softmx": "'softmx'. Use mdtensor.softmax.",
-    "percentile": "'percentile'. mdtensor does not have percentile.",
+    "gradient": "'gradient'. mdtensor does not have gradient.",
     "nanmedian": "'nanmedian'. mdtensor does not have nanmedian.",
     "conv3d": "'conv3d'. mdtensor does not have conv3d.",
     "bilinear": "'bilinear'. mdtensor does not have bilinear.",
@@ -100,8 +100,8 @@ def test_of_a_tensor() -> None:
 
 def test_what_is_not_there_is_said_in_one_sentence() -> None:
     x: Any = md.ones((2,))
-    missing = "'percentile'. mdtensor does not have percentile."
-    assert text(lambda: x.percentile).endswith(missing)
+    missing = "'gradient'. mdtensor does not have gradient."
+    assert text(lambda: x.gradient).endswith(missing)
     for name in ("median", "split", "topk", "isclose"):
         hint = text(lambda name=name: getattr(x, name))
         assert hint.endswith(f"Use mdtensor.{name}(x).")

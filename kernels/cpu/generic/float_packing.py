@@ -42,7 +42,8 @@ def pack_f32(w):
     panels = packed.reshape(padded_columns(n) // PANEL, k, PANEL)
     for panel, first in zip(panels, range(0, n, PANEL), strict=True):
         # A copy of the rows of one panel stays in the cache.
-        rows = w[first : first + PANEL].reshape(-1, k)
+        rows = w[first : first + PANEL]
+        rows = rows.reshape(len(rows), k)
         panel[:, : len(rows)] = rows.T
     return packed
 

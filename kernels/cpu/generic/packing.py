@@ -86,7 +86,7 @@ def joined_lines(shape, kernel, stride, padding, dilation):
     """
     n, h, w, c = shape
     is_line = kernel[0] == 1 and stride[0] == 1 and padding[0] == padding[2] == 0
-    return (1, n * h, w, c) if is_line else shape
+    return (1, n * h, w, c) if is_line and n else shape
 
 
 def im2col_pitch(k):

@@ -110,6 +110,8 @@ def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
     # Kinds of float32 follow; kernels/cpu/test_float_steps.py compares their bytes.
     without = {kind.kind for kind in NO_CASE if issubclass(kind, plan.Step)}
     every = set(range(numbers.CONV_F32))
+    # Which convolutions are products of windows is up to the ISA.
+    kinds.discard(numbers.WINDOWS)
     # A step without a case may be of a kind that others have cases of.
     assert kinds == every - (without - kinds)
     ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}

@@ -14,6 +14,15 @@ from mdtensor.errors import ModelError
 from mdtensor.quant import load, onnx_backend
 
 RNG = np.random.default_rng(4)
+STATE = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """Draw the same numbers in whatever order the tests run."""
+    RNG.bit_generator.state = STATE
+
+
 DYNAMIC = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
 
 
@@ -194,7 +203,8 @@ def test_an_lstm_of_codes(
         assert np.asarray(load(saved)(x)).tobytes() == found.tobytes()
         again = onnxruntime_of(saved, {"x": x})[0]
         np.testing.assert_allclose(again, wanted, atol=near)
-        assert 0 < np.abs(found - np.asarray(load(path)(x))).max() < 0.1
+        # Inputs far from 0 have a coarse grid.
+        assert 0 < np.abs(found - np.asarray(load(path)(x))).max() < 0.2
 
 
 def test_an_lstm_with_wide_weights(

@@ -241,7 +241,8 @@ def test_a_convolution_over_one_axis_is_one_of_images(window: Any, rng: Any) -> 
     nodes = [node("QuantizeLinear", "x sx zx", "q")]
     nodes += [node("QLinearConv", "q sx zx w sw zw sy zy b", **window), left()]
     model = load(proto(nodes, constants, {"x": x}, {"yf": F32}))
-    assert [n.kernel for n in model.plan().nodes if n.macs] == ["gemm_u8s8u8"]
+    (kernel,) = [n.kernel for n in model.plan().nodes if n.macs]
+    assert kernel in ("gemm_u8s8u8", "windows_u8s8u8")
     theirs = run(nodes[:2], {"x": x}, constants, np.uint8)
     wanted = (theirs.astype(F32) - 99) * F32(0.2)
     assert np.asarray(model.rounded("ort_cpu")(x)).tolist() == wanted.tolist()

@@ -76,8 +76,12 @@ def test_rules_state_what_was_planned(rng):
             # A rule may leave out what a planner adds to be safe, but not much of it.
             assert needs["scratch"] <= f.scratch_bytes
             seen.add(names[f.kind])
-    # The window of a product of floats decides whether it is one of windows.
-    assert set(KINDS) - seen <= {"program.interpret_floats.convolve_windows"}
+    # The window of a product decides whether it is one of windows.
+    windows = {
+        "program.interpret_floats.convolve_windows",
+        "program.interpret_windows.convolve_code_windows",
+    }
+    assert set(KINDS) - seen <= windows
 
 
 def test_pieces_stay_in_what_was_planned():
