@@ -120,11 +120,11 @@ def install(path, to):
     if needed > GLIBC:
         problem = f"expected symbols of glibc {GLIBC} or older, got {needed}"
         raise BuildError(f"{path.name}: {problem}. See them by objdump -T.")
-    digest = library.digest(content)
+    checksum = library.checksum(content)
     stem, _, ending = path.name.partition(".")
-    name = f"{stem}-{digest[:8]}.{ending}"
+    name = f"{stem}-{checksum:08x}.{ending}"
     replace(to / name, content)
-    return {"file": name, "digest": digest}
+    return {"file": name, "crc32": checksum}
 
 
 def replace(path, content):
