@@ -127,8 +127,10 @@ def test_support_says_what_calls_do() -> None:
             call(*[x] * count)
             ran += 1
         except md.MdtensorError as error:
-            # Other calls need options, or arguments of other types.
-            assert "no method for webgpu" not in str(error), cell
+            # Other calls need options, or arguments of other types: numbers of repeats
+            # are one number on a device.
+            is_repeat = cell.name.endswith(".repeat")
+            assert is_repeat or "no method for webgpu" not in str(error), cell
     assert ran > 250
 
 
