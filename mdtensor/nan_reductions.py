@@ -21,7 +21,9 @@ NARROW = (float16, bfloat16)
 
 
 @explain_wrong_calls
-def nansum(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def nansum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Any:
     """Return the sum of the elements over axes that are not NaN.
 
     It has the order and the rounding of `sum`, in which NaN counts as 0.
@@ -29,6 +31,7 @@ def nansum(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: real.
         axis: one axis, several, or None for all axes.
+        dtype: the type of the result; by default that of `sum`.
         keepdims: whether the axes stay, with size 1.
 
     Returns:
@@ -45,11 +48,13 @@ def nansum(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Source: NumPy, `numpy.nansum`; PyTorch, `torch.nansum`.
     """
     x = as_real(x, "nansum")
-    return sum(_with(x, 0.0), axis=axis, keepdims=keepdims)
+    return sum(_with(x, 0.0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @explain_wrong_calls
-def nanmean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def nanmean(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Any:
     """Return the mean of the elements over axes that are not NaN; NaN if all are.
 
     The sum is rounded as `nansum`, and then the quotient. float16 and bfloat16 are
@@ -58,6 +63,7 @@ def nanmean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: real.
         axis: one axis, several, or None for all axes.
+        dtype: the type to which elements are rounded first; by default their own.
         keepdims: whether the axes stay, with size 1.
 
     Returns:
@@ -74,6 +80,8 @@ def nanmean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Source: NumPy, `numpy.nanmean`; PyTorch, `torch.nanmean`.
     """
     x = as_real(x, "nanmean")
+    if dtype is not None:
+        x = astype(x, dtype, casting="round")
     options = {"axis": axis, "keepdims": keepdims}
     if not x.dtype.is_floating:
         return mean(x, **options)

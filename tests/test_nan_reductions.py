@@ -77,3 +77,12 @@ def test_other_elements_and_axes_raise() -> None:
             call(md.ones(3), axis=1)
         with pytest.raises(DispatchError):
             call([1.0])
+
+
+def test_types_of_results() -> None:
+    x = md.asarray([1.0, float("nan"), 2.5], dtype="float32")
+    assert md.nansum(x, dtype="float64").dtype is md.float64
+    assert md.nanmean(x, dtype="float64").dtype is md.float64
+    assert md.nanmean(md.asarray([1, 2]), dtype=md.float32).item() == 1.5
+    # As xarray calls them.
+    assert md.nanmean(x, axis=None, dtype=None).item() == 1.75
