@@ -278,7 +278,7 @@ def run_demo(progress: Any) -> dict[str, Any]:
                 print(text, file=sys.stderr, flush=True)
 
         contest = prepare(calibration, begin)
-        begin("compiling kernels (only once; they are cached on disk)")
+        begin("compiling int8 kernels (only once; they are cached on disk)")
         # Compilation must not count as time of the model.
         contest.small(held_back[0].pixels)
         begin(f"classifying {len(held_back)} held-back crops, four ways")
@@ -305,7 +305,7 @@ def prepare(calibration: Sequence[Any], begin: Callable[[str], None]) -> Contest
     samples = [crop.pixels for crop in calibration]
     path = demo_data.classifier_path()
     network = load(path, demo_data.INPUT_SHAPE)
-    begin(f"calibrating on {len(samples)} crops")
+    begin(f"calibrating on {len(samples)} crops (the first time compiles kernels)")
     small = network.quantize(network.calibrate(samples))
     begin("ONNX Runtime quantizes the same model")
     rival = quantize_by_tool(path, samples, next(iter(network.inputs)))
