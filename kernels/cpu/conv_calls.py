@@ -1,6 +1,6 @@
 """Convolutions of float32 arrays of NumPy, by the steps that plans run.
 
-A call packs its weights anew: nothing says that they are those of the last call.
+A call packs its weights each time, because they may have changed since the last call.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Convolutions of codes, channels last, on windows where they lie.
 
 A window is read in groups of four codes, whose places are known, so nothing is copied
-for it. The packing is that of `pair_packing.py`.
+for it. `pair_packing.py` packs the weights.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu.jit import kernel
 
 #: Columns of a block of `softmax_columns_f32`.
 COLUMNS = 256
-#: Shorter rows are computed many at a time: a loop over few elements is no vector.
+#: Shorter rows are computed many at a time, because one row does not fill a vector.
 SHORT, TOGETHER = 24, 1024
 
 
