@@ -25,7 +25,9 @@ def conv2d(x, w, b, stride, padding, dilation, groups):
 
     Rounding: each multiply-add, from the bias, in the order of taps, then channels.
     """
-    if w.shape[2:] == (1, 1) and groups == 1 and not any(padding):
+    is_pixelwise = w.shape[2:] == (1, 1) and groups == 1 and not any(padding)
+    # A sum that begins at 0 + 1 · b loses the sign of a bias of -0.
+    if is_pixelwise and (b is None or not (np.signbit(b) & (b == 0)).any()):
         return _mix_channels(x[:, :, :: stride[0], :: stride[1]], w[:, :, 0, 0], b)
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     step = Conv2d(w, b, **options, groups=groups)

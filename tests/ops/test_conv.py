@@ -331,3 +331,9 @@ def test_images_of_a_batch_have_the_bytes_of_each_alone() -> None:
     for image, found in zip(x, whole, strict=True):
         alone = md.conv2d(md.from_numpy(image[None]), md.from_numpy(w))
         assert np.asarray(alone).tobytes() == found.tobytes()
+
+
+def test_a_bias_of_negative_zero_keeps_its_sign() -> None:
+    x, w = np.ones((1, 2, 3, 3), np.float32), np.full((4, 2, 1, 1), -0.0, np.float32)
+    tensors = [md.from_numpy(a) for a in (x, w, np.full(4, -0.0, np.float32))]
+    assert np.signbit(np.asarray(md.conv2d(*tensors))).all()
