@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 import mdtensor as md
-from mdtensor import extend
-from mdtensor.checking import audits
 from mdtensor.errors import LossError, OptionError, RegistrationError
 
 HERE = Path(__file__).name
@@ -221,9 +219,19 @@ def test_audits_of_a_package_are_imported_by_the_first_block(tmp_path: Path) -> 
     subprocess.run(run, cwd=tmp_path, check=True)
 
 
-def test_a_package_names_the_module_of_its_audits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+AUDITS_OF_A_PACKAGE = """
+import sys
+import mdtensor as md
+from mdtensor.extend import audits_later
+audits_later("audits_of_trunc")
+assert "audits_of_trunc" not in sys.modules
+with md.checked() as log:
+    md.trunc(md.asarray([1.5]))
+assert log.lost == {"cut": 1}, log
+"""
+
+
+def test_a_package_names_the_module_of_its_audits(tmp_path: Path) -> None:
     (tmp_path / "audits_of_trunc.py").write_text(
         "import mdtensor as md\n"
         "from mdtensor.extend import Lost, audit\n"
@@ -231,11 +239,6 @@ def test_a_package_names_the_module_of_its_audits(
         "def cut(case):\n"
         "    yield Lost('cut', 1)\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    # Other tests must not meet this audit.
-    monkeypatch.setattr(audits, "_AUDITS", dict(audits._AUDITS))
-    extend.audits_later("audits_of_trunc")
-    assert "audits_of_trunc" not in sys.modules
-    with md.checked() as log:
-        md.trunc(md.asarray([1.5]))
-    assert log.lost == {"cut": 1}
+    # In a process of its own: other tests must not meet this audit.
+    run = [sys.executable, "-c", AUDITS_OF_A_PACKAGE]
+    subprocess.run(run, cwd=tmp_path, check=True)
