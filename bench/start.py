@@ -158,5 +158,6 @@ BENCH = Bench(
             "the time includes the start of the interpreter", ROW, "bare interpreter"
         ),
         Reason("mdtensor imports NumPy, plum and its own declarations", FIRST),
+        Reason("numba is imported, which a library makes unnecessary", INT8, LIBRARY),
     ],
 )

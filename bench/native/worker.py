@@ -1,4 +1,4 @@
-"""One of the two processes: `python -m bench.native.worker`.
+"""One of the processes: `python -m bench.native.worker`.
 
 It reads JSON, a line for each question, and answers in a line:
 
