@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.compositions import as_tensor
+from mdtensor.compositions import as_tensor, not_real
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
 from mdtensor.errors import OptionError, checked, shown
@@ -75,9 +75,15 @@ def isclose(
 
 
 def _operand(x: Any) -> Any:
-    """Return an array as a tensor, and integers as float64."""
+    """Return an array as a tensor, and integers as float64.
+
+    Raises:
+        DispatchError: the elements are codes, whose differences are on other grids.
+    """
     if isinstance(x, (np.ndarray, np.generic)):
         x = as_tensor(x, "isclose")
+    if hasattr(type(x), "ways"):
+        raise not_real(x, "isclose")
     is_whole = isinstance(x, Tensor) and (x.dtype.is_integer or x.dtype.kind == "bool")
     return astype(x, float64) if is_whole else x
 

@@ -139,5 +139,15 @@ def as_real(x: Any, name: str) -> Any:
     x = as_tensor(x, name)
     if x.dtype.is_integer or x.dtype.is_floating:
         return x
-    fix = "Use dequantize(x), or astype(x, float32)"
-    raise DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))
+    raise not_real(x, name)
+
+
+def not_real(x: Any, name: str) -> DispatchError:
+    """Return the error of a tensor whose elements are not real numbers."""
+    if hasattr(type(x), "ways"):
+        fix = f"Use {' or '.join(words for words, _ in type(x).ways())}"
+    elif x.dtype.is_complex:
+        fix = "Use real(x), imag(x) or abs(x)"
+    else:
+        fix = "Use astype(x, int64)" if x.dtype.kind == "bool" else ""
+    return DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))

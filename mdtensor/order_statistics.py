@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.compositions import as_tensor
+from mdtensor.compositions import as_tensor, not_real
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
 from mdtensor.errors import (
-    DispatchError,
     OptionError,
     ShapeError,
     checked,
@@ -118,15 +117,23 @@ def quantile(
 
     Source: NumPy, `numpy.quantile`; Hyndman and Fan, 1996.
     """
-    x = as_tensor(x, "quantile")
-    parts, is_one = checked("quantile", (x,), lambda: _parts(q))
+    return _numbers_at("quantile", x, q, axis, method, keepdims)
+
+
+def _numbers_at(
+    name: str, x: Any, q: object, axis: Any, method: object, keepdims: object
+) -> Any:
+    """Return the quantiles, or the percentiles if that is the name of the call."""
+    x = as_tensor(x, name)
+    whole = 100 if name == "percentile" else 1
+    parts, is_one = checked(name, (x,), lambda: _parts(q, whole))
     if method not in (*POSITIONS, *CHOICES):
         known = ", ".join((*POSITIONS, *CHOICES))
         problem = f"method is {shown(method)}"
-        raise OptionError(problem, f"Use one of {known}", describe("quantile", x))
-    rows, shape = _sorted_rows(x, "quantile", axis, keepdims)
+        raise OptionError(problem, f"Use one of {known}", describe(name, x))
+    rows, shape = _sorted_rows(x, name, axis, keepdims)
     kind = mean(getitem(rows, (..., slice(0, 1))), axis=-1).dtype
-    places = [_place(part, rows.shape[-1], method) for part in parts]
+    places = [_place(part, rows.shape[-1], str(method)) for part in parts]
     found = astype(_interpolated(rows, places), kind)
     last = getitem(rows, (..., slice(-1, None)))
     found = moveaxis(_nan_if_last(rows, found, last), -1, 0)
@@ -165,10 +172,7 @@ def percentile(
 
     Source: NumPy, `numpy.percentile`.
     """
-    x = as_tensor(x, "percentile")
-    parts, is_one = checked("percentile", (x,), lambda: _parts(q, 100))
-    options: Any = {"axis": axis, "method": method, "keepdims": keepdims}
-    return quantile(x, parts[0] if is_one else parts, **options)
+    return _numbers_at("percentile", x, q, axis, method, keepdims)
 
 
 def _sorted_rows(
@@ -182,8 +186,7 @@ def _sorted_rows(
     """
     call = describe(name, x)
     if not (x.dtype.is_integer or x.dtype.is_floating):
-        fix = "Use dequantize(x), or astype(x, float32)"
-        raise DispatchError(f"{x.dtype} elements have no {name}", fix, call)
+        raise not_real(x, name)
     axes = checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
     checked(name, (x,), lambda: flag(keepdims, "keepdims"))
     kept = [i for i in range(x.ndim) if i not in axes]
@@ -211,6 +214,9 @@ def _parts(q: object, whole: int = 1) -> tuple[list[float], bool]:
         OptionError: a part is not a number from 0 to `whole`.
     """
     if isinstance(q, (Tensor, np.ndarray)):
+        if q.ndim > 1:
+            problem = f"q has {q.ndim} axes"
+            raise OptionError(problem, "Give a number, or one axis of them")
         q = q.tolist()
     is_one = not isinstance(q, (list, tuple))
     parts = [number(part, "q") for part in ([q] if is_one else q)]  # type: ignore

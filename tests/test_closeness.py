@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor import quant
+from mdtensor.errors import DispatchError, OptionError, ShapeError
 
 NUMBERS = st.sampled_from(
     [0.0, -0.0, 1.0, 1.000009, 1.00002, 1e-9, 2.0, np.inf, -np.inf, np.nan]
@@ -55,6 +56,15 @@ def test_integers_broadcasting_and_tolerances() -> None:
 def test_wrong_options_raise(options: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         md.isclose(md.asarray([1.0]), md.asarray([1.0]), **options)
+
+
+def test_codes_are_compared_as_numbers() -> None:
+    q = quant.QInt8Tensor([1, 2], scale=0.5)
+    for call in (md.isclose, md.allclose):
+        for arguments in ((q, q), (q, 0.5), (md.ones(2), q)):
+            with pytest.raises(DispatchError, match=r"dequantize\(x\) or x.codes"):
+                call(*arguments)
+    assert md.allclose(quant.dequantize(q), md.asarray([0.5, 1.0]))
 
 
 def test_shapes_that_do_not_broadcast_raise() -> None:

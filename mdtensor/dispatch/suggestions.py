@@ -225,6 +225,23 @@ POSITIONS = {
 }
 
 
+#: What PyTorch and ONNX pass to `quantize`, and a grid holds here.
+_OF_GRIDS = ("axis", "block_size", "dtype", "narrow_range", "scale", "zero_point")
+
+
+def of_grids(operation: str, name: str) -> str:
+    """Return how to pass an option that belongs to the grid; empty for others.
+
+    Example:
+        >>> of_grids("quantize", "axis"), of_grids("sum", "axis")
+        ('Write quantize(x, QParams(scale, axis=axis))', '')
+    """
+    if operation != "quantize" or name not in _OF_GRIDS:
+        return ""
+    more = "" if name == "scale" else f", {name}={name}"
+    return f"Write quantize(x, QParams(scale{more}))"
+
+
 def option(name: str, known: Iterable[str]) -> str:
     """Return the option of `known` that is most like `name`; empty if none is.
 
