@@ -21,6 +21,7 @@ from mdtensor.errors import (
 )
 from mdtensor.generics.indexing import getitem, take_along_axis
 from mdtensor.generics.sorting import argsort
+from mdtensor.ops.operands import not_real
 from mdtensor.ops.sorting import leading
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import integers, is_size, normalize_axis
@@ -140,14 +141,3 @@ def as_real(x: Any, name: str) -> Any:
     if x.dtype.is_integer or x.dtype.is_floating:
         return x
     raise not_real(x, name)
-
-
-def not_real(x: Any, name: str) -> DispatchError:
-    """Return the error of a tensor whose elements are not real numbers."""
-    if hasattr(type(x), "ways"):
-        fix = f"Use {' or '.join(words for words, _ in type(x).ways())}"
-    elif x.dtype.is_complex:
-        fix = "Use real(x), imag(x) or abs(x)"
-    else:
-        fix = "Use astype(x, int64)" if x.dtype.kind == "bool" else ""
-    return DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))

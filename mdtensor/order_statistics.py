@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.compositions import as_tensor, not_real
+from mdtensor.compositions import as_tensor
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
 from mdtensor.errors import (
@@ -19,14 +19,15 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.generics.arithmetic import add, mul, sub
-from mdtensor.generics.comparison import equal
+from mdtensor.generics.arithmetic import add, clip, floor_divide, mul, sub
+from mdtensor.generics.comparison import equal, logical_not
 from mdtensor.generics.conversion import astype, to
-from mdtensor.generics.indexing import getitem, take
-from mdtensor.generics.manipulation import moveaxis, permute_dims, reshape
+from mdtensor.generics.indexing import getitem, take, take_along_axis
+from mdtensor.generics.manipulation import concat, moveaxis, permute_dims, reshape
 from mdtensor.generics.math import isnan
 from mdtensor.generics.reduction import mean
-from mdtensor.generics.sorting import sort, where
+from mdtensor.generics.sorting import count_nonzero, sort, where
+from mdtensor.ops.operands import not_real
 from mdtensor.spec.options import flag, number
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor, from_numpy
@@ -69,12 +70,50 @@ def median(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
     Source: NumPy, `numpy.median`. `torch.median` returns the lower of two elements.
     """
-    x = as_tensor(x, "median")
-    rows, shape = _sorted_rows(x, "median", axis, keepdims)
+    return _middle(as_tensor(x, "median"), "median", axis, keepdims)
+
+
+def _middle(x: Any, name: str, axis: Any, keepdims: object) -> Any:
+    """Return the median over axes."""
+    rows, shape = _sorted_rows(x, name, axis, keepdims)
     count = rows.shape[-1]
     middle = getitem(rows, (..., slice((count - 1) // 2, count // 2 + 1)))
     found = mean(middle, axis=-1)
     return reshape(_nan_if_last(rows, found), shape)
+
+
+@explain_wrong_calls
+def nanmedian(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the middle of the sorted elements over axes that are not NaN.
+
+    Args:
+        x: real, at least one element in each result.
+        axis: one axis, several, or None for all axes.
+        keepdims: whether the axes stay, with size 1.
+
+    Returns:
+        The type of `mean`; NaN if all elements are.
+
+    Raises:
+        ShapeError: the axis does not exist, or there is no element.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.nanmedian(md.asarray([4.0, float("nan"), 1.0])).item()
+        2.5
+
+    Source: NumPy, `numpy.nanmedian`. `torch.nanmedian` returns the lower of two
+    elements.
+    """
+    x = as_tensor(x, "nanmedian")
+    if not x.dtype.is_floating:
+        return _middle(x, "nanmedian", axis, keepdims)
+    rows, shape = _sorted_rows(x, "nanmedian", axis, keepdims)
+    # NaN is sorted to the end of its row. Without numbers, the first one is NaN.
+    count = count_nonzero(logical_not(isnan(rows)), axis=-1, keepdims=True)
+    ends = (clip(floor_divide(sub(count, i), 2), 0, None) for i in (1, 0))
+    middle = [take_along_axis(rows, end, axis=-1) for end in ends]
+    return reshape(mean(concat(middle, axis=-1), axis=-1), shape)
 
 
 @explain_wrong_calls

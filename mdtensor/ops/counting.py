@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.compositions import not_real
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.errors import (
     BoundsError,
@@ -20,7 +19,7 @@ from mdtensor.errors import (
     shown,
 )
 from mdtensor.kernels.numpy import counting as kernel
-from mdtensor.ops.operands import allocate
+from mdtensor.ops.operands import allocate, not_real
 from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import Tensor, from_numpy
 

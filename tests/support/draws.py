@@ -252,6 +252,12 @@ def vectors(draw: Draw) -> Call:
     return tuple(pair), {"axis": draw(st.sampled_from([-1, -1, -2, 0, 3]))}
 
 
+def signals(draw: Draw) -> Call:
+    shape = st.sampled_from([(1,), (2,), (4,), (4,), (0,), (), (2, 1)])
+    pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
+    return tuple(pair), {"mode": draw(st.sampled_from(["full", "same", "valid", 0]))}
+
+
 def triples(draw: Draw) -> Call:
     shape = st.sampled_from([(3,), (2, 3), (2, 1, 3), (3, 3), (3, 1), (2,), ()])
     pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
@@ -903,6 +909,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.fft.rfftn: transformed_n_real,
     **dict.fromkeys([md.fft.fftshift, md.fft.ifftshift], turned),
     md.vecdot: vectors,
+    **dict.fromkeys([md.convolve, md.correlate], signals),
     md.tensordot: contracted,
     md.linalg.outer: two_vectors,
     md.linalg.cross: triples,
