@@ -300,16 +300,16 @@ def dtype(name: object) -> DType:
     return found
 
 
+_OF_TEXTS = "Its elements are texts: use a.astype(float) if they are numbers"
 #: What to write for arrays of NumPy's types that are not ours, by their kind.
 _READABLE = {
     "M": "Use a.astype('int64'), the units since 1970",
     "m": "Use a.astype('int64'), the number of units",
     "O": "Its elements are Python objects: use a.astype(float), or another number type",
-    "T": "Its elements are texts: use a.astype(float) if they are numbers",
+    **dict.fromkeys("SUT", _OF_TEXTS),
     "f": "Use a.astype('float64'), which rounds",
     "c": "Use a.astype('complex128'), which rounds",
 }
-_READABLE["U"] = _READABLE["S"] = _READABLE["T"]
 
 
 def _numbers_of(storage: np.dtype[Any]) -> str:
