@@ -95,12 +95,16 @@ def nan_to_num(
     x = as_real(x, "nan_to_num")
     if not x.dtype.is_floating:
         return x
-    least, most = x.dtype.minimum, x.dtype.maximum
-    ends = {"nan": nan, "posinf": posinf, "neginf": neginf}
-    missing, high, low = (
-        given and checked("nan_to_num", (x,), lambda n=name, v=given: number(v, n))
-        for name, given in ends.items()
-    )
-    found = where(isnan(x), missing, x)
-    found = where(equal(x, inf), most if high is None else high, found)
-    return where(equal(x, -inf), least if low is None else low, found)
+    high = x.dtype.maximum if posinf is None else _number(x, posinf, "posinf")
+    low = x.dtype.minimum if neginf is None else _number(x, neginf, "neginf")
+    found = where(isnan(x), _number(x, nan, "nan"), x)
+    return where(equal(x, -inf), low, where(equal(x, inf), high, found))
+
+
+def _number(x: Any, value: object, name: str) -> Any:
+    """Return a number that stands for others of `x`.
+
+    Raises:
+        OptionError: `value` is not one.
+    """
+    return checked("nan_to_num", (x,), lambda: number(value, name))

@@ -28,10 +28,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     Source: NumPy, `numpy.swapaxes`; PyTorch, `torch.swapaxes`.
     """
     x = as_tensor(x, "swapaxes")
-    one, other = (
-        checked("swapaxes", (x,), lambda axis=axis: normalize_axis(axis, x.ndim))
-        for axis in (axis1, axis2)
-    )
+    one, other = (_place(x, axis, "swapaxes") for axis in (axis1, axis2))
     order = [*range(x.ndim)]
     order[one], order[other] = other, one
     return permute_dims(x, tuple(order))
@@ -66,10 +63,7 @@ def rot90(x: Any, /, k: int = 1, *, axes: tuple[int, int] = (0, 1)) -> Any:
     given = checked("rot90", (x,), lambda: integers(axes, "axes", "Give two axes"))
     if len(given) != 2:
         raise OptionError(f"axes is {shown(axes)}", "Give two axes", call)
-    first, second = (
-        checked("rot90", (x,), lambda axis=axis: normalize_axis(axis, x.ndim))
-        for axis in given
-    )
+    first, second = (_place(x, axis, "rot90") for axis in given)
     if first == second:
         raise ShapeError(f"axes {given} are the same axis", "Give two axes", call)
     turns = int(k) % 4
@@ -78,3 +72,12 @@ def rot90(x: Any, /, k: int = 1, *, axes: tuple[int, int] = (0, 1)) -> Any:
     if turns == 1:
         return swapaxes(flip(x, axis=second), first, second)
     return flip(swapaxes(x, first, second), axis=second)
+
+
+def _place(x: Any, axis: int, name: str) -> int:
+    """Return an axis of `x`, counted from the front.
+
+    Raises:
+        ShapeError: it does not exist.
+    """
+    return checked(name, (x,), lambda: normalize_axis(axis, x.ndim))
