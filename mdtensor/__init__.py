@@ -284,6 +284,7 @@ from mdtensor.generics.sampling import (
     roi_align as roi_align,
     roi_pool as roi_pool,
 )
+from mdtensor.generics.signals import convolve as convolve, correlate as correlate
 from mdtensor.generics.sorting import (
     argmax as argmax,
     argmin as argmin,
@@ -369,7 +370,8 @@ _LATER |= {"extend"}
 #: The functions and classes that are imported when they are used, by module.
 _USED = {
     "checking": ("audit", "checked"),
-    "closeness": ("allclose", "isclose"),
+    "choices": ("nan_to_num", "select"),
+    "closeness": ("allclose", "array_equal", "isclose"),
     "compositions": ("TopKResult", "split", "topk"),
     "contraction": ("einsum",),
     "covariance": ("corrcoef", "cov"),
@@ -385,10 +387,13 @@ _USED = {
     "ops.manipulation": ("broadcast_arrays", "broadcast_shapes"),
     "ops.parallel_for": ("parallel_for",),
     "ops.views": ("View", "flat_in", "flat_out", "ranked_in", "ranked_out"),
-    "nan_reductions": ("nanmax", "nanmean", "nanmin", "nansum"),
-    "order_statistics": ("median", "percentile", "quantile"),
-    "piecewise_lines": ("interp", "trapezoid"),
+    "log_sums": ("logsumexp",),
+    "matrix_parts": ("diag", "kron", "tril_indices", "triu_indices"),
+    "nan_reductions": (*("nanmax", "nanmean", "nanmin", "nanstd", "nansum", "nanvar"),),
+    "order_statistics": ("median", "nanmedian", "percentile", "quantile"),
+    "piecewise_lines": ("gradient", "interp", "trapezoid"),
     "support_table": ("Support", "support"),
+    "turns": ("rot90", "swapaxes"),
 }
 _HOMES = {name: home for home, names in _USED.items() for name in names}
 _public = {

@@ -414,6 +414,10 @@ roi_align: _calls.RoiAlign
 """Return regions of images, each resampled to one size."""
 roi_pool: _calls.RoiPool
 """Return the largest pixels in the parts of regions of images."""
+convolve: _calls.Convolve
+"""Return the convolution y[i] = Σ x1[j] · x2[i - j] of two signals, over j."""
+correlate: _calls.Correlate
+"""Return the cross-correlation y[i] = Σ x1[i + j] · conj(x2[j]), over j."""
 argmax: _calls.LikeArgmax
 """Return the index of the first largest element along `axis`, or first NaN."""
 argmin: _calls.LikeArgmax
@@ -506,6 +510,7 @@ from mdtensor.graph.trace import Trace as Trace
 from mdtensor.ops.views import View as View
 from mdtensor.closeness import allclose as allclose
 from mdtensor._calls import arange as arange
+from mdtensor.closeness import array_equal as array_equal
 from mdtensor._calls import asarray as asarray
 from mdtensor.checking.audits import audit as audit
 from mdtensor.ops.counting import bincount as bincount
@@ -516,6 +521,7 @@ from mdtensor.graph.compiled import compile as compile
 from mdtensor import conformance as conformance
 from mdtensor.covariance import corrcoef as corrcoef
 from mdtensor.covariance import cov as cov
+from mdtensor.matrix_parts import diag as diag
 from mdtensor import diagnose as diagnose
 from mdtensor.contraction import einsum as einsum
 from mdtensor.ops.elementwise import elementwise as elementwise
@@ -528,18 +534,25 @@ from mdtensor.ops.for_each import for_each as for_each
 from mdtensor.ops.conversion import from_dlpack as from_dlpack
 from mdtensor._calls import full as full
 from mdtensor.ops.for_each import get_num_threads as get_num_threads
+from mdtensor.piecewise_lines import gradient as gradient
 from mdtensor import graph as graph
 from mdtensor.ops.counting import histogram as histogram
 from mdtensor.piecewise_lines import interp as interp
 from mdtensor.closeness import isclose as isclose
+from mdtensor.matrix_parts import kron as kron
 from mdtensor.graph.lazy import lazy as lazy
 from mdtensor._calls import linspace as linspace
+from mdtensor.log_sums import logsumexp as logsumexp
 from mdtensor.order_statistics import median as median
 from mdtensor.ops.creation import meshgrid as meshgrid
+from mdtensor.choices import nan_to_num as nan_to_num
 from mdtensor.nan_reductions import nanmax as nanmax
 from mdtensor.nan_reductions import nanmean as nanmean
+from mdtensor.order_statistics import nanmedian as nanmedian
 from mdtensor.nan_reductions import nanmin as nanmin
+from mdtensor.nan_reductions import nanstd as nanstd
 from mdtensor.nan_reductions import nansum as nansum
+from mdtensor.nan_reductions import nanvar as nanvar
 from mdtensor._calls import ones as ones
 from mdtensor.ops.parallel_for import parallel_for as parallel_for
 from mdtensor.order_statistics import percentile as percentile
@@ -548,15 +561,20 @@ from mdtensor.order_statistics import quantile as quantile
 from mdtensor.ops.views import ranked_in as ranked_in
 from mdtensor.ops.views import ranked_out as ranked_out
 from mdtensor.graph.lazy import realize as realize
+from mdtensor.turns import rot90 as rot90
 from mdtensor import safetensors as safetensors
+from mdtensor.choices import select as select
 from mdtensor.ops.for_each import set_num_threads as set_num_threads
 from mdtensor.compositions import split as split
 from mdtensor.support_table import support as support
+from mdtensor.turns import swapaxes as swapaxes
 from mdtensor import tables as tables
 from mdtensor.compositions import topk as topk
 from mdtensor.graph.trace import trace as trace
 from mdtensor.dispatch.introspect import traced as traced
 from mdtensor.piecewise_lines import trapezoid as trapezoid
+from mdtensor.matrix_parts import tril_indices as tril_indices
+from mdtensor.matrix_parts import triu_indices as triu_indices
 from mdtensor.dispatch.introspect import which as which
 from mdtensor.dispatch.introspect import why as why
 from mdtensor import wide as wide

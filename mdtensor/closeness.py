@@ -1,4 +1,4 @@
-"""Comparison up to a tolerance: `isclose` and `allclose`.
+"""Comparison of whole tensors and up to a tolerance: `isclose`, `array_equal`.
 
 They take every type and device that subtraction and comparison take.
 """
@@ -17,6 +17,7 @@ from mdtensor.generics.comparison import equal, less_equal, logical_and, logical
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.math import isfinite, isnan
 from mdtensor.generics.reduction import all as all_of
+from mdtensor.ops.operands import not_real
 from mdtensor.spec.options import flag, number
 from mdtensor.tensor import Tensor
 
@@ -75,9 +76,15 @@ def isclose(
 
 
 def _operand(x: Any) -> Any:
-    """Return an array as a tensor, and integers as float64."""
+    """Return an array as a tensor, and integers as float64.
+
+    Raises:
+        DispatchError: the elements are codes, whose differences are on other grids.
+    """
     if isinstance(x, (np.ndarray, np.generic)):
         x = as_tensor(x, "isclose")
+    if hasattr(type(x), "ways"):
+        raise not_real(x, "isclose")
     is_whole = isinstance(x, Tensor) and (x.dtype.is_integer or x.dtype.kind == "bool")
     return astype(x, float64) if is_whole else x
 
@@ -134,4 +141,34 @@ def allclose(
     Source: NumPy, `numpy.allclose`.
     """
     found = isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return bool(all_of(found))
+
+
+@explain_wrong_calls
+def array_equal(x1: Any, x2: Any, /, *, equal_nan: bool = False) -> bool:
+    """Return whether two tensors have one shape and equal elements; a Python bool.
+
+    Args:
+        x1: any shape.
+        x2: any shape; other shapes are unequal, and do not broadcast.
+        equal_nan: whether two NaN are equal.
+
+    Raises:
+        OptionError: `equal_nan` is not a bool.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([1, 2])
+        >>> md.array_equal(x, x), md.array_equal(x, md.asarray([1]))
+        (True, False)
+
+    Source: NumPy, `numpy.array_equal`; PyTorch, `torch.equal`.
+    """
+    a, b = (as_tensor(x, "array_equal") for x in (x1, x2))
+    checked("array_equal", (a, b), lambda: flag(equal_nan, "equal_nan"))
+    if a.shape != b.shape:
+        return False
+    found = equal(a, b)
+    if equal_nan and all(x.dtype.is_floating or x.dtype.is_complex for x in (a, b)):
+        found = logical_or(found, _are_nan(a, b))
     return bool(all_of(found))

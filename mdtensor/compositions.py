@@ -21,6 +21,7 @@ from mdtensor.errors import (
 )
 from mdtensor.generics.indexing import getitem, take_along_axis
 from mdtensor.generics.sorting import argsort
+from mdtensor.ops.operands import not_real
 from mdtensor.ops.sorting import leading
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import integers, is_size, normalize_axis
@@ -139,5 +140,4 @@ def as_real(x: Any, name: str) -> Any:
     x = as_tensor(x, name)
     if x.dtype.is_integer or x.dtype.is_floating:
         return x
-    fix = "Use dequantize(x), or astype(x, float32)"
-    raise DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))
+    raise not_real(x, name)

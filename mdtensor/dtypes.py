@@ -295,8 +295,28 @@ def dtype(name: object) -> DType:
     if found is None:
         is_name = isinstance(name, (str, type, np.dtype))
         wanted = name if is_name else f"like a {type(name).__name__}"
-        raise OptionError(f"no element type {wanted}", _known(name))
+        fix = _numbers_of(name) if isinstance(name, np.dtype) else _known(name)
+        raise OptionError(f"no element type {wanted}", fix)
     return found
+
+
+_OF_TEXTS = "Its elements are texts: use a.astype(float) if they are numbers"
+#: What to write for arrays of NumPy's types that are not ours, by their kind.
+_READABLE = {
+    "M": "Use a.astype('int64'), the units since 1970",
+    "m": "Use a.astype('int64'), the number of units",
+    "O": "Its elements are Python objects: use a.astype(float), or another number type",
+    **dict.fromkeys("SUT", _OF_TEXTS),
+    "f": "Use a.astype('float64'), which rounds",
+    "c": "Use a.astype('complex128'), which rounds",
+}
+
+
+def _numbers_of(storage: np.dtype[Any]) -> str:
+    """Return how to get numbers that a tensor can hold from an array of `storage`."""
+    if storage.names:
+        return f"Take one of its fields, such as a[{storage.names[0]!r}]"
+    return _READABLE.get(storage.kind) or _known(storage)
 
 
 def _known(name: object) -> str:

@@ -53,8 +53,16 @@ def _refuse_unit(array: object) -> None:
         kind = type(array)
         raise CastError(
             f"a {kind.__name__} has a unit, which a tensor does not keep",
-            f"Use the numbers alone, a.{number_attribute(kind) or 'value'}",
+            f"Use the numbers alone, {_numbers_alone(array)}",
         )
+
+
+def _numbers_alone(array: Any) -> str:
+    """Return the code for the numbers of an array with a unit."""
+    # An index of dates in pandas has a unit, and no attribute with the counts of it.
+    if getattr(getattr(array, "dtype", None), "kind", "") in ("M", "m"):
+        return "a.astype('int64')"
+    return f"a.{number_attribute(type(array)) or 'value'}"
 
 
 def _refuse_inside(container: object) -> None:

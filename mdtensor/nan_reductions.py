@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out: `nansum`, `nanmean`, `nanmax` and `nanmin`.
+"""Reductions that leave NaN out, such as `nansum`, `nanmean` and `nanmax`.
 
 They are made of other operations, so they take every type and device that these take.
 """
@@ -8,13 +8,16 @@ from typing import Any
 
 from mdtensor.compositions import as_real
 from mdtensor.dispatch.call_errors import explain_wrong_calls
-from mdtensor.dtypes import bfloat16, float16, float32
-from mdtensor.generics.arithmetic import div
-from mdtensor.generics.comparison import logical_not
+from mdtensor.dtypes import bfloat16, float16, float32, float64
+from mdtensor.errors import checked
+from mdtensor.generics.arithmetic import div, mul, sub
+from mdtensor.generics.comparison import greater, logical_not
 from mdtensor.generics.conversion import astype
-from mdtensor.generics.math import isnan
+from mdtensor.generics.manipulation import reshape
+from mdtensor.generics.math import isinf, isnan, sqrt
 from mdtensor.generics.reduction import all as all_of, max as largest, mean, min, sum
 from mdtensor.generics.sorting import count_nonzero, where
+from mdtensor.spec.options import number
 
 #: Narrow floats, whose sums are rounded once.
 NARROW = (float16, bfloat16)
@@ -93,6 +96,67 @@ def nanmean(
 
 
 @explain_wrong_calls
+def nanvar(
+    x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False
+) -> Any:
+    """Return the variance of the elements over axes that are not NaN.
+
+    It is Σ (x - mean)² / (N - correction) of N elements that are not NaN, computed in
+    float64 and rounded once; NaN if the divisor is not above 0.
+
+    Args:
+        x: real.
+        axis: one axis, several, or None for all axes.
+        correction: what is subtracted from the number of elements: 1 estimates the
+            variance from a sample.
+        keepdims: whether the axes stay, with size 1.
+
+    Returns:
+        The type of `mean`.
+
+    Raises:
+        ShapeError: the axis does not exist.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.nanvar(md.asarray([1.0, float("nan"), 3.0])).item()
+        1.0
+
+    Source: NumPy, `numpy.nanvar`, whose `ddof` is `correction`.
+    """
+    x = as_real(x, "nanvar")
+    return astype(_variance(x, "nanvar", axis, correction, keepdims), _type_of_mean(x))
+
+
+@explain_wrong_calls
+def nanstd(
+    x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False
+) -> Any:
+    """Return the square root of `nanvar`, which is rounded once with it.
+
+    Args:
+        x: real.
+        axis, correction, keepdims: as for `nanvar`.
+
+    Returns:
+        The type of `mean`.
+
+    Raises:
+        ShapeError: the axis does not exist.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.nanstd(md.asarray([1.0, float("nan"), 5.0])).item()
+        2.0
+
+    Source: NumPy, `numpy.nanstd`, whose `ddof` is `correction`.
+    """
+    x = as_real(x, "nanstd")
+    found = _variance(x, "nanstd", axis, correction, keepdims)
+    return astype(sqrt(found), _type_of_mean(x))
+
+
+@explain_wrong_calls
 def nanmax(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the largest element over axes that is not NaN; NaN if all are.
 
@@ -140,6 +204,24 @@ def nanmin(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Source: NumPy, `numpy.nanmin`.
     """
     return _extreme(as_real(x, "nanmin"), min, inf, axis, keepdims)
+
+
+def _variance(x: Any, name: str, axis: Any, correction: object, keepdims: bool) -> Any:
+    """Return the variance of what is not NaN in float64."""
+    less = checked(name, (x,), lambda: float(number(correction, "correction")))
+    wide, options = astype(x, float64, casting="round"), {"axis": axis}
+    gap = _with(sub(wide, nanmean(wide, keepdims=True, **options)), 0.0)
+    # An infinity has no mean that is a number, so its gap is NaN and must count.
+    gap = where(isinf(wide), nan, gap)
+    total = sum(mul(gap, gap), keepdims=keepdims, **options)
+    count = count_nonzero(logical_not(isnan(wide)), keepdims=keepdims, **options)
+    divisor = sub(astype(count, float64, casting="round"), less)
+    return where(greater(divisor, 0.0), div(total, divisor), nan)
+
+
+def _type_of_mean(x: Any) -> Any:
+    """Return the element type of the mean of x: integers have fractions."""
+    return mean(reshape(x, (-1,))[0:1]).dtype
 
 
 def _extreme(x: Any, reduce: Any, instead: float, axis: Any, keepdims: bool) -> Any:

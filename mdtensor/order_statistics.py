@@ -13,21 +13,21 @@ from mdtensor.compositions import as_tensor
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
 from mdtensor.errors import (
-    DispatchError,
     OptionError,
     ShapeError,
     checked,
     describe,
     shown,
 )
-from mdtensor.generics.arithmetic import add, mul, sub
-from mdtensor.generics.comparison import equal
+from mdtensor.generics.arithmetic import add, clip, floor_divide, mul, sub
+from mdtensor.generics.comparison import equal, logical_not
 from mdtensor.generics.conversion import astype, to
-from mdtensor.generics.indexing import getitem, take
-from mdtensor.generics.manipulation import moveaxis, permute_dims, reshape
+from mdtensor.generics.indexing import getitem, take, take_along_axis
+from mdtensor.generics.manipulation import concat, moveaxis, permute_dims, reshape
 from mdtensor.generics.math import isnan
 from mdtensor.generics.reduction import mean
-from mdtensor.generics.sorting import sort, where
+from mdtensor.generics.sorting import count_nonzero, sort, where
+from mdtensor.ops.operands import not_real
 from mdtensor.spec.options import flag, number
 from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor, from_numpy
@@ -70,12 +70,50 @@ def median(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
     Source: NumPy, `numpy.median`. `torch.median` returns the lower of two elements.
     """
-    x = as_tensor(x, "median")
-    rows, shape = _sorted_rows(x, "median", axis, keepdims)
+    return _middle(as_tensor(x, "median"), "median", axis, keepdims)
+
+
+def _middle(x: Any, name: str, axis: Any, keepdims: object) -> Any:
+    """Return the median over axes."""
+    rows, shape = _sorted_rows(x, name, axis, keepdims)
     count = rows.shape[-1]
     middle = getitem(rows, (..., slice((count - 1) // 2, count // 2 + 1)))
     found = mean(middle, axis=-1)
     return reshape(_nan_if_last(rows, found), shape)
+
+
+@explain_wrong_calls
+def nanmedian(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the middle of the sorted elements over axes that are not NaN.
+
+    Args:
+        x: real, at least one element in each result.
+        axis: one axis, several, or None for all axes.
+        keepdims: whether the axes stay, with size 1.
+
+    Returns:
+        The type of `mean`; NaN if all elements are.
+
+    Raises:
+        ShapeError: the axis does not exist, or there is no element.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.nanmedian(md.asarray([4.0, float("nan"), 1.0])).item()
+        2.5
+
+    Source: NumPy, `numpy.nanmedian`. `torch.nanmedian` returns the lower of two
+    elements.
+    """
+    x = as_tensor(x, "nanmedian")
+    if not x.dtype.is_floating:
+        return _middle(x, "nanmedian", axis, keepdims)
+    rows, shape = _sorted_rows(x, "nanmedian", axis, keepdims)
+    # NaN is sorted to the end of its row. Without numbers, the first one is NaN.
+    count = count_nonzero(logical_not(isnan(rows)), axis=-1, keepdims=True)
+    ends = (clip(floor_divide(sub(count, i), 2), 0, None) for i in (1, 0))
+    middle = [take_along_axis(rows, end, axis=-1) for end in ends]
+    return reshape(mean(concat(middle, axis=-1), axis=-1), shape)
 
 
 @explain_wrong_calls
@@ -118,15 +156,23 @@ def quantile(
 
     Source: NumPy, `numpy.quantile`; Hyndman and Fan, 1996.
     """
-    x = as_tensor(x, "quantile")
-    parts, is_one = checked("quantile", (x,), lambda: _parts(q))
+    return _numbers_at("quantile", x, q, axis, method, keepdims)
+
+
+def _numbers_at(
+    name: str, x: Any, q: object, axis: Any, method: object, keepdims: object
+) -> Any:
+    """Return the quantiles, or the percentiles if that is the name of the call."""
+    x = as_tensor(x, name)
+    whole = 100 if name == "percentile" else 1
+    parts, is_one = checked(name, (x,), lambda: _parts(q, whole))
     if method not in (*POSITIONS, *CHOICES):
         known = ", ".join((*POSITIONS, *CHOICES))
         problem = f"method is {shown(method)}"
-        raise OptionError(problem, f"Use one of {known}", describe("quantile", x))
-    rows, shape = _sorted_rows(x, "quantile", axis, keepdims)
+        raise OptionError(problem, f"Use one of {known}", describe(name, x))
+    rows, shape = _sorted_rows(x, name, axis, keepdims)
     kind = mean(getitem(rows, (..., slice(0, 1))), axis=-1).dtype
-    places = [_place(part, rows.shape[-1], method) for part in parts]
+    places = [_place(part, rows.shape[-1], str(method)) for part in parts]
     found = astype(_interpolated(rows, places), kind)
     last = getitem(rows, (..., slice(-1, None)))
     found = moveaxis(_nan_if_last(rows, found, last), -1, 0)
@@ -165,10 +211,7 @@ def percentile(
 
     Source: NumPy, `numpy.percentile`.
     """
-    x = as_tensor(x, "percentile")
-    parts, is_one = checked("percentile", (x,), lambda: _parts(q, 100))
-    options: Any = {"axis": axis, "method": method, "keepdims": keepdims}
-    return quantile(x, parts[0] if is_one else parts, **options)
+    return _numbers_at("percentile", x, q, axis, method, keepdims)
 
 
 def _sorted_rows(
@@ -182,8 +225,7 @@ def _sorted_rows(
     """
     call = describe(name, x)
     if not (x.dtype.is_integer or x.dtype.is_floating):
-        fix = "Use dequantize(x), or astype(x, float32)"
-        raise DispatchError(f"{x.dtype} elements have no {name}", fix, call)
+        raise not_real(x, name)
     axes = checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
     checked(name, (x,), lambda: flag(keepdims, "keepdims"))
     kept = [i for i in range(x.ndim) if i not in axes]
@@ -211,6 +253,9 @@ def _parts(q: object, whole: int = 1) -> tuple[list[float], bool]:
         OptionError: a part is not a number from 0 to `whole`.
     """
     if isinstance(q, (Tensor, np.ndarray)):
+        if q.ndim > 1:
+            problem = f"q has {q.ndim} axes"
+            raise OptionError(problem, "Give a number, or one axis of them")
         q = q.tolist()
     is_one = not isinstance(q, (list, tuple))
     parts = [number(part, "q") for part in ([q] if is_one else q)]  # type: ignore

@@ -1,4 +1,4 @@
-"""Lines between given points: their values, `interp`, and their area, `trapezoid`.
+"""Lines between points: values, `interp`, areas, `trapezoid`, slopes, `gradient`.
 
 They are made of other operations, so they take every type and device that these take.
 """
@@ -11,11 +11,12 @@ from mdtensor.dtypes import float64
 from mdtensor.errors import ShapeError, checked, describe
 from mdtensor.generics.arithmetic import add, clip, div, mul, sub
 from mdtensor.generics.comparison import greater, less
-from mdtensor.generics.conversion import astype
+from mdtensor.generics.conversion import astype, to
 from mdtensor.generics.indexing import getitem, take
-from mdtensor.generics.manipulation import moveaxis, reshape
+from mdtensor.generics.manipulation import concat, moveaxis, reshape
 from mdtensor.generics.reduction import mean, sum
 from mdtensor.generics.sorting import searchsorted, where
+from mdtensor.ops.creation import full
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axis
 
@@ -137,6 +138,78 @@ def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> A
     pairs = add(_without(rows, 0), _without(rows, -1))
     found = sum(div(mul(pairs, step), 2.0), axis=-1)
     return astype(found, _type_of_mean(y))
+
+
+@explain_wrong_calls
+def gradient(y: Any, x: Any = 1.0, /, *, axis: int | None = None) -> Any:
+    """Return the slope of values along an axis.
+
+    Inside it is that of the parabola through an element and its two neighbours, and at
+    both ends that of the line to the neighbour; in float64, rounded once to its type.
+
+    Args:
+        y: real; two elements or more along the axis.
+        x: the distance of neighbours, a number; or where the values are, real and of
+            one axis.
+        axis: counted from the front, or from the end if negative; None for each axis.
+
+    Returns:
+        The shape of `y`, and the type of `mean`; without `axis`, a tuple of one result
+        for each axis, if `y` has several.
+
+    Raises:
+        ShapeError: the axis does not exist or is too short, or `x` has another size.
+        OptionError: `x` is not a number and not a tensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.gradient(md.asarray([0.0, 1.0, 4.0, 9.0])).tolist()
+        [1.0, 2.0, 4.0, 5.0]
+
+    Source: NumPy, `numpy.gradient` with `edge_order=1`; PyTorch, `torch.gradient`.
+    """
+    y = as_real(y, "gradient")
+    if axis is None and y.ndim != 1:
+        return tuple(_slopes(y, x, at) for at in range(y.ndim))
+    at = 0 if axis is None else axis
+    return _slopes(y, x, checked("gradient", (y,), lambda: normalize_axis(at, y.ndim)))
+
+
+def _slopes(y: Any, x: Any, axis: int) -> Any:
+    """Return the slopes along one axis.
+
+    Raises:
+        ShapeError: the axis has fewer than two elements, or `x` another size.
+    """
+    size, call = y.shape[axis], describe("gradient", y)
+    if size < 2:
+        problem = f"axis {axis} has {size} elements, and a slope takes 2"
+        raise ShapeError(problem, "Name a longer axis with axis=", call)
+    rows = moveaxis(astype(y, float64), axis, -1)
+    steps = to(_steps(x, size, call), y.device)
+    lines = div(sub(_without(rows, 0), _without(rows, -1)), steps)
+    ends = [getitem(lines, (..., part)) for part in (slice(0, 1), slice(-1, None))]
+    before, after = _without(lines, -1), _without(lines, 0)
+    # The slope of the parabola is the mean of two lines, each with the other's step.
+    first, second = (_without(steps, end) for end in (-1, 0))
+    inside = div(add(mul(second, before), mul(first, after)), add(first, second))
+    found = moveaxis(concat([ends[0], inside, ends[1]], axis=-1), -1, axis)
+    return astype(found, _type_of_mean(y))
+
+
+def _steps(x: Any, size: int, call: str) -> Any:
+    """Return the distances of `size` neighbours, in float64.
+
+    Raises:
+        ShapeError: `x` has another size.
+    """
+    if not hasattr(x, "shape") or x.shape == ():
+        return full(size - 1, float(number(x, "x")), dtype=float64)
+    places = astype(as_real(x, "gradient"), float64)
+    if places.shape != (size,):
+        problem = f"x has the shape {places.shape}, and the axis {size} elements"
+        raise ShapeError(problem, f"Give a number, or x of {(size,)}", call)
+    return sub(_without(places, 0), _without(places, -1))
 
 
 def _without(x: Any, end: int) -> Any:

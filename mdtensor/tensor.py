@@ -558,8 +558,9 @@ def _unknown(x: Tensor, name: str) -> Any:
 
 #: Modules with functions of a tensor that are no operations, and are loaded when used.
 _OF_TENSORS = (
-    *("closeness", "compositions", "covariance", "nan_reductions", "ops.counting"),
-    *("order_statistics", "piecewise_lines"),
+    *("choices", "closeness", "compositions", "covariance", "log_sums"),
+    *("matrix_parts", "nan_reductions", "ops.counting", "order_statistics"),
+    *("piecewise_lines", "turns"),
 )
 
 

@@ -74,8 +74,8 @@ def _function(selection: Selection, options: dict[str, Any]) -> Any:
         return selection.method.implementation
 
     # The call would raise this error, so the trial must do the same.
-    def refuse(*arguments: Any, **_: Any) -> Any:
-        refuse_out(selection.operation, *arguments)
+    def refuse(*arguments: Any, **given: Any) -> Any:
+        refuse_out(selection.operation, *arguments, **given)
 
     return refuse
 

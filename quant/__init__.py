@@ -96,6 +96,13 @@ _LATER = {
     **dict.fromkeys(("StoredNetwork", "load_plan"), "mdtensor.quant.plans"),
 }
 _BACKEND = "onnx_backend"
+# Without this list, `from mdtensor.quant import *` would take the modules above, and
+# none of the names that are imported at first use.
+__all__ = sorted(
+    name
+    for name, value in {**globals(), **_LATER}.items()
+    if not name.startswith("_") and not isinstance(value, types.ModuleType)
+)
 
 
 def __getattr__(name: str) -> object:

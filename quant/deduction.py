@@ -138,7 +138,9 @@ def check_integers(out: object) -> None:
 def check_fit(grid: object, shape: tuple[int, ...]) -> QParams:
     """Return `grid`; raise if it is not a grid, or if its scales do not fit `shape`."""
     if not isinstance(grid, QParams):
-        raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
+        number = grid if isinstance(grid, (int, float)) else "..."
+        problem = f"qparams is a {type(grid).__name__}"
+        raise OptionError(problem, f"Use QParams({number})")
     grid.check_fit(shape, "shape")
     return grid
 

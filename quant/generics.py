@@ -36,7 +36,7 @@ def _infer_dequantize(x: TensorSpec, **_: Any) -> TensorSpec:
 
 
 @generic(deduce=_infer_quantize)
-def quantize(x: Any, /, qparams: Any, *, rounding: Any = None) -> Any:
+def quantize(x: Any, /, qparams: Any, *, rounding: str | None = None) -> Any:
     """Quantize real numbers to codes on a grid.
 
     code = clamp(round_half_even(x / scale) + zero_point)

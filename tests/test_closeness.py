@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor import quant
+from mdtensor.errors import DispatchError, OptionError, ShapeError
 
 NUMBERS = st.sampled_from(
     [0.0, -0.0, 1.0, 1.000009, 1.00002, 1e-9, 2.0, np.inf, -np.inf, np.nan]
@@ -57,6 +58,36 @@ def test_wrong_options_raise(options: Any, message: str) -> None:
         md.isclose(md.asarray([1.0]), md.asarray([1.0]), **options)
 
 
+def test_codes_are_compared_as_numbers() -> None:
+    q = quant.QInt8Tensor([1, 2], scale=0.5)
+    for call in (md.isclose, md.allclose):
+        for arguments in ((q, q), (q, 0.5), (md.ones(2), q)):
+            with pytest.raises(DispatchError, match=r"dequantize\(x\) or x.codes"):
+                call(*arguments)
+    assert md.allclose(quant.dequantize(q), md.asarray([0.5, 1.0]))
+
+
 def test_shapes_that_do_not_broadcast_raise() -> None:
     with pytest.raises(ShapeError):
         md.allclose(md.asarray([1.0, 2.0]), md.asarray([1.0, 2.0, 3.0]))
+
+
+@given(PAIRS, st.booleans())
+def test_array_equal_against_numpy(pairs: Any, equal_nan: bool) -> None:
+    a, b = np.array(pairs, np.float32).T
+    for other in (a, b, a[:1], b[None]):
+        found = md.array_equal(md.asarray(a), md.asarray(other), equal_nan=equal_nan)
+        assert found is np.array_equal(a, other, equal_nan=equal_nan)
+
+
+def test_array_equal_of_other_types() -> None:
+    whole, real = md.asarray([1, 2]), md.asarray([1.0, 2.0])
+    assert md.array_equal(whole, real, equal_nan=True)
+    assert not md.array_equal(whole, whole[:1])
+    assert md.array_equal(md.zeros((0, 2)), md.zeros((0, 2)))
+    q = quant.QInt8Tensor([1, 2], scale=0.5)
+    assert md.array_equal(q, q)
+    with pytest.raises(OptionError, match="equal_nan"):
+        md.array_equal(real, real, equal_nan=1)  # type: ignore[arg-type]
+    with pytest.raises(DispatchError, match="is not a tensor"):
+        md.array_equal(real, [1.0, 2.0])

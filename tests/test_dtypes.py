@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,6 +110,32 @@ def test_unknown_names() -> None:
     assert str(caught.value).startswith(
         "no element type Flaot32. Use float32. Known are bool, int8, "
     )
+
+
+@pytest.mark.parametrize(
+    ("array", "fix"),
+    [
+        (np.array(["2024-02-29"], "M8[D]"), "Use a.astype('int64'), the units since"),
+        (np.array([3], "m8[s]"), "Use a.astype('int64'), the number of units."),
+        (np.array(["a"]), "Its elements are texts: use a.astype(float) if"),
+        (np.array([b"a"]), "Its elements are texts: use a.astype(float) if"),
+        (np.array([None]), "Its elements are Python objects: use a.astype(float)"),
+        (np.array([(1, 2)], "i4,i4"), "Take one of its fields, such as a['f0']."),
+    ],
+)
+def test_arrays_of_other_types_are_told_a_way(array: Any, fix: str) -> None:
+    for convert in (md.asarray, md.from_numpy, lambda a: md.asarray([1]) + a):
+        with pytest.raises(OptionError, match=re.escape(fix)):
+            convert(array)
+
+
+@pytest.mark.parametrize("kind", [np.longdouble, np.clongdouble])
+def test_long_doubles_are_told_to_round(kind: Any) -> None:
+    array = np.ones(1, kind)
+    if array.dtype in (np.float64, np.complex128):
+        pytest.skip("this system has no long doubles")
+    with pytest.raises(OptionError, match=r"Use a.astype\('\w*'\), which rounds\."):
+        md.asarray(array)
 
 
 def test_a_tensor_is_no_element_type_and_is_not_shown() -> None:

@@ -98,7 +98,7 @@ def test_numpys_reductions_give_tensors() -> None:
         assert result(np.var(X, 0, ddof=ddof)) == result(
             md.var(X, axis=0, correction=ddof)
         )
-    with pytest.raises(md.OptionError, match="out= and rounding= set the grid"):
+    with pytest.raises(md.OptionError, match="out is a ndarray, not a tensor"):
         np.sum(X, out=np.ones(()))
 
 

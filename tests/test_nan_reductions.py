@@ -1,6 +1,8 @@
 """Reductions that leave NaN out, against those of the elements that are left."""
 
 import math
+import statistics
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -86,3 +88,51 @@ def test_types_of_results() -> None:
     assert md.nanmean(md.asarray([1, 2]), dtype=md.float32).item() == 1.5
     # As xarray calls them.
     assert md.nanmean(x, axis=None, dtype=None).item() == 1.75
+
+
+@given(VALUES, st.sampled_from([0, 1, 0.5]))
+def test_spread_against_exact_numbers(values: list[float], correction: float) -> None:
+    left = [Fraction(v) for v in values if v == v]
+    for kind in (md.float32, md.float64, md.float16, md.bfloat16):
+        x = md.asarray(values, dtype=kind)
+        spread = md.nanvar(x, correction=correction)
+        root = md.nanstd(x, correction=correction)
+        assert spread.dtype is root.dtype is kind
+        if len(left) <= correction:
+            assert math.isnan(spread.item()) and math.isnan(root.item())
+            continue
+        middle = sum(left) / len(left)
+        exact = sum((v - middle) ** 2 for v in left) / (
+            len(left) - Fraction(correction)
+        )
+        near = md.finfo(kind).eps
+        assert math.isclose(spread.item(), exact, rel_tol=near, abs_tol=near)
+        assert math.isclose(root.item(), math.sqrt(exact), rel_tol=near, abs_tol=near)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["nanvar", "nanstd", "nanmedian"])
+def test_spread_and_middle_against_numpy(name: str, axis: Any, keepdims: bool) -> None:
+    array = np.random.default_rng(6).normal(size=(3, 4, 5))
+    array[array > 1] = NAN
+    array[0, :, 0] = NAN
+    array[:, 1, 2] = np.inf
+    options: Any = {"axis": axis, "keepdims": keepdims}
+    found = getattr(md, name)(md.asarray(array), **options)
+    wanted = getattr(np, name)(array, **options)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, strict=True)
+    whole = md.asarray([[1, 2], [4, 8]])
+    plain = getattr(np, name)(np.asarray(whole), axis=0)
+    assert getattr(md, name)(whole, axis=0).tolist() == plain.tolist()
+
+
+@given(VALUES)
+def test_nanmedian_is_the_median_of_what_is_left(values: list[float]) -> None:
+    left = [v for v in values if v == v]
+    for kind in (md.float16, md.float32):
+        found = md.nanmedian(md.asarray(values, dtype=kind))
+        assert found.dtype is kind
+        wanted = statistics.median(left) if left else NAN
+        assert str(found.item()) == str(float(wanted))

@@ -79,13 +79,32 @@ def test_what_they_refuse() -> None:
         md.median(md.zeros((0,)))
     with pytest.raises(ShapeError):
         md.median(x, axis=1)
-    for other in (
-        quant.QInt8Tensor([1], scale=0.5),
-        md.asarray([1j]),
-        md.asarray([True]),
-    ):
-        with pytest.raises(DispatchError, match="have no median"):
-            md.median(other)
+    with pytest.raises(OptionError, match="q has 2 axes"):
+        md.quantile(x, md.ones((1, 1)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("x", "fix"),
+    [
+        (quant.QInt8Tensor([1], scale=0.5), "Use dequantize(x) or x.codes."),
+        (md.asarray([1j]), "Use real(x), imag(x) or abs(x)."),
+        (md.asarray([True]), "Use astype(x, int64)."),
+    ],
+)
+def test_errors_of_elements_that_are_not_real(x: Any, fix: str) -> None:
+    calls = {
+        "median": md.median,
+        "quantile": lambda x: md.quantile(x, 0.5),
+        "percentile": lambda x: md.percentile(x, 50),
+        "nansum": md.nansum,
+        "bincount": md.bincount,
+        "cov": md.cov,
+    }
+    for name, call in calls.items():
+        with pytest.raises(DispatchError) as caught:
+            call(x)
+        text = f": {x.dtype} elements have no {name}. {fix}"
+        assert str(caught.value) == f"{name}({type(x).__name__}[1]){text}"
 
 
 @pytest.mark.parametrize("q", [0, 100, 30.0, [10, 50, 77.5]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import ShapeError
+from mdtensor.errors import DispatchError, OptionError, ShapeError
 
 VALUES = st.integers(-20, 20)
 
@@ -73,3 +73,45 @@ def test_wrong_shapes_raise() -> None:
         md.trapezoid(x, md.ones(2))
     with pytest.raises(ShapeError):
         md.trapezoid(x, axis=1)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_gradient_against_numpy(axis: Any) -> None:
+    rng = np.random.default_rng(8)
+    array, places = rng.normal(size=(4, 4)), np.cumsum(rng.uniform(0.1, 2, 4))
+    for x in (0.5, places):
+        found = md.gradient(md.asarray(array), x, axis=axis)
+        steps = (x, x) if axis is None else (x,)
+        wanted = np.gradient(array, *steps, axis=axis)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert isinstance(found, tuple) is (axis is None)
+
+
+@given(st.lists(st.integers(-99, 99), min_size=2, max_size=9), st.integers(1, 9))
+def test_gradient_of_whole_numbers_is_exact(values: list[int], step: int) -> None:
+    ends = [values[1] - values[0], values[-1] - values[-2]]
+    pairs = zip(values, values[2:], strict=False)
+    inside = [Fraction(after - before, 2) for before, after in pairs]
+    wanted = [ends[0], *inside, ends[1]]
+    places = md.asarray([step * i for i in range(len(values))])
+    assert md.gradient(md.asarray(values)).tolist() == wanted
+    # The steps are equal, so both ways have the same slopes up to a rounding.
+    found = md.gradient(md.asarray(values), places)
+    assert found.dtype is md.float64
+    np.testing.assert_allclose(found, [float(w / step) for w in wanted], rtol=1e-14)
+    narrow = md.asarray(values, dtype=md.float16)
+    assert md.gradient(narrow).dtype is md.float16
+
+
+def test_what_gradient_refuses() -> None:
+    x = md.ones((2, 1))
+    with pytest.raises(ShapeError, match="axis 1 has 1 elements"):
+        md.gradient(x)
+    with pytest.raises(ShapeError, match=r"Give a number, or x of \(2,\)"):
+        md.gradient(x, md.ones(3), axis=0)
+    with pytest.raises(ShapeError, match="axis"):
+        md.gradient(x, axis=2)
+    with pytest.raises(OptionError, match="x must be a real number"):
+        md.gradient(x, "1", axis=0)
+    with pytest.raises(DispatchError, match="have no gradient"):
+        md.gradient(md.asarray([1j, 2]))

@@ -33,7 +33,12 @@ def histogram(x: Array, bins: Any, ends: Any) -> tuple[Array, Array]:
     Args:
         bins: how many of one width, or the edges.
         ends: the first and the last edge; None for the least and the largest of x.
+
+    Raises:
+        ValueError: floats cannot hold so many different edges.
     """
     # NumPy finds the place by a product, and then compares with the edges themselves.
-    counts, edges = np.histogram(widen(x), bins, ends)
+    # Ends whose difference is infinite overflow on the way to its error.
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts, edges = np.histogram(widen(x), bins, ends)
     return counts.astype(np.int64, copy=False), edges

@@ -27,7 +27,7 @@ from mdtensor.dispatch.declaration import (
 )
 from mdtensor.dispatch.placed_options import option_error
 from mdtensor.dispatch.remedies import VALUES, advice, way_out, working_casts
-from mdtensor.dispatch.suggestions import option
+from mdtensor.dispatch.suggestions import of_grids, option
 from mdtensor.errors import (
     AmbiguousDispatchError,
     DispatchError,
@@ -36,6 +36,7 @@ from mdtensor.errors import (
     describe,
     grids,
 )
+from mdtensor.foreign import is_array_like
 
 #: The number of methods, and of argument types, that an error shows.
 SHOWN = 3
@@ -128,9 +129,14 @@ def no_rounding_error(arguments: Iterable[Any]) -> OptionError:
     )
 
 
-def refuse_out(operation: Any, *arguments: Any, **_: Any) -> NoReturn:
+def refuse_out(operation: Any, *arguments: Any, out: Any = None, **_: Any) -> NoReturn:
     """Raise the error of `out=`, in the place of a method that cannot round."""
     given = [x for x in arguments if x is not None]
+    # Right for ufuncs of NumPy, and so an easy mistake.
+    if is_array_like(out):
+        problem = f"out is a {type(out).__name__}, not a tensor"
+        fix = "Pass out=asarray(a), which writes into the memory of a"
+        raise OptionError(problem, fix, describe(operation.name, *given))
     raise no_rounding_error(given).within(describe(operation.name, *given))
 
 
@@ -329,7 +335,8 @@ def _check_names(declared: Any, names: Iterable[str]) -> None:
             problem = (
                 f"takes {ours}=, not {name}=" if ours else f"{name} is not an attribute"
             )
-            raise DispatchError(problem, declared.schema)
+            fix = of_grids(declared.name, name) or declared.schema
+            raise DispatchError(problem, fix)
 
 
 def _count_error(declared: Any, places: list[Parameter], given: int) -> DispatchError:

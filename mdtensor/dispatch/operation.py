@@ -365,7 +365,7 @@ class Operation(MethodSet):
 
         def call(*arguments: Any, out: Any, **options: Any) -> Any:
             if not is_tensor(out):
-                _call_errors().refuse_out(self, *arguments)
+                _call_errors().refuse_out(self, *arguments, out=out)
             return Operation.write(
                 out, function(*arguments, **options), self.name, arguments
             )

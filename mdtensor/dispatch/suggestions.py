@@ -29,24 +29,37 @@ RENAMED = {
     "cumprod": "cumulative_prod",
     "cumsum": "cumulative_sum",
     "det": "linalg.det",
-    "diag": "linalg.diagonal",
+    "diagonal": "linalg.diagonal",
     "dot": "matmul",
+    "eq": "equal",
     "double": "float64",
     "float": "float32",
+    "flatten": "reshape",
     "floor_div": "floor_divide",
     "from_array": "from_numpy",
+    "gather": "take_along_axis",
+    "ge": "greater_equal",
+    "ger": "linalg.outer",
+    "gt": "greater",
     "half": "float16",
     "int": "int64",
+    "index_select": "take",
     "inv": "linalg.inv",
+    "le": "less_equal",
     "logical_invert": "logical_not",
     "long": "int64",
+    "lt": "less",
     "mm": "matmul",
     "mod": "remainder",
+    "movedim": "moveaxis",
+    "mv": "matmul",
+    "ne": "not_equal",
     "norm": "linalg.vector_norm",
     "outer": "linalg.outer",
     "permute": "permute_dims",
     "power": "pow",
     "ravel": "reshape",
+    "repeat_interleave": "repeat",
     "rint": "round",
     "sgn": "sign",
     "tensor": "asarray",
@@ -55,6 +68,7 @@ RENAMED = {
     "type": "astype",
     "unbind": "unstack",
     "unique": "unique_values",
+    "unique_consecutive": "unique_values",
     "unsqueeze": "expand_dims",
     "view": "reshape",
     "vstack": "concat",
@@ -170,17 +184,87 @@ ABSENT = {
 _TORCH = frozenset(
     {
         *("adaptive_avg_pool3d", "addr", "avg_pool3d", "bilinear", "cond", "conv3d"),
-        *("conv_transpose1d", "conv_transpose3d", "embedding_bag", "erfc"),
-        *("is_nonzero", "kthvalue", "logcumsumexp", "lu", "max_pool3d"),
-        *("max_unpool2d", "mode", "nanmedian", "rrelu", "softmin"),
+        *("conv_transpose1d", "conv_transpose3d", "dropout", "embedding_bag"),
+        *("expm", "is_nonzero", "logcumsumexp", "lu", "max_pool3d"),
+        *("max_unpool2d", "mode", "rrelu"),
     }
 )
 #: PyTorch functions that are an expression of ours.
 WRITTEN = {
+    "addmm": "x + a @ b",
+    "aminmax": "mdtensor.min(x) and mdtensor.max(x)",
+    "angle": "mdtensor.atan2(mdtensor.imag(x), mdtensor.real(x))",
+    "append": "mdtensor.concat([x, y])",
+    "apply_along_axis": "the axis= of operations, or mdtensor.stack of results",
+    "argpartition": "mdtensor.topk(x, k).indices",
+    "around": "mdtensor.round(x)",
+    "array_split": "mdtensor.split(x, sizes)",
+    "atleast_1d": "mdtensor.reshape(x, (-1,))",
+    "average": "mdtensor.sum(x * weights) / mdtensor.sum(weights)",
+    "baddbmm": "x + a @ b",
+    "bucketize": "mdtensor.searchsorted(edges, x)",
+    "cdist": "mdtensor.linalg.vector_norm(x[:, None] - y[None], axis=-1)",
+    "chunk": "mdtensor.split(x, sizes, axis=axis)",
+    "column_stack": "mdtensor.stack(columns, axis=1)",
+    "copy": "mdtensor.asarray(x, copy=True)",
+    "copyto": "x[...] = y",
+    "deg2rad": "x * (mdtensor.pi / 180)",
+    "degrees": "x * (180 / mdtensor.pi)",
+    "diag_embed": "mdtensor.diag(x)",
+    "diagflat": "mdtensor.diag(mdtensor.reshape(x, (-1,)))",
+    "digitize": "mdtensor.searchsorted(edges, x, side='right')",
+    "dist": "mdtensor.linalg.vector_norm(x - y)",
+    "ediff1d": "mdtensor.diff(mdtensor.reshape(x, (-1,)))",
+    "digamma": "scipy.special.digamma(x), which returns a tensor",
+    "erfc": "scipy.special.erfc(x), which returns a tensor",
+    "erfinv": "scipy.special.erfinv(x), which returns a tensor",
+    "fill_diagonal": "x[mdtensor.eye(n, dtype=mdtensor.bool)] = value",
+    "fix": "mdtensor.trunc(x)",
+    "flatnonzero": "mdtensor.nonzero(mdtensor.reshape(x, (-1,)))[0]",
+    "fliplr": "mdtensor.flip(x, axis=1)",
+    "flipud": "mdtensor.flip(x, axis=0)",
+    "frac": "x - mdtensor.trunc(x)",
+    "in1d": "mdtensor.isin(x, y)",
+    "index_add": "mdtensor.scatter(x, indices, y, reduction='add')",
+    "index_copy": "mdtensor.scatter(x, indices, y)",
+    "inner": "mdtensor.tensordot(x, y, axes=((-1,), (-1,)))",
+    "ix_": "x[rows[:, None], columns]",
+    "kthvalue": "mdtensor.topk(x, k, largest=False).values[..., -1]",
+    "l1_loss": "mdtensor.mean(mdtensor.abs(x - y))",
+    "lerp": "x + weight * (y - x)",
+    "lgamma": "scipy.special.gammaln(x), which returns a tensor",
+    "logit": "mdtensor.log(x / (1 - x))",
+    "logspace": "base ** mdtensor.linspace(start, stop, num)",
+    "masked_fill": "mdtensor.where(mask, value, x)",
+    "masked_select": "x[mask]",
+    "mse_loss": "mdtensor.mean(mdtensor.square(x - y))",
     "msort": "mdtensor.sort(x, axis=0)",
+    "nanargmax": "mdtensor.argmax(mdtensor.where(mdtensor.isnan(x), -inf, x))",
+    "nanargmin": "mdtensor.argmin(mdtensor.where(mdtensor.isnan(x), inf, x))",
+    "nanprod": "mdtensor.prod(mdtensor.where(mdtensor.isnan(x), 1, x))",
+    "narrow": "x[:, start : start + length]",
+    "ndim": "x.ndim",
+    "numel": "x.size",
+    "partition": "mdtensor.sort(x), or mdtensor.topk(x, k)",
+    "pinverse": "mdtensor.linalg.pinv(x)",
+    "place": "x[mask] = values",
+    "ptp": "mdtensor.max(x) - mdtensor.min(x)",
+    "put": "x[indices] = values",
+    "putmask": "x[mask] = values",
+    "put_along_axis": "mdtensor.scatter(x, indices, values, axis=axis)",
+    "rad2deg": "x * (180 / mdtensor.pi)",
+    "radians": "x * (mdtensor.pi / 180)",
     "rsqrt": "1 / mdtensor.sqrt(x)",
     "rsub": "y - x",
-    "swapaxes": "mdtensor.permute_dims(x, order), with all axes in order",
+    "scatter_add": "mdtensor.scatter(x, indices, y, reduction='add')",
+    "shape": "x.shape",
+    "size": "x.size",
+    "sliding_window_view": "x[mdtensor.arange(n)[:, None] + mdtensor.arange(size)]",
+    "softmin": "mdtensor.softmax(-x)",
+    "std_mean": "mdtensor.std(x) and mdtensor.mean(x)",
+    "tri": "mdtensor.tril(mdtensor.ones((n, m)))",
+    "var_mean": "mdtensor.var(x) and mdtensor.mean(x)",
+    "vdot": "mdtensor.vecdot(x, y)",
 }
 
 #: Operations with an in-place operator in Python, and its sign.
@@ -223,6 +307,23 @@ POSITIONS = {
     "var": ("axis", "correction"),
     "vector_norm": ("ord", "axis", "keepdims"),
 }
+
+
+#: What PyTorch and ONNX pass to `quantize`, and a grid holds here.
+_OF_GRIDS = ("axis", "block_size", "dtype", "narrow_range", "scale", "zero_point")
+
+
+def of_grids(operation: str, name: str) -> str:
+    """Return how to pass an option that belongs to the grid; empty for others.
+
+    Example:
+        >>> of_grids("quantize", "axis"), of_grids("sum", "axis")
+        ('Write quantize(x, QParams(scale, axis=axis))', '')
+    """
+    if operation != "quantize" or name not in _OF_GRIDS:
+        return ""
+    more = "" if name == "scale" else f", {name}={name}"
+    return f"Write quantize(x, QParams(scale{more}))"
 
 
 def option(name: str, known: Iterable[str]) -> str:
@@ -277,6 +378,8 @@ def hint(name: str, known: Iterable[str]) -> str:
     Example:
         >>> hint("concatenate", ["concat"]), hint("softmx", ["softmax"]), hint("q", [])
         (' Use mdtensor.concat.', ' Use mdtensor.softmax.', '')
+        >>> hint("cbrt", [])
+        ' mdtensor does not have cbrt: numpy.cbrt takes tensors and returns tensors.'
         >>> hint("ad", ["pad", "add"]), hint("Add", ["pad", "add"])
         (' Use mdtensor.add.', ' Use mdtensor.add.')
     """
@@ -290,7 +393,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     if name in WRITTEN:
         return f" Use {WRITTEN[name]}."
     if name not in (*names, *RENAMED) and _has_own_meaning(name):
-        return f" mdtensor does not have {name}."
+        return f" mdtensor does not have {name}{_of_numpy(name)}."
     near = similar(name, sorted(names), 3, 0.8)
     # Typing errors are more frequent at the end of a word than at its start.
     near.sort(key=lambda one: one[:1] != name[:1])
@@ -325,6 +428,17 @@ def hint_in(module: str, name: str, known: Iterable[str]) -> str:
         return f" mdtensor does not have {module}.{name}."
     near = similar(name.lower(), sorted(known), 1, 0.75)
     return f" Use mdtensor.{module}.{near[0]}." if near else ""
+
+
+def _of_numpy(name: str) -> str:
+    """Return how to call NumPy's function of this name; empty if there is none."""
+    function = getattr(np, name, None)
+    if isinstance(function, np.ufunc):
+        return f": numpy.{name} takes tensors and returns tensors"
+    # Only its functions of arrays have this attribute.
+    if hasattr(function, "_implementation"):
+        return f": use asarray(numpy.{name}(...))"
+    return ""
 
 
 def _in_place(name: str) -> str:

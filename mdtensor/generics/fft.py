@@ -39,10 +39,10 @@ SPECTRA = {
 def infer_fft(
     x: TensorSpec, *, n: int | None = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
-    """Infer the type of the argument; `axis` gets n elements."""
+    """Infer a complex type; `axis` gets n elements."""
     choice(norm, "norm", NORMS)
     at = normalize_axis(axis, x.ndim)
-    return _with_size(x, at, length(n, x.shape[at]))
+    return _with_size(_complex(x), at, length(n, x.shape[at]))
 
 
 def infer_rfft(
@@ -73,9 +73,9 @@ def infer_fftn(
     axes: Integers | None = None,
     norm: str = "backward",
 ) -> TensorSpec:
-    """Infer the type of the argument; the axes get the sizes `s`."""
+    """Infer a complex type; the axes get the sizes `s`."""
     choice(norm, "norm", NORMS)
-    return _with_sizes(x, *lengths(x.shape, s, axes))
+    return _with_sizes(_complex(x), *lengths(x.shape, s, axes))
 
 
 def infer_rfftn(
@@ -185,6 +185,10 @@ def check_some(axes: Shape) -> None:
         raise ShapeError("axes is empty", "Name at least one")
 
 
+def _complex(x: TensorSpec) -> TensorSpec:
+    return _spectrum(x) if x.dtype.is_floating else x
+
+
 def _spectrum(x: TensorSpec) -> TensorSpec:
     if x.dtype.storage not in SPECTRA:
         raise PromotionError(
@@ -220,15 +224,16 @@ def fft(
     """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j.
 
     Args:
-        x: any shape; complex64 or complex128.
+        x: any shape; complex64, complex128, float32 or float64.
         n: length of the transform; the size of the axis if None.
         axis: which axis is transformed.
         norm: "backward", "ortho" or "forward".
 
     Returns:
-        The type of `x`.
+        The type of `x`; for floats the complex type of their precision.
 
     Raises:
+        PromotionError: `x` is float16 or bfloat16.
         ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
@@ -237,7 +242,7 @@ def fft(
         >>> md.fft.fft(md.asarray([1 + 0j, 2, 3, 4])).tolist()
         [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
 
-    Source: array API 2024.12, `fft.fft`.
+    Source: array API 2024.12, `fft.fft`; NumPy, for floats.
     """
 
 
@@ -248,15 +253,16 @@ def ifft(
     """Return the inverse transform x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
 
     Args:
-        x: any shape; complex64 or complex128.
+        x: any shape; complex64, complex128, float32 or float64.
         n: length of the transform; the size of the axis if None.
         axis: which axis is transformed.
         norm: "backward", "ortho" or "forward".
 
     Returns:
-        The type of `x`.
+        The type of `x`; for floats the complex type of their precision.
 
     Raises:
+        PromotionError: `x` is float16 or bfloat16.
         ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
@@ -397,15 +403,16 @@ def fftn(
     """Apply `fft` along each of several axes.
 
     Args:
-        x: any shape; complex64 or complex128.
+        x: any shape; complex64, complex128, float32 or float64.
         s: lengths along `axes`, or along all axes; -1 for the size of an axis.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
     Returns:
-        The type of `x`.
+        The type of `x`; for floats the complex type of their precision.
 
     Raises:
+        PromotionError: `x` is float16 or bfloat16.
         ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.
@@ -431,15 +438,16 @@ def ifftn(
     """Apply `ifft` along each of several axes.
 
     Args:
-        x: any shape; complex64 or complex128.
+        x: any shape; complex64, complex128, float32 or float64.
         s: lengths along `axes`, or along all axes; -1 for the size of an axis.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
     Returns:
-        The type of `x`.
+        The type of `x`; for floats the complex type of their precision.
 
     Raises:
+        PromotionError: `x` is float16 or bfloat16.
         ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.

@@ -3,6 +3,7 @@
 The elements decide the size of a result, so they run at once, also on lazy tensors.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from mdtensor.errors import (
     shown,
 )
 from mdtensor.kernels.numpy import counting as kernel
+from mdtensor.ops.operands import allocate, not_real
 from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import Tensor, from_numpy
 
@@ -45,6 +47,7 @@ def bincount(x: Any, /, *, weights: Any = None, minlength: int = 0) -> Any:
     Raises:
         DispatchError: `x` is not a tensor of integers.
         ShapeError: `x` does not have one axis, or `weights` has another shape.
+            The result does not fit into memory.
         BoundsError: an integer is below 0.
         OptionError: `minlength` is not an integer of at least 0.
 
@@ -72,7 +75,8 @@ def bincount(x: Any, /, *, weights: Any = None, minlength: int = 0) -> Any:
     if heavy is not None and heavy.shape != a.shape:
         problem = f"weights has the shape {heavy.shape}, and x {a.shape}"
         raise ShapeError(problem, "Give a weight for each element", call)
-    return from_numpy(kernel.bincount(a, heavy, int(minlength)))
+    counted = partial(kernel.bincount, a, heavy, int(minlength))
+    return from_numpy(allocate(counted, "bincount", x))
 
 
 @explain_wrong_calls
@@ -94,7 +98,8 @@ def histogram(x: Any, /, bins: Any = 10, *, range: Any = None) -> HistogramResul
 
     Raises:
         DispatchError: `x` is not real.
-        DataError: an element is NaN or infinite, and there is no `range`.
+        DataError: an element is NaN or infinite, and there is no `range`; or its ends
+            are too close to each other, or too far apart, for `bins` edges.
         OptionError: `bins` is not a positive integer or edges that increase, or `range`
             is not two finite numbers in their order.
 
@@ -114,7 +119,12 @@ def histogram(x: Any, /, bins: Any = 10, *, range: Any = None) -> HistogramResul
     if is_open and a.dtype.kind == "f" and not np.isfinite(a).all():
         problem = "an element is NaN or infinite, so there is no last edge"
         raise DataError(problem, "Give range=(first, last)", call)
-    counts, found = kernel.histogram(a, edges, ends)
+    try:
+        counts, found = kernel.histogram(a, edges, ends)
+    except ValueError:
+        first, last = ends or (a.min().item(), a.max().item())
+        problem = f"floats cannot hold {bins} different edges from {first} to {last}"
+        raise DataError(problem, "Use fewer bins, or another range", call) from None
     return HistogramResult(from_numpy(counts), from_numpy(found))
 
 
@@ -164,6 +174,5 @@ def _elements(x: Any, name: str) -> Any:
         raise DispatchError(f"{shown(x)} is not a tensor", "Use asarray(x)", call)
     tensor = x if isinstance(x, Tensor) else from_numpy(x)
     if not (tensor.dtype.is_integer or tensor.dtype.is_floating):
-        fix = "Use dequantize(x), or astype(x, float32)"
-        raise DispatchError(f"{tensor.dtype} elements have no {name}", fix, call)
+        raise not_real(tensor, name)
     return np.asarray(tensor)

@@ -9,7 +9,7 @@ from mdtensor.device import Device
 from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, shown
-from mdtensor.generics.conversion import to
+from mdtensor.generics.conversion import astype, to
 from mdtensor.generics.fft import (
     fft,
     fftn,
@@ -40,9 +40,22 @@ def fft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(fft, x, n, axis, norm)
 
 
+# A spectrum of floats has the bytes of that of the same complex numbers.
+@method(fft)
+def fft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
+    kind = deduced(fft, x, n=n, axis=axis, norm=norm).dtype
+    return _along_axis(fft, astype(x, kind), n, axis, norm)
+
+
 @method(ifft)
 def ifft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(ifft, x, n, axis, norm)
+
+
+@method(ifft)
+def ifft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
+    kind = deduced(ifft, x, n=n, axis=axis, norm=norm).dtype
+    return _along_axis(ifft, astype(x, kind), n, axis, norm)
 
 
 @method(rfft)
@@ -70,9 +83,21 @@ def fftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(fftn, x, s, axes, norm)
 
 
+@method(fftn)
+def fftn(x: FloatingTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
+    kind = deduced(fftn, x, s=s, axes=axes, norm=norm).dtype
+    return _along_axes(fftn, astype(x, kind), s, axes, norm)
+
+
 @method(ifftn)
 def ifftn(x: ComplexTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
     return _along_axes(ifftn, x, s, axes, norm)
+
+
+@method(ifftn)
+def ifftn(x: FloatingTensor, /, *, s: object, axes: object, norm: str) -> Tensor:
+    kind = deduced(ifftn, x, s=s, axes=axes, norm=norm).dtype
+    return _along_axes(ifftn, astype(x, kind), s, axes, norm)
 
 
 @method(rfftn)

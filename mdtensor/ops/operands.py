@@ -16,6 +16,7 @@ from mdtensor.dispatch.classes import lives_on
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
+    DispatchError,
     OptionError,
     PromotionError,
     ShapeError,
@@ -518,3 +519,14 @@ def allocate(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
             describe(name, *arguments),
         )
         raise ShapeError(problem, "Ask for fewer elements", call) from None
+
+
+def not_real(x: Any, name: str) -> DispatchError:
+    """Return the error of a tensor whose elements are not real numbers."""
+    if hasattr(type(x), "ways"):
+        fix = f"Use {' or '.join(words for words, _ in type(x).ways())}"
+    elif x.dtype.is_complex:
+        fix = "Use real(x), imag(x) or abs(x)"
+    else:
+        fix = "Use astype(x, int64)" if x.dtype.kind == "bool" else ""
+    return DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))

@@ -427,6 +427,9 @@ def pad_widths(pad_width: object, ndim: int) -> tuple[tuple[int, int], ...]:
     fix = "Give (before, after), each 0 or more, for each axis"
     given = entries(pad_width)
     if given is None:
+        if is_size(pad_width):
+            n = int(pad_width)  # type: ignore[call-overload]
+            fix = f"For {n} on all sides give [({n}, {n})] * {ndim}"
         raise OptionError(f"pad_width is {shown(pad_width)}", fix)
     widths = tuple(integers(width, "pad_width", fix) for width in given)
     if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):

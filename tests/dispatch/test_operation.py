@@ -127,6 +127,13 @@ def test_out_is_for_methods_that_round() -> None:
         "result, and this method does not return one. Omit them, quantize the "
         "arguments first, or pass the tensor to write into."
     )
+    array = np.zeros(1, np.float32)
+    assert text(OptionError, lambda: twice(md.asarray([1.0]), out=array)) == (
+        "twice(Float32Tensor[1]): out is a ndarray, not a tensor. "
+        "Pass out=asarray(a), which writes into the memory of a."
+    )
+    md.add(md.asarray([1.0]), 1, out=md.asarray(array))
+    assert array.tolist() == [2.0]
     assert not twice.select(F, NONE).method.rounds
 
 

@@ -1,20 +1,28 @@
 """Names of NumPy and PyTorch lead to ours."""
 
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 from support.each import each
 
 import mdtensor as md
-from mdtensor.dispatch.suggestions import ATTRIBUTES, QUANTIZED, RENAMED
+from mdtensor.dispatch.suggestions import ATTRIBUTES, QUANTIZED, RENAMED, WRITTEN
 
 TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",
     "norm": "'norm'. Use mdtensor.linalg.vector_norm.",
     "softmx": "'softmx'. Use mdtensor.softmax.",
-    "gradient": "'gradient'. mdtensor does not have gradient.",
-    "nanmedian": "'nanmedian'. mdtensor does not have nanmedian.",
+    "polyfit": "'polyfit'. mdtensor does not have polyfit: use "
+    "asarray(numpy.polyfit(...)).",
+    "cbrt": "'cbrt'. mdtensor does not have cbrt: numpy.cbrt takes tensors and returns "
+    "tensors.",
+    "vectorize": "'vectorize'. mdtensor does not have vectorize.",
+    "expm": "'expm'. mdtensor does not have expm.",
+    "ne": "'ne'. Use mdtensor.not_equal.",
+    "ptp": "'ptp'. Use mdtensor.max(x) - mdtensor.min(x).",
     "conv3d": "'conv3d'. mdtensor does not have conv3d.",
     "bilinear": "'bilinear'. mdtensor does not have bilinear.",
     "rsqrt": "'rsqrt'. Use 1 / mdtensor.sqrt(x).",
@@ -38,6 +46,79 @@ def text(call: Any) -> str:
 def test_of_the_package(name: str) -> None:
     head = "module 'mdtensor' has no attribute "
     assert text(lambda: getattr(md, name)) == head + TEXTS[name]
+
+
+#: What NumPy or SciPy return for the values of `NAMES`, by what PyTorch or NumPy call.
+EXPRESSIONS: dict[str, Any] = {
+    "addmm": lambda x, y, a, b: x + a @ b,
+    "angle": lambda z: np.angle(z),
+    "append": lambda x, y: np.concatenate([x, y]),
+    "atleast_1d": lambda x: x.reshape(-1),
+    "average": lambda x, weights: np.average(x, weights=weights),
+    "bucketize": lambda x, edges: np.digitize(x, edges, right=True),
+    "cdist": lambda x, y: np.linalg.norm(x[:, None] - y[None], axis=-1),
+    "column_stack": lambda columns: np.column_stack(columns),
+    "deg2rad": lambda x: np.deg2rad(x),
+    "diagflat": lambda x: np.diagflat(x),
+    "digitize": lambda x, edges: np.digitize(x, edges),
+    "ediff1d": lambda x: np.ediff1d(x),
+    "erfc": lambda x: scipy.special.erfc(x),
+    "fix": lambda x: np.trunc(x),
+    "flatnonzero": lambda x: np.flatnonzero(x),
+    "fliplr": lambda x: np.fliplr(x),
+    "flipud": lambda x: np.flipud(x),
+    "inner": lambda x, y: np.inner(x, y),
+    "kthvalue": lambda x, k: np.sort(x)[..., k - 1],
+    "lerp": lambda x, y, weight: x + weight * (y - x),
+    "lgamma": lambda x: scipy.special.gammaln(x),
+    "logspace": lambda start, stop, num: np.logspace(start, stop, num),
+    "masked_fill": lambda x, mask, value: np.where(mask, value, x),
+    "masked_select": lambda x, mask: x[mask],
+    "mse_loss": lambda x, y: ((x - y) ** 2).mean(),
+    "nanargmax": lambda gaps: np.nanargmax(gaps),
+    "nanprod": lambda gaps: np.nanprod(gaps),
+    "ptp": lambda x: np.ptp(x),
+    "rad2deg": lambda x: np.rad2deg(x),
+    "softmin": lambda x: scipy.special.softmax(-x, axis=-1),
+    "tri": lambda n, m: np.tri(n, m),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_expressions_are_those_of_numpy(name: str) -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+    given: dict[str, Any] = {
+        "x": x,
+        "y": y,
+        "z": x + 1j * y,
+        "a": y[:, :2],
+        "b": x[:2],
+        "mask": x > 0,
+        "gaps": np.where(x > 0, x, np.nan),
+        "columns": [x[0], y[0]],
+        "weight": 0.25,
+        "weights": y**2,
+        "edges": np.array([-1.0, 0.0, 1.0]),
+        "k": 2,
+        "value": 9.0,
+        "start": 1.0,
+        "stop": 2.0,
+        "num": 3,
+        "base": 10.0,
+        "n": 2,
+        "m": 3,
+    }
+    names = inspect.signature(EXPRESSIONS[name]).parameters
+    wanted = EXPRESSIONS[name](**{n: given[n] for n in names})
+    ours = {
+        n: md.asarray(v) if isinstance(v, np.ndarray) else v for n, v in given.items()
+    }
+    ours["columns"] = [md.asarray(column) for column in given["columns"]]
+    ours["x"] = ours[next(n for n in ("gaps", "z", "x") if n in names or n == "x")]
+    code = WRITTEN[name].removesuffix(", which returns a tensor")
+    found = eval(code, {"mdtensor": md, "scipy": scipy, "inf": np.inf, **ours})
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_what_is_in_quant() -> None:
@@ -100,8 +181,8 @@ def test_of_a_tensor() -> None:
 
 def test_what_is_not_there_is_said_in_one_sentence() -> None:
     x: Any = md.ones((2,))
-    missing = "'gradient'. mdtensor does not have gradient."
-    assert text(lambda: x.gradient).endswith(missing)
+    missing = "'roots'. mdtensor does not have roots: use asarray(numpy.roots(...))."
+    assert text(lambda: x.roots).endswith(missing)
     for name in ("median", "split", "topk", "isclose"):
         hint = text(lambda name=name: getattr(x, name))
         assert hint.endswith(f"Use mdtensor.{name}(x).")

@@ -83,6 +83,16 @@ def test_element_types_go_both_ways() -> None:
         md.zeros(2, dtype=pd.Int8Dtype())
 
 
+def test_dates_and_texts_are_told_a_way() -> None:
+    dates = pd.to_datetime(["2024-02-29"])
+    for given in (dates, dates - dates):
+        with pytest.raises(md.CastError, match=r"the numbers alone, a.astype\('int"):
+            md.asarray(given)
+        assert md.asarray(given.astype("int64")).dtype is md.int64
+    with pytest.raises(md.OptionError, match=r"no element type .*a.astype\(float"):
+        md.asarray(pd.DataFrame({"name": ["x"], "count": [1]}))
+
+
 def test_functions_name_the_conversion() -> None:
     for given in (pd.Series(VALUES), xr.DataArray(VALUES), pd.DataFrame([VALUES])):
         with pytest.raises(md.NoMethodError, match=r"Use asarray\(x2\) to make it"):

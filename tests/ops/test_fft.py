@@ -278,8 +278,30 @@ def test_what_is_refused(
     assert str(caught.value) == f"{head}: {text}"
 
 
-def test_real_and_complex_have_their_own_transforms() -> None:
-    with pytest.raises(DispatchError, match="x is Float32Tensor, not ComplexTensor"):
-        md.fft.fft(REALS)
+@given(SHAPES, st.sampled_from(list(REAL)), st.data())
+def test_floats_have_the_spectrum_of_their_complex_numbers(
+    shape: Any, dtype: md.DType, data: st.DataObject
+) -> None:
+    real = numbers(shape, REAL[dtype])
+    same = md.astype(real, dtype)
+    one = {"n": data.draw(st.sampled_from([None, 1, 5])), "axis": 0}
+    several = {"axes": data.draw(st.sampled_from([None, (), (0,), (-1,)]))}
+    for transform, options in (
+        *((f, one) for f in (md.fft.fft, md.fft.ifft)),
+        *((f, several) for f in (md.fft.fftn, md.fft.ifftn)),
+    ):
+        found, wanted = transform(real, **options), transform(same, **options)
+        assert found.dtype is dtype
+        assert found.buffer.tobytes() == wanted.buffer.tobytes()
+
+
+def test_narrow_floats_and_integers_have_no_spectrum() -> None:
+    with pytest.raises(PromotionError, match=r"not bfloat16\. Use astype\(x, float32"):
+        md.fft.fftn(md.ones((3,), dtype=md.bfloat16))
+    with pytest.raises(DispatchError, match=r"x is Int64Tensor.*Use astype\(x, "):
+        md.fft.ifft(md.asarray([1, 2]))
+
+
+def test_transforms_of_real_numbers_refuse_complex_ones() -> None:
     with pytest.raises(DispatchError, match="x is Complex64Tensor, not FloatingTen"):
         md.fft.rfft(COMPLEXES)

@@ -136,6 +136,8 @@ def test_pad_widths_that_do_not_fit(widths: Any) -> None:
         md.pad(counted(2, 2), widths)
     with pytest.raises(OptionError):
         md.pad(counted(2, 2), [(0.5, 1), (1, 1)])
+    with pytest.raises(OptionError, match=r"on all sides give \[\(3, 3\)\] \* 2"):
+        md.pad(counted(2, 2), 3)
 
 
 def test_squeeze_and_expand_are_views() -> None:

@@ -339,6 +339,14 @@ def test_what_the_error_says_is_what_works():
     assert quant.QInt8Tensor([2, -1], scale=0.5).codes.tolist() == [2, -1]
 
 
+def test_a_star_takes_all_names_and_no_modules():
+    names: dict[str, object] = {}
+    exec("from mdtensor.quant import *", names)  # not allowed in a function
+    taken = {name for name in names if not name.startswith("__")}
+    assert taken == {n for n in dir(quant) if n[0] != "_"} - {"onnx_backend"}
+    assert taken >= {"QParams", "load", "quantize_weights", "MinMaxObserver"}
+
+
 def test_names_of_codes_ask_for_the_import():
     code = "import mdtensor as md; md.zeros(2, dtype='qint8')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

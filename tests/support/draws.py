@@ -252,6 +252,12 @@ def vectors(draw: Draw) -> Call:
     return tuple(pair), {"axis": draw(st.sampled_from([-1, -1, -2, 0, 3]))}
 
 
+def signals(draw: Draw) -> Call:
+    shape = st.sampled_from([(1,), (2,), (4,), (4,), (0,), (), (2, 1)])
+    pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
+    return tuple(pair), {"mode": draw(st.sampled_from(["full", "same", "valid", 0]))}
+
+
 def triples(draw: Draw) -> Call:
     shape = st.sampled_from([(3,), (2, 3), (2, 1, 3), (3, 3), (3, 1), (2,), ()])
     pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
@@ -291,6 +297,10 @@ def transformed(draw: Draw, leaves: list[Any] = SPECTRA) -> Call:
     return (any_tensor(draw, leaves),), options
 
 
+def transformed_inexact(draw: Draw) -> Call:
+    return transformed(draw, INEXACT)
+
+
 def transformed_real(draw: Draw) -> Call:
     return transformed(draw, FLOATS)
 
@@ -302,6 +312,10 @@ def transformed_n(draw: Draw, leaves: list[Any] = SPECTRA) -> Call:
     sizes = st.lists(st.sampled_from([-1, 1, 2, 5, 0]), min_size=count, max_size=count)
     s = draw(st.one_of(st.none(), sizes))
     return (x,), {"s": s, "axes": axes, "norm": draw(NORMS)}
+
+
+def transformed_n_inexact(draw: Draw) -> Call:
+    return transformed_n(draw, INEXACT)
 
 
 def transformed_n_real(draw: Draw) -> Call:
@@ -887,12 +901,15 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.softmax: along,
     md.matmul: product,
     md.linear: fully_connected,
-    **dict.fromkeys([md.fft.fft, md.fft.ifft, md.fft.irfft, md.fft.hfft], transformed),
+    **dict.fromkeys([md.fft.fft, md.fft.ifft], transformed_inexact),
+    **dict.fromkeys([md.fft.irfft, md.fft.hfft], transformed),
     **dict.fromkeys([md.fft.rfft, md.fft.ihfft], transformed_real),
-    **dict.fromkeys([md.fft.fftn, md.fft.ifftn, md.fft.irfftn], transformed_n),
+    **dict.fromkeys([md.fft.fftn, md.fft.ifftn], transformed_n_inexact),
+    md.fft.irfftn: transformed_n,
     md.fft.rfftn: transformed_n_real,
     **dict.fromkeys([md.fft.fftshift, md.fft.ifftshift], turned),
     md.vecdot: vectors,
+    **dict.fromkeys([md.convolve, md.correlate], signals),
     md.tensordot: contracted,
     md.linalg.outer: two_vectors,
     md.linalg.cross: triples,

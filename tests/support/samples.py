@@ -103,6 +103,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     **dict.fromkeys([fft.fft, fft.ifft, fft.irfft], complex_matrix),
     **dict.fromkeys([fft.fftn, fft.ifftn, fft.irfftn], complex_matrix),
     **dict.fromkeys([md.cumulative_sum, md.cumulative_prod], along_rows),
+    **dict.fromkeys([md.convolve, md.correlate], calls(lambda: (floats(4), floats(2)))),
     md.bitwise_invert: calls(lambda: (integers(2, 3),)),
     md.logical_not: calls(lambda: (truths(2, 3),)),
     md.clip: calls(lambda: (floats(2, 3),), min=0.25, max=0.5),

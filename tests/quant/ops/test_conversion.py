@@ -135,7 +135,15 @@ def test_nan_is_refused(leaf):
 
 
 def test_a_grid_is_a_grid():
-    with pytest.raises(md.OptionError, match=r"qparams is a float\. Use QParams"):
+    with pytest.raises(
+        md.DispatchError, match=r"Write quantize\(x, QParams\(scale, dt"
+    ):
+        quantize(md.ones((2,)), QParams(0.5), dtype="qint4")
+    with pytest.raises(md.DispatchError, match="expects 2 arguments, got 3"):
+        quantize(md.ones((2,)), 0.5, 0)
+    with pytest.raises(
+        md.OptionError, match=r"qparams is a float\. Use QParams\(0.5\)"
+    ):
         quantize(md.ones((2,)), 0.5)
 
 
