@@ -377,7 +377,7 @@ class Builder:
         """Raise if an operand is a dynamic size: graphs cannot compute with sizes."""
         for name in names:
             if name in self.sizes:
-                raise ModelError(
+                raise SizeError(
                     f"{name!r} depends on a size that is dynamic",
                     f"Give {shapes_example(self.inputs)}",
                 )
