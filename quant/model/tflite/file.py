@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flatbuffers.number_types import Int32Flags
 
 from mdtensor.errors import ModelError
 from mdtensor.extend import file_path
@@ -304,7 +303,8 @@ def _builtin_code(table: Any) -> int:
     place = table._tab.Offset(BUILTIN_CODE)
     if not place:
         return 0
-    return int(table._tab.Get(Int32Flags, place + table._tab.Pos))
+    start = place + table._tab.Pos
+    return int.from_bytes(table._tab.Bytes[start : start + 4], "little", signed=True)
 
 
 def _integers(table: Any, name: str) -> tuple[int, ...]:
