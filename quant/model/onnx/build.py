@@ -178,6 +178,8 @@ class Builder:
         elements: element types of the values that are stored in a wider type.
         narrow: names of values whose codes have a narrow range, without the smallest
             code.
+        steps: for plain integers that are codes, by name: the float value of code minus
+            zero point, and the scale and zero point.
         decided: values that a call has computed before, by name, and sizes of values,
             by `sizes_of` their name.
         spending: what loading has used of its budget.
@@ -195,6 +197,7 @@ class Builder:
     lists: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    steps: dict[str, tuple[str, Any, Any]] = field(default_factory=dict)
     decided: Mapping[str, Array] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
     reserved: frozenset[str] = frozenset()
@@ -374,7 +377,7 @@ class Builder:
         """Raise if an operand is a dynamic size: graphs cannot compute with sizes."""
         for name in names:
             if name in self.sizes:
-                raise ModelError(
+                raise SizeError(
                     f"{name!r} depends on a size that is dynamic",
                     f"Give {shapes_example(self.inputs)}",
                 )

@@ -20,6 +20,7 @@ import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.recurrent import LAYERS, read_layer
 from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.operators.volumes import FROM_PLANES, convolve_volume
 from mdtensor.quant.model.onnx.operators.windows import (
     CONVOLUTIONS,
     conv_options,
@@ -67,7 +68,7 @@ def conv_integer(g: Builder, op: Operator) -> None:
     """Read ConvInteger: the exact convolution of codes minus zero points, in int32."""
     w = op.inputs[1]
     shape = g.shape(w)
-    operation = CONVOLUTIONS[require_window_axes(op, shape[2:], CONVOLUTIONS)]
+    axes = require_window_axes(op, shape[2:], (*CONVOLUTIONS, 3))
     options = conv_options(g, op, w)
     if op.input(2) and g.shape(op.input(2)) not in ((), (1,)):
         problem = f"has zero points of shape {g.shape(op.input(2))} for its input"
@@ -79,7 +80,11 @@ def conv_integer(g: Builder, op: Operator) -> None:
     wide = _float_for(g, op, terms, lambda w: w.reshape(-1, terms).T)
     # Borders are filled with the zero point, the number 0.
     a, b = _numbers(g, op, (0, 2), wide, 1), _numbers(g, op, (1, 3), wide, 0)
-    sums = g.step(op, "sums", operation, a, b, None, **options)
+    if axes == 3:
+        planes = convolve_volume(g, replace(op, inputs=(a, b)), options)
+        sums = g.step(op, "sums", md.permute_dims, planes, axes=FROM_PLANES)
+    else:
+        sums = g.step(op, "sums", CONVOLUTIONS[axes], a, b, None, **options)
     g.call(op, md.astype, sums, md.int32)
 
 

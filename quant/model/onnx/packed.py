@@ -20,6 +20,7 @@ from mdtensor import DType
 from mdtensor.quant.dtypes import qint8, quint4, quint8
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.qdq import mirror
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -60,9 +61,10 @@ class Blocks:
         # change the sides of the zero point; all codes of a scale of 0 are 0.
         steps = (self.codes - zeros[:, of_code]) * signs[:, of_code]
         scales = np.where(self.scales == 0, 1.0, np.abs(self.scales))
-        codes = steps + zeros[:, of_code]
+        starts = np.where(signs < 0, mirror(first, zeros), zeros)
+        codes = steps + starts[:, of_code]
         for dtype, found, at in (
-            (first, codes, zeros),
+            (first, codes, starts),
             (qint8, steps, np.zeros_like(zeros)),
         ):
             if _fit(dtype, found) and _fit(dtype, at):

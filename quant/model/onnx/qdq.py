@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor import TensorSpec
+from mdtensor import DType, TensorSpec
 from mdtensor.errors import MdtensorError
 from mdtensor.graph import Graph, Node, infer_spec
 from mdtensor.quant.dtypes import qint8, quint8
@@ -24,6 +24,13 @@ from mdtensor.quant.model.onnx.axes import normalize_axis, require_between
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
 from mdtensor.quant.model.onnx.integer_codes import codes_of, is_moved_constant
+from mdtensor.quant.model.onnx.plain_codes import (
+    INTEGERS,
+    check_finite,
+    is_plain,
+    quantize_to_integers,
+    steps_and_scale,
+)
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
@@ -48,6 +55,9 @@ def quantize_linear(g: Builder, op: Operator) -> None:
     # The quotient is exact whatever the precision, see `quant.rounding`.
     op.require("precision", 0, *FLOATS)
     op.require("saturate", 1)
+    if is_plain(g, op, code):
+        quantize_to_integers(g, op, code)
+        return
     grid = grid_of(g, op, code, op.outputs[0])
     g.call(op, quantize, op.inputs[0], qparams=grid)
 
@@ -60,7 +70,7 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
     operation: Any = dequantize
     inputs: tuple[str, ...]
     if _is_computed(g, op):
-        operation, inputs = md.mul, _steps_and_scale(g, op, str(op.inputs[0]))
+        operation, inputs = md.mul, steps_and_scale(g, op)
     else:
         inputs = (on_grid(g, op),)
     if dtype is md.float32:
@@ -70,18 +80,19 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
         g.call(op, md.astype, real, dtype, casting="wrap")
 
 
-#: Integers whose distance from a zero point is exact in float32.
-INTEGERS = (md.int8, md.uint8, md.int16, md.uint16)
-
-
 def _is_computed(g: Builder, op: Operator) -> bool:
     """Return whether the first input is integers that are codes of no known grid.
 
     Constants are codes, and so are their rows, for which the table stays small.
     """
     name = str(op.inputs[0])
+    if is_plain(g, op, g.code(name)):
+        return True
     if name in g.constants or g.specs[name].dtype not in INTEGERS:
         return False
+    # DynamicQuantizeLinear computes the scale.
+    if g.array(op.inputs[1]) is None:
+        return True
     if g.code(name) not in QUANTIZED or g.require_array(op, 1, "the scale").size > 1:
         return True
     try:
@@ -92,31 +103,6 @@ def _is_computed(g: Builder, op: Operator) -> bool:
     return not is_moved_constant(g, name, grid)
 
 
-def _steps_and_scale(g: Builder, op: Operator, x: str) -> tuple[str, str]:
-    """Return x - zero and the scale, in float32, of integers without a grid.
-
-    Their product is what DequantizeLinear computes, rounded once.
-    """
-    scale = g.require_array(op, 1, "the scale").astype(np.float32)
-    zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
-    if op.input(2):
-        check_zero_points(op, scale, zeros)
-    shape = g.shape(x)
-    if op.get("block_size", 0):
-        raise op.error(f"has blocks of {x!r}, which has no grid", "Use one scale")
-    wide: tuple[int, ...] = ()
-    if scale.size > 1:
-        axis = normalize_axis(op, op.get("axis", 1), len(shape))
-        if shape[axis] not in (-1, scale.size):
-            problem = f"has {scale.size} scales for an axis of size {shape[axis]}"
-            raise op.error(problem, "Give one scale, or one for each index")
-        wide = (-1, *[1] * (len(shape) - axis - 1))
-    numbers = g.step(op, "numbers", md.astype, x, md.float32)
-    zero = g.new_constant(op, "zero", zeros.astype(np.float32).reshape(wide))
-    steps = g.step(op, "steps", md.sub, numbers, zero)
-    return steps, g.new_constant(op, "scale", scale.reshape(wide))
-
-
 def on_grid(g: Builder, op: Operator) -> str:
     """Return the name of an operator's first input as codes on the operator's grid.
 
@@ -125,7 +111,7 @@ def on_grid(g: Builder, op: Operator) -> str:
     """
     name = str(op.inputs[0])
     if name in g.constants:
-        codes = quantized(_codes_of(g, name), grid_of(g, op, g.code(name), name))
+        codes = _constant_on_grid(g, op, name)
         return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
     own = g.specs[name].qparams
     if own is None:
@@ -138,6 +124,37 @@ def on_grid(g: Builder, op: Operator) -> str:
             "Use one grid on both sides",
         )
     return name
+
+
+def mirror(dtype: DType, codes: Any) -> Any:
+    """Return the codes whose distances from their mirrored zero point are negative.
+
+    Every code has one: the mirror of the smallest is the largest. So the weights keep
+    their bits.
+    """
+    return int(dtype.minimum) + int(dtype.maximum) - codes.astype(np.int64)
+
+
+def _constant_on_grid(g: Builder, op: Operator, name: str) -> Any:
+    """Return a constant of integers as codes on the operator's grid."""
+    code, codes = g.code(name), _codes_of(g, name)
+    scale, zeros = _scales_and_zeros(g, op, code)
+    # ONNX Runtime's tool writes negative scales for blocks of 4-bit weights, and 0 for
+    # blocks of zeros, whose codes stand for 0 on any grid.
+    is_flipped, is_float = scale < 0, code in ELEMENTS and ELEMENTS[code].is_float
+    if is_float or (scale > 0).all():
+        return quantized(codes, _grid(g, op, code, name, scale, zeros))
+    zeros = np.broadcast_to(zeros, scale.shape) if zeros.size == 1 else zeros
+    zeros = np.where(is_flipped, mirror(QUANTIZED[code], zeros), zeros)
+    sizes = np.where(scale == 0, 1.0, np.abs(scale))
+    grid = _grid(g, op, code, name, sizes, zeros)
+    flips, empty, starts = (
+        grid.along(of_each.reshape(grid.scale.shape), codes.shape)
+        for of_each in (is_flipped, scale == 0, zeros)
+    )
+    codes = np.where(flips, mirror(grid.dtype, codes), codes)
+    codes = np.where(empty, starts, codes)
+    return quantized(codes.astype(grid.dtype.storage), grid)
 
 
 def _codes_of(g: Builder, name: str) -> Any:
@@ -153,6 +170,11 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
 
     Input 1 of the operator is the scale, input 2 the zero point.
     """
+    return _grid(g, op, code, value, *_scales_and_zeros(g, op, code))
+
+
+def _scales_and_zeros(g: Builder, op: Operator, code: int) -> tuple[Any, Any]:
+    """Return the scales in float64, and the zero points of codes of type `code`."""
     if code not in QUANTIZED:
         listed = ", ".join(map(str, QUANTIZED.values()))
         raise op.error(
@@ -165,6 +187,7 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
             f"has scales of {given.dtype}",
             f"Supported are {', '.join(map(str, FLOATS.values()))}",
         )
+    check_finite(op, given)
     # QParams stores scales as float64, which is exact for narrower floats.
     scale = given.astype(np.float64)
     zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
@@ -176,6 +199,13 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
             f"{g.specs[str(op.input(2))].dtype}",
             "Use one type for both",
         )
+    return scale, zeros
+
+
+def _grid(
+    g: Builder, op: Operator, code: int, value: str, scale: Any, zeros: Any
+) -> QParams:
+    """Return the grid of these scales and zero points for the codes `value`."""
     options: dict[str, Any] = {"dtype": QUANTIZED[code]}
     options["narrow_range"] = value in g.narrow
     shape = g.shape(op.inputs[0])

@@ -102,6 +102,7 @@ def read_graph(
     try:
         for op in operators:
             read_operator(g, replace(op, shapes_example=example))
+        made = g.graph(names)
     except SizeError as error:
         # An operator that nothing can read is an error now, not at the first call.
         for op in operators:
@@ -110,7 +111,6 @@ def read_graph(
         if not has_open_size(g.inputs):
             error = _asked(g, error, rule_in(model))
         raise error.of(g.inputs, names) from None
-    made = g.graph(names)
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 

@@ -43,6 +43,9 @@ from mdtensor.quant.qparams import QParams
 
 #: The operator set and the version of the format: HardSwish needs 14.
 OLD = 14, 7
+#: The last set before codes got new types. From 21 on ONNX Runtime 1.32 writes the type
+#: of codes into the nodes that it moves, and makes uint8 of int8 on AVX2 without it.
+BEFORE_NEW = 20, 9
 #: 4-bit and 16-bit codes, 8-bit floats and block scales need 21.
 NEW = 21, 10
 #: Convolutions, pools and activations in bfloat16 need 22.
@@ -96,7 +99,9 @@ def _version(graph: Graph, specs: Mapping[str, TensorSpec]) -> tuple[int, int]:
     if any(spec.dtype is md.bfloat16 for spec in specs.values()):
         return NEWEST
     is_new = any(spec.qparams and _is_new(spec.qparams) for spec in specs.values())
-    return NEW if is_new or since > OLD[0] else OLD
+    if is_new or since > BEFORE_NEW[0]:
+        return NEW
+    return BEFORE_NEW if since > OLD[0] else OLD
 
 
 class _Writer:

@@ -202,33 +202,6 @@ def square(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Mul", inputs * 2)
 
 
-@emits(md.take)
-def take(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("Gather", inputs, axis=node.options.get("axis") or 0)
-
-
-@emits(md.take_along_axis)
-def take_along_axis(sink: Sink, node: Node, inputs: list[str]) -> None:
-    """Write GatherElements, whose operands must not broadcast."""
-    x, index, found = (sink.specs[n].shape for n in (*node.values, node.output))
-    (axis,) = normalize_axes(node.options.get("axis", -1), len(found))
-    given = []
-    for name, shape, size in zip(
-        inputs, (x, index), (x[axis], index[axis]), strict=True
-    ):
-        wanted = (*found[:axis], size, *found[axis + 1 :])
-        if min(wanted) >= 0 and shape != wanted:
-            to = sink.constant(np.array(wanted, np.int64))
-            name = sink.emit("Expand", [name, to])
-        elif shape != wanted:
-            raise ModelError(
-                f"node {node.name!r} broadcasts along a dynamic size",
-                f"Load the model with {written('input_shapes')}",
-            )
-        given.append(name)
-    sink.result("GatherElements", given, axis=axis)
-
-
 @emits(md.not_equal)
 def not_equal(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Not", [sink.emit("Equal", inputs)])

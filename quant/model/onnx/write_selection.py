@@ -7,10 +7,49 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import ModelError
+from mdtensor.errors import ModelError, written
 from mdtensor.extend import normalize_axes, pair
 from mdtensor.graph import Node
 from mdtensor.quant.model.onnx.write_operators import Sink, element_code, emits
+
+
+@emits(md.take)
+def take(sink: Sink, node: Node, inputs: list[str]) -> None:
+    given = [inputs[0], _as_index(sink, node.values[1], inputs[1])]
+    sink.result("Gather", given, axis=node.options.get("axis") or 0)
+
+
+def _as_index(sink: Sink, value: str, written: str) -> str:
+    """Return the written indices `value` in a type that ONNX takes.
+
+    Numbers of uint64 wrap around, as they did when a reader made them of integers.
+    """
+    if sink.specs[value].dtype in (md.int32, md.int64):
+        return written
+    return sink.emit("Cast", [written], to=element_code(md.int64))
+
+
+@emits(md.take_along_axis)
+def take_along_axis(sink: Sink, node: Node, inputs: list[str]) -> None:
+    """Write GatherElements, whose operands must not broadcast."""
+    x, index, found = (sink.specs[n].shape for n in (*node.values, node.output))
+    (axis,) = normalize_axes(node.options.get("axis", -1), len(found))
+    indexed = [inputs[0], _as_index(sink, node.values[1], inputs[1])]
+    given = []
+    for name, shape, size in zip(
+        indexed, (x, index), (x[axis], index[axis]), strict=True
+    ):
+        wanted = (*found[:axis], size, *found[axis + 1 :])
+        if min(wanted) >= 0 and shape != wanted:
+            to = sink.constant(np.array(wanted, np.int64))
+            name = sink.emit("Expand", [name, to])
+        elif shape != wanted:
+            raise ModelError(
+                f"node {node.name!r} broadcasts along a dynamic size",
+                f"Load the model with {written('input_shapes')}",
+            )
+        given.append(name)
+    sink.result("GatherElements", given, axis=axis)
 
 
 @emits(md.scatter)
@@ -19,8 +58,7 @@ def scatter(sink: Sink, node: Node, inputs: list[str]) -> None:
     after = sink.specs[node.output]
     if sink.specs[node.inputs[2]].dtype is not after.dtype:
         updates = sink.emit("Cast", [updates], to=element_code(after.dtype))
-    if sink.specs[node.inputs[1]].dtype not in (md.int32, md.int64):
-        index = sink.emit("Cast", [index], to=element_code(md.int64))
+    index = _as_index(sink, node.values[1], index)
     (axis,) = normalize_axes(node.options.get("axis", -1), after.ndim)
     reduction = node.options.get("reduction", "none")
     given = [x, index, updates]

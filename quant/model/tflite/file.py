@@ -17,8 +17,8 @@ from mdtensor.quant.model.tflite.layout import OPTIONS, check_layout
 Array = npt.NDArray[Any]
 #: The largest rank that NumPy has.
 MOST_AXES = 32
-#: Operator codes from here on are in a field of their own.
-PLACEHOLDER = 127
+#: Where the vtable of an operator code has the place of its field builtin_code.
+BUILTIN_CODE = 10
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,9 @@ class _File:
 
     def _code(self, table: Any) -> tuple[str, int]:
         """Return the name and the version of an operator."""
-        number = table.BuiltinCode()
-        # Files from before operator 127 existed have only the older field.
-        if number < PLACEHOLDER:
-            number = max(number, table.DeprecatedBuiltinCode())
+        # Old files have only the older field, and those of ai-edge-quantizer only the
+        # newer one.
+        number = max(_builtin_code(table), table.DeprecatedBuiltinCode())
         kind = self._kinds.get(number, f"number {number}")
         if kind == "CUSTOM":
             kind = _text(table.CustomCode()) or kind
@@ -294,6 +293,18 @@ def _array(table: Any, name: str, dtype: Any) -> Array:
     """Return a vector of a table; empty if the file does not have it."""
     found = getattr(table, f"{name}AsNumpy")()
     return np.zeros(0, dtype) if isinstance(found, int) else np.asarray(found)
+
+
+def _builtin_code(table: Any) -> int:
+    """Return the field builtin_code, 0 if it is absent.
+
+    The method of the package `tflite` returns the older field for numbers below 127.
+    """
+    place = table._tab.Offset(BUILTIN_CODE)
+    if not place:
+        return 0
+    start = place + table._tab.Pos
+    return int.from_bytes(table._tab.Bytes[start : start + 4], "little", signed=True)
 
 
 def _integers(table: Any, name: str) -> tuple[int, ...]:

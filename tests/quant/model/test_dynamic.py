@@ -133,6 +133,15 @@ def test_convolutions(right: int, pads: list[int], make_model: Any) -> None:
     agrees(path, {"x": whole(left, (2, 3, 5, 6))})
 
 
+def test_convolutions_of_volumes(make_model: Any) -> None:
+    left = TensorProto.UINT8
+    constants = {"w": whole(left, (4, 3, 2, 2, 3)), "zx": whole(left, ())}
+    pads = [1, 0, 1, 0, 1, 1]
+    node = helper.make_node("ConvInteger", ["x", "w", "zx"], ["y"], pads=pads)
+    path = make_model([node], {"x": (left, (2, 3, 4, 5, 6))}, constants)
+    agrees(path, {"x": whole(left, (2, 3, 4, 5, 6))})
+
+
 def test_an_input_with_several_zero_points_is_refused(make_model: Any) -> None:
     left = TensorProto.UINT8
     constants = {"w": whole(left, (4, 3, 2, 3)), "zx": whole(left, (3,))}

@@ -37,6 +37,7 @@ ZEROS = (np.uint8([100]), np.int8([3]))
 #: Cosines and sines of 16 places, for heads of 16 numbers.
 TURNS = tuple(f(RNG.random((16, 8), np.float32) * 3) for f in (np.cos, np.sin))
 PLACES = RNG.integers(0, 16, (2, 5))
+BATCHES = {"transBatchA": 1, "transBatchB": 1}
 GROUPS = {"num_heads": 4, "kv_num_heads": 2}
 
 
@@ -78,6 +79,14 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], int]] = [
     ),
     ("FusedMatMul", (normal(2, 3, 4), normal(2, 5, 4)), {"transB": 1, "alpha": 0.5}, 1),
     ("FusedMatMul", (normal(2, 4, 3), normal(2, 4, 5)), {"transA": 1}, 1),
+    *(
+        ("FusedMatMul", (normal(*left), normal(*right)), options, 1)
+        for left, right, options in (
+            ((3, 2, 6, 4), (2, 6, 4, 5), {"transBatchA": 1}),
+            ((2, 6, 3, 4), (4, 2, 6, 5), {"transBatchB": 1}),
+            ((4, 2, 3), (5, 2, 4), {"transA": 1, "transB": 1} | BATCHES),
+        )
+    ),
     ("Gelu", (ROWS,), {}, 1),
     ("BiasGelu", (ROWS, normal(12)), {}, 1),
     ("FastGelu", (ROWS, normal(12)), {}, 1),

@@ -93,7 +93,7 @@ CASES = {
     ),
     "whole floats": (Case(zeros=np.full((ROWS, COUNT), 7, np.float32)), "quint4"),
     "floats": (Case(zeros=RNG.random((ROWS, COUNT)).astype(np.float32)), "float32"),
-    "negative scales": (Case(signs=SIGNS), "qint8"),
+    "negative scales": (Case(signs=SIGNS), "quint4"),
     "scales of 0": (Case(signs=NONE), "quint4"),
     "groups": (Case(groups=RNG.integers(0, COUNT, COLUMNS)), "float32"),
     "a bias": (Case(bias=RNG.random(ROWS).astype(np.float32)), "quint4"),

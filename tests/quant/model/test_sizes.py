@@ -258,6 +258,28 @@ def test_a_dynamic_shape_as_data_is_refused(make_model: Any) -> None:
         read_graph(make_model(nodes, {"x": ("n",)}))
     graph = read_graph(make_model(nodes, {"x": (3,)}))
     assert graph.run({"x": np.zeros(3, np.float32)})["y"].tolist() == [3.0]
+    model = load(make_model(nodes, {"x": ("n",)}))
+    for size in (3, 5):
+        assert np.asarray(model(np.zeros(size, np.float32))).tolist() == [size]
+
+
+def test_a_size_of_the_data_as_data(make_model: Any, onnxruntime_of: Any) -> None:
+    """Detectors keep as many boxes as there are, at most k: a minimum of sizes."""
+    nodes = [
+        node("NonZero", ["x"], "places"),
+        node("Shape", ["places"], "s"),
+        node("Slice", ["s", "one", "two"], "n"),
+        node("Concat", ["n", "limit"], "all", axis=0),
+        node("ReduceMin", ["all"], "k", keepdims=1),
+        helper.make_node("TopK", ["x", "k"], ["y", "at"]),
+    ]
+    known = {"limit": np.array([3])} | CONSTANTS
+    path = make_model(nodes, {"x": (6,)}, known)
+    for count in (1, 2, 5):
+        x = np.zeros(6, np.float32)
+        x[:count] = np.arange(1, count + 1)
+        wanted = onnxruntime_of(path, {"x": x})[0]
+        assert np.asarray(load(path)(x)).tolist() == wanted.tolist()
 
 
 @pytest.mark.filterwarnings("error")

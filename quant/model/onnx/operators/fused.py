@@ -95,17 +95,30 @@ def fused_gemm(g: Builder, op: Operator) -> None:
 @reads(f"{MS}FusedMatMul", f"{MS}TransposeMatMul")
 def fused_matmul(g: Builder, op: Operator) -> None:
     """Read FusedMatMul: alpha times the product of transposed values."""
-    for name in ("transBatchA", "transBatchB"):
-        op.require(name, 0)
-    given = [str(name) for name in op.inputs[:2]]
-    for at, flag in enumerate(("transA", "transB")):
-        if op.get(flag, 0) and len(g.shape(given[at])) > 1:
-            given[at] = g.step(op, flag, md.matrix_transpose, given[at])
+    given = [
+        _turned(g, op, str(name), letter)
+        for name, letter in zip(op.inputs[:2], "AB", strict=True)
+    ]
     alpha = op.get("alpha", 1.0)
     if alpha == 1:
         run(g, op, "MatMul", given, op.outputs[0])
     else:
         g.call(op, md.mul, run(g, op, "MatMul", given), float(alpha))
+
+
+def _turned(g: Builder, op: Operator, name: str, letter: str) -> str:
+    """Return an input of FusedMatMul with its batches first, then rows and columns."""
+    axes = list(range(len(g.shape(name))))
+    if len(axes) < 2:
+        return name
+    # transBatch: the rows (or columns, if they are turned, too) are the first axis.
+    if op.get(f"transBatch{letter}", 0):
+        axes = [*axes[1:-1], 0, axes[-1]]
+    if op.get(f"trans{letter}", 0):
+        axes = [*axes[:-2], axes[-1], axes[-2]]
+    if axes == sorted(axes):
+        return name
+    return g.step(op, f"trans{letter}", md.permute_dims, name, axes=tuple(axes))
 
 
 def _require_inputs(op: Operator, count: int) -> None:

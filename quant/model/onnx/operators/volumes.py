@@ -18,9 +18,14 @@ import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import require_fixed_shape
 
+#: The axes [n, d, o, h, w], in the order [n, o, d, h, w].
+FROM_PLANES = (0, 2, 1, 3, 4)
 
-def convolve_volume(g: Builder, op: Operator, options: dict[str, Any]) -> None:
-    """Read a Conv of shapes [n, c, d, h, w] and [o, c / groups, kd, kh, kw].
+
+def convolve_volume(g: Builder, op: Operator, options: dict[str, Any]) -> str:
+    """Return a Conv of [n, c, d, h, w] with [o, c / groups, kd, kh, kw], depth first.
+
+    `FROM_PLANES` is the order of its axes that makes them those of the operator.
 
     Args:
         options: those of a convolution, with three numbers for each size.
@@ -39,8 +44,7 @@ def convolve_volume(g: Builder, op: Operator, options: dict[str, Any]) -> None:
     given |= {"padding": (*before, *after), "groups": options["groups"]}
     found = g.step(op, "convolved", md.conv2d, image, w, op.input(2), **given)
     shape = (-1, count, *g.shape(found)[1:])
-    found = g.step(op, "planes", md.reshape, found, shape=shape)
-    g.call(op, md.permute_dims, found, axes=(0, 2, 1, 3, 4))
+    return g.step(op, "planes", md.reshape, found, shape=shape)
 
 
 def _images(

@@ -27,7 +27,7 @@ from mdtensor.quant.model.onnx.operators.resample import (
     resampling_of,
 )
 from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
-from mdtensor.quant.model.onnx.operators.volumes import convolve_volume
+from mdtensor.quant.model.onnx.operators.volumes import FROM_PLANES, convolve_volume
 
 #: Operations by the number of axes that the window slides over.
 CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
@@ -41,7 +41,8 @@ def conv(g: Builder, op: Operator) -> None:
     axes = require_window_axes(op, g.shape(w)[2:], (*CONVOLUTIONS, 3))
     options = conv_options(g, op, w)
     if axes == 3:
-        convolve_volume(g, op, options)
+        planes = convolve_volume(g, op, options)
+        g.call(op, md.permute_dims, planes, axes=FROM_PLANES)
     else:
         g.call(op, CONVOLUTIONS[axes], x, w, b, **options)
 

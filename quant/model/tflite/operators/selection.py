@@ -20,7 +20,7 @@ from mdtensor.quant.model.onnx.axes import (
 )
 from mdtensor.quant.model.onnx.build import is_dynamic
 from mdtensor.quant.model.tflite.build import Call, Reading
-from mdtensor.quant.model.tflite.elements import element_type
+from mdtensor.quant.model.tflite.elements import element_type, grid_of
 from mdtensor.quant.model.tflite.operators.table import (
     axis_in,
     by_axis,
@@ -229,7 +229,8 @@ def gather(g: Reading, op: Call) -> None:
             "Use as many as the indices have at most, all in front of the axis",
         )
     if count == 0:
-        g.move(op, md.take, x, indices, axis=axis)
+        if not _take_real_rows(g, op, x, indices, axis):
+            g.move(op, md.take, x, indices, axis=axis)
         return
     if given[:count] != shape[:count] or min(*shape, *given) < 0:
         raise op.error(
@@ -312,7 +313,34 @@ def embedding_lookup(g: Reading, op: Call) -> None:
         raise op.error(
             "takes rows of a single number", "Use a table of one axis or more"
         )
-    g.move(op, md.take, table, _from_front(g, op, 0, shape[0]), axis=0)
+    indices = _from_front(g, op, 0, shape[0])
+    if not _take_real_rows(g, op, table, indices, 0):
+        g.move(op, md.take, table, indices, axis=0)
+
+
+# Codes on several grids cannot be selected by computed indices, but their steps can.
+def _take_real_rows(g: Reading, op: Call, table: str, indices: str, axis: int) -> bool:
+    """Write rows of a constant table of codes with a scale for each row, as numbers.
+
+    Returns:
+        Whether the table is one, and the result is float32.
+    """
+    codes, grid = g.builder.constants.get(table), g.builder.specs[table].qparams
+    is_float = grid_of(op.results[0]) is None
+    if codes is None or grid is None or grid.axis != axis or axis or not is_float:
+        return False
+    zeros = grid.along(grid.zero_point, codes.shape).astype(np.int16)
+    steps = np.asarray(codes.codes).astype(np.int16) - zeros
+    if not zeros.any():
+        steps = steps.astype(np.int8)
+    scales = grid.along(grid.scale, codes.shape).astype(np.float32)
+    rows = g.builder.new_constant(op, "steps", steps)
+    sizes = g.builder.new_constant(op, "scales", scales)
+    taken = g.builder.step(op, "rows", md.take, rows, indices, axis=0)
+    found = g.builder.step(op, "numbers", md.astype, taken, md.float32)
+    of_rows = g.builder.step(op, "sizes", md.take, sizes, indices, axis=0)
+    g.write(op, md.mul, found, of_rows)
+    return True
 
 
 @reads("TOPK_V2")

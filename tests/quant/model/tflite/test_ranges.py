@@ -1,5 +1,6 @@
 """Operators at the ends of their ranges against LiteRT: casts, means, indices."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from support.tflite_networks import const, file_of, ints, moving
 
 from bench.rivals.tflite_file import Step, Value, model, options_of
 from mdtensor.errors import BoundsError, ModelError
+from mdtensor.quant import load
 
 Array = np.ndarray[Any, Any]
 SHAPE = (2, 3, 4, 2)
@@ -204,3 +206,40 @@ def test_computed_indices_count_from_the_front(
         feeds = zip(network.inputs, [*arrays, np.array([index, 0], dtype)], strict=True)
         with pytest.raises(BoundsError, match=r"axis of size 3.* from 0 to 2"):
             network.graph.run(dict(feeds))
+
+
+@each("kind", ["GATHER", "EMBEDDING_LOOKUP"])
+def test_computed_indices_are_saved(
+    kind: str, agree: Any, load_bytes: Any, tmp_path: Path
+) -> None:
+    """Operators of ONNX do not take the unsigned type that checks them here."""
+    content, arrays = gather(kind, Value((2,), dtype="int32"))
+    network = load_bytes(content)
+    network.save(tmp_path / "saved.onnx")
+    feeds = dict(zip(network.inputs, [*arrays, np.int32([2, 0])], strict=True))
+    found = load(tmp_path / "saved.onnx").graph.run(feeds)
+    wanted = network.graph.run(feeds)
+    for one, other in zip(found.values(), wanted.values(), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@each("kind", ["GATHER", "EMBEDDING_LOOKUP"])
+@each("dtype", ["int8", "int4"])
+def test_rows_of_codes_with_a_scale_for_each(
+    kind: str, dtype: str, load_bytes: Any
+) -> None:
+    """The rows are selected as integers, and so are their scales."""
+    codes = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    scales = np.float32([0.5, 0.25, 3.0, 0.1])
+    pairs = (codes.reshape(-1, 2) & 15).astype(np.uint8)
+    stored = codes if dtype == "int8" else pairs[:, 0] | pairs[:, 1] << 4
+    table = Value((4, 3), scales, axis=0, dtype=dtype, data=stored)
+    index = Value((5,), dtype="int32")
+    given = [index, table] if kind == "EMBEDDING_LOOKUP" else [table, index]
+    options = options_of("Gather") if kind == "GATHER" else None
+    network = load_bytes(file_of(kind, given, options, ["float32"]))
+    at = np.int32([3, 0, 3, 1, 2])
+    wanted = codes[at] * scales[at][:, None]
+    assert np.asarray(network(at)).tolist() == wanted.tolist()
+    with pytest.raises(BoundsError):
+        network(np.int32([4, 0, 0, 0, 0]))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import pytest
 from support.tflite_networks import const, ints, moving, tiny_network
@@ -171,3 +172,18 @@ def test_results_that_the_caller_chooses(load_bytes: Any) -> None:
     assert [y.tolist() for y in both] == [[-1, -2], [1, 2]]
     with pytest.raises(ModelError, match="names 'w', which the file does not have"):
         load_bytes(content, outputs=["w"])
+
+
+def test_operator_codes_in_the_newer_field_only(load_bytes: Any) -> None:
+    """As ai-edge-quantizer writes the operators that it adds."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    made = schema.ModelT.InitFromPackedBuf(tiny_network(), 0)
+    for code in made.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+        code.deprecatedBuiltinCode = 0
+    builder = flatbuffers.Builder()
+    builder.Finish(made.Pack(builder), b"TFL3")
+    picture = np.random.default_rng(4).random((1, 8, 8, 3), np.float32)
+    wanted = load_bytes(tiny_network())(picture)
+    found = load_bytes(bytes(builder.Output()))(picture)
+    assert np.asarray(found).tobytes() == np.asarray(wanted).tobytes()
