@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from mdtensor.kernels.loops import (
     cuda_tiles,
     cuda_values,
     ir,
+    kernel,
     statements,
 )
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load, scalar
-from mdtensor.kernels.loops.kernel import FOLDING
+from mdtensor.kernels.loops.kernel import FOLDING, Kernel
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
@@ -69,11 +71,11 @@ def test_a_chain_is_one_kernel(order: str, rng: np.random.Generator) -> None:
     x, y = (rng.standard_normal((3, 300)).astype(np.float32) for _ in range(2))
     value = apply("mul", apply("add", load(0, "float32"), load(1, "float32")),
                   scalar(2, "float32"))  # fmt: skip
-    kernel = render(Loop((F32, F32, Input("float32", True)), value))
-    found = run(kernel, x, y[:1], np.array(3, np.float32),
+    made = render(Loop((F32, F32, Input("float32", True)), value))
+    found = run(made, x, y[:1], np.array(3, np.float32),
                 out=empty((3, 300), "float32"), order=order)  # fmt: skip
     assert found.tobytes() == ((x + y[:1]) * np.float32(3)).tobytes()
-    assert kernel.text.count("extern") == 1
+    assert made.text.count("extern") == 1
 
 
 def test_no_contraction_into_fused_products(rng: np.random.Generator) -> None:
@@ -97,6 +99,36 @@ def test_folds_over_any_axes(shape: list[int], order: str, data: Any) -> None:
     wanted = np.add.reduce(x, axes, np.int32)
     found = run(SUM, x, out=empty(wanted.shape, "int32"), axes=axes, order=order)
     assert found.tobytes() == wanted.tobytes()
+
+
+def test_a_block_that_has_several_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid has a largest number of blocks; each then folds one line after another.
+
+    Without the last barrier a thread adds to the next line while another one reads
+    the sum of this one.
+    """
+    monkeypatch.setattr(kernel, "BLOCKS", 2)
+    x = np.arange(7 * 130, dtype=np.int32).reshape(7, 130)
+    added = render(Loop((I32,), load(0, "int32"), "add", name="blocks"))
+    removed = without_barrier(added, -1)
+    wanted, found = x.sum(axis=1, dtype=np.int32), []
+    for one in (added, removed):
+        for order in ORDERS:
+            out = run(one, x, out=empty(7, "int32"), axes=(1,), order=order)
+            found.append(out.tobytes() == wanted.tobytes())
+    assert all(found[:3]) and not all(found[3:])
+
+
+def without_barrier(found: Kernel, at: int) -> Kernel:
+    """The kernel, and one of its barriers is gone."""
+    parts = found.text.split("__syncthreads();")
+    cut = at % (len(parts) - 1)
+    # In a comment, since a kernel's text says whether it has barriers.
+    parts[cut] += "/* __syncthreads */;"
+    parts[cut : cut + 2] = ["".join(parts[cut : cut + 2])]
+    name = f"removed_{cut}"
+    text = "__syncthreads();".join(parts).replace(found.name, name)
+    return replace(found, name=name, text=text)
 
 
 @pytest.mark.parametrize("order", ORDERS)
