@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from mdtensor.kernels.loops import (
 )
 from mdtensor.kernels.loops.cuda import render
 from mdtensor.kernels.loops.ir import Input, Loop, apply, cast, load, scalar
-from mdtensor.kernels.loops.kernel import FOLDING, Kernel
+from mdtensor.kernels.loops.kernel import FOLDING
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not compiler.compiler(), reason="needs g++")
@@ -101,34 +100,23 @@ def test_folds_over_any_axes(shape: list[int], order: str, data: Any) -> None:
     assert found.tobytes() == wanted.tobytes()
 
 
-def test_a_block_that_has_several_results(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("fold", ["add", "argmax"])
+def test_a_block_that_has_several_results(
+    monkeypatch: pytest.MonkeyPatch, fold: str, order: str
+) -> None:
     """A grid has a largest number of blocks; each then folds one line after another.
 
-    Without the last barrier a thread adds to the next line while another one reads
-    the sum of this one.
+    Between two lines no thread waits: only the first one reads the result, and only
+    the first one writes there.
     """
     monkeypatch.setattr(kernel, "BLOCKS", 2)
-    x = np.arange(7 * 130, dtype=np.int32).reshape(7, 130)
-    added = render(Loop((I32,), load(0, "int32"), "add", name="blocks"))
-    removed = without_barrier(added, -1)
-    wanted, found = x.sum(axis=1, dtype=np.int32), []
-    for one in (added, removed):
-        for order in ORDERS:
-            out = run(one, x, out=empty(7, "int32"), axes=(1,), order=order)
-            found.append(out.tobytes() == wanted.tobytes())
-    assert all(found[:3]) and not all(found[3:])
-
-
-def without_barrier(found: Kernel, at: int) -> Kernel:
-    """The kernel, and one of its barriers is gone."""
-    parts = found.text.split("__syncthreads();")
-    cut = at % (len(parts) - 1)
-    # In a comment, since a kernel's text says whether it has barriers.
-    parts[cut] += "/* __syncthreads */;"
-    parts[cut : cut + 2] = ["".join(parts[cut : cut + 2])]
-    name = f"removed_{cut}"
-    text = "__syncthreads();".join(parts).replace(found.name, name)
-    return replace(found, name=name, text=text)
+    x = np.arange(7 * 130, dtype=np.int32).reshape(7, 130) * 31 % 211
+    made = render(Loop((I32,), load(0, "int32"), fold, name=f"blocks_{fold}"))
+    out = run(made, x, out=empty(7, made.type), axes=(1,), order=order)
+    wanted = x.sum(axis=1, dtype=np.int32) if fold == "add" else x.argmax(axis=1)
+    assert out.tobytes() == wanted.tobytes()
+    assert made.text.count("__syncthreads();") == 2
 
 
 @pytest.mark.parametrize("order", ORDERS)
