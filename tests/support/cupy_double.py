@@ -193,7 +193,6 @@ class ndarray:
 
     def _set(self, array: Any) -> None:
         self.host = array
-        _kept.append(array)
         self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
         self.data = SimpleNamespace(ptr=array.ctypes.data)
 
