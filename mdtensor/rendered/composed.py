@@ -12,11 +12,13 @@ from typing import Any, Union
 
 import numpy as np
 
+from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.errors import OptionError, describe
 from mdtensor.generics import (
     activation,
     arithmetic,
+    conversion,
     creation,
     fft,
     linalg,
@@ -70,6 +72,8 @@ def register(device: Device) -> None:
     add(products.tensordot, (numbers, numbers), _tensordot)
     add(products.cross, (numbers, numbers), _cross)
     add(activation.prelu, (floats, floats), _prelu)
+    name: Any = Union[dtypes.DType, str, type, np.dtype]
+    add(conversion.reduce_precision, (floats, name), _reduce_precision)
     add(manipulation.repeat, (Union[types_of(device, ALL)], int), _repeat)
     add(products.matrix_power, (numbers, int), _matrix_power)
 
@@ -154,6 +158,12 @@ def _normalize(x: Tensor, /, *, p: Any, axis: Any, eps: Any) -> Any:
     norm = linalg.vector_norm(wide, axis=axis, keepdims=True, ord=number(p, "p"))
     found = arithmetic.div(wide, arithmetic.maximum(norm, number(eps, "eps")))
     return rounded(found, spec.dtype)
+
+
+def _reduce_precision(x: Tensor, dtype: Any, /) -> Any:
+    infer(conversion.reduce_precision, x, dtype)
+    narrow = rounded(x, dtypes.dtype(dtype))
+    return copied(x) if narrow is x else rounded(narrow, x.dtype)
 
 
 def _glu(x: Tensor, /, *, axis: int) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support import rendered_device
-from support.on_device import agree, gpu, there
+from support.on_device import agree, gpu, same_bytes, there
 
 import mdtensor as md
 from mdtensor import quant
@@ -79,6 +79,21 @@ def test_powers_of_matrices(dtype: Any) -> None:
     if dtype.is_floating:
         with pytest.raises(NoMethodError, match=r'matrix_power.*to\("cpu"\)'):
             md.linalg.matrix_power(y, -1)
+
+
+@pytest.mark.parametrize("dtype", SMALL[3:], ids=str)
+def test_folded_norms_and_reduced_precision(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    w, *five = (
+        md.astype(md.asarray(np.abs(rng.standard_normal(shape))), dtype)
+        for shape in ((4, 3, 2, 2), *[(4,)] * 5)
+    )
+    same_bytes(md.fold_batch_norm, w, *five)
+    same_bytes(lambda w, *x: md.fold_batch_norm(w, None, *x, eps=0.1), w, *five[1:])
+    exotic = np.array([1.0001, 65519, 65520, 1e-8, np.nan, -0.0, np.inf])
+    x = md.astype(md.asarray(exotic), dtype, casting="wrap")
+    for name in (md.float16, "bfloat16", "float32"):
+        same_bytes(lambda x, name=name: md.reduce_precision(x, name), x)
 
 
 @pytest.mark.parametrize("dtype", [md.float32, md.float64], ids=str)
