@@ -149,6 +149,7 @@ _LATER = {
     for home, names in {
         "checking": {n: n for n in ("Case", "Headroom", "Lost", "audit", "counting")},
         "kernels.loops.kernel": {"Kernel": "Kernel"},
+        "rendered.constants": {"constant": "array", "remembered": "remembered"},
         "rendered.launches": {
             "bind_launch": "bind",
             **{n: n for n in ("count_true", "launch", "launch_counting", "types_of")},

@@ -48,6 +48,7 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
 {after}
 }}
 """
+#: Between two lines no thread waits: only the first one reads partial[0] and writes it.
 FOLD = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
                                   mdt::walk<{last}> f) {{
@@ -68,7 +69,6 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
 {finish}
       out[w.at({last}, r)] = {result};
     }}
-    __syncthreads();
   }}
 }}
 """

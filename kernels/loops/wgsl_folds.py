@@ -26,6 +26,7 @@ fn main(@builtin(workgroup_id) block: vec3<u32>,
   zero = bitcast<u32>(p[0]);
 {known}
 """
+#: Between two lines no thread waits: only the first one reads partial[0] and writes it.
 FOLD = (
     """\
 var<workgroup> partial: array<{type}, {threads}>;
@@ -52,7 +53,6 @@ var<workgroup> partial: array<{type}, {threads}>;
 {finish}
       store({target}, {result});
     }}
-    workgroupBarrier();
   }}
 }}
 """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from fractions import Fraction
 from math import floor, isfinite
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.spec.options import choice, flag, number
-from mdtensor.spec.shapes import DYNAMIC, Integers
+from mdtensor.spec.shapes import DYNAMIC, Integers, Shape
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import check_image, pair, single
 
@@ -82,6 +83,19 @@ def scales(scale_factor: object) -> tuple[float, float]:
             f"scale_factor is {shown(scale_factor)}", "Use one or two numbers above 0"
         )
     return found[0], found[1]
+
+
+def distances(shape: Shape, new: Shape, scale_factor: object) -> list[Fraction]:
+    """Return the distances of new rows and of new columns, in old ones.
+
+    Args:
+        shape: [n, c, h, w] of the image.
+        new: the new height and width.
+    """
+    # Fractions, so that the sampling positions are exact.
+    if scale_factor is None:
+        return [Fraction(n, m) for n, m in zip(shape[2:], new, strict=True)]
+    return [1 / Fraction(scale) for scale in scales(scale_factor)]
 
 
 def infer_pixel_shuffle(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:

@@ -1,11 +1,15 @@
 """Methods that resize images in dense tensors on the host."""
 
-from fractions import Fraction
 from typing import Any
 
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError
-from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle, scales
+from mdtensor.generics.resize import (
+    distances,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from mdtensor.kernels.numpy import resize as kernel
 from mdtensor.ops import steps
 from mdtensor.ops.operands import Dense, deduced
@@ -30,25 +34,14 @@ def interpolate_step(
 
     steps.require_float32(x)
     steps.require_sizes(x)
-    new, distances = _sampling(x, size, scale_factor, mode, align_corners)
-    if 0 in new:
-        raise OptionError("a compiled resize has at least one pixel")
-    pairs = zip(x.shape[2:], new, distances, strict=True)
-    rows, columns = (kernel.taps_of(*pair, mode, bool(align_corners)) for pair in pairs)
-    return Resize(columns, rows)
-
-
-def _sampling(
-    x: Any, size: object, scale_factor: object, mode: str, align_corners: bool | None
-) -> tuple[tuple[int, ...], list[Fraction]]:
-    """Return the new height and width, and the distances of new pixels in old ones."""
     options = {"size": size, "scale_factor": scale_factor, "mode": mode}
     spec = deduced(interpolate, x, **options, align_corners=align_corners)
-    new, old = spec.shape[2:], x.shape[2:]
-    # Fractions, so that the sampling positions are exact.
-    if scale_factor is None:
-        return new, [Fraction(n, m) for n, m in zip(old, new, strict=True)]
-    return new, [1 / Fraction(scale) for scale in scales(scale_factor)]
+    new = spec.shape[2:]
+    if 0 in new:
+        raise OptionError("a compiled resize has at least one pixel")
+    pairs = zip(x.shape[2:], new, distances(x.shape, new, scale_factor), strict=True)
+    rows, columns = (kernel.taps_of(*pair, mode, bool(align_corners)) for pair in pairs)
+    return Resize(columns, rows)
 
 
 @method(interpolate, prepare=interpolate_step)
@@ -61,10 +54,12 @@ def interpolate(
     mode: str,
     align_corners: bool | None,
 ) -> Tensor:
-    new, distances = _sampling(x, size, scale_factor, mode, align_corners)
+    options = {"size": size, "scale_factor": scale_factor, "mode": mode}
+    spec = deduced(interpolate, x, **options, align_corners=align_corners)
+    new, steps = spec.shape[2:], distances(x.shape, spec.shape[2:], scale_factor)
     # None is the default of modes that do not have corners.
     corners = bool(align_corners)
-    return x.wrap(kernel.interpolate(x.buffer, new, distances, mode, corners))
+    return x.wrap(kernel.interpolate(x.buffer, new, steps, mode, corners))
 
 
 @method(pixel_shuffle, prepare=steps.pixel_shuffle_step)

@@ -26,6 +26,7 @@ def register(device: Device) -> None:
         comparison,
         composed,
         curves,
+        integer_products,
         movement,
         norms,
         picking,
@@ -33,14 +34,18 @@ def register(device: Device) -> None:
         pool,
         products,
         reduction,
+        resampling,
         running,
+        scattering,
+        searching,
         sorting,
         writing,
     )
 
     elements = (arithmetic, comparison, activation, casts, movement, writing)
     lines = (reduction, running, products, pool, norms, sorting)
-    for family in (*elements, curves, picking, *lines, composed, places):
+    chosen = (curves, picking, places, resampling, searching, scattering)
+    for family in (*elements, *lines, integer_products, composed, *chosen):
         family.register(device)
     _DEVICES.append(device)
     for add in _ADDITIONS:

@@ -10,18 +10,22 @@ from functools import partial
 from math import inf, prod
 from typing import Any, Union
 
+import numpy as np
+
+from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.errors import OptionError, describe
 from mdtensor.generics import (
     activation,
     arithmetic,
+    conversion,
+    creation,
     fft,
     linalg,
     manipulation,
     math,
     matmul as products,
     normalization,
-    pool,
     reduction,
     resize,
 )
@@ -40,7 +44,7 @@ from mdtensor.rendered.launches import (
     types_of,
 )
 from mdtensor.rendered.methods import add, unary
-from mdtensor.rendered.movement import view
+from mdtensor.rendered.movement import copied, filled, view
 from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.spec.windows import single
@@ -61,8 +65,6 @@ def register(device: Device) -> None:
         (fft.ifftshift, ALL, partial(_shifted, fft.ifftshift, -1)),
         (resize.pixel_shuffle, ALL, _pixel_shuffle),
         (resize.pixel_unshuffle, ALL, _pixel_unshuffle),
-        (pool.adaptive_avg_pool2d, FLOATS, partial(_adaptive, "avg")),
-        (pool.adaptive_max_pool2d, NUMBERS, partial(_adaptive, "max")),
     ):
         unary(device, operation, kinds, run)
     numbers: Any = Union[types_of(device, NUMBERS)]
@@ -70,7 +72,10 @@ def register(device: Device) -> None:
     add(products.tensordot, (numbers, numbers), _tensordot)
     add(products.cross, (numbers, numbers), _cross)
     add(activation.prelu, (floats, floats), _prelu)
+    name: Any = Union[dtypes.DType, str, type, np.dtype]
+    add(conversion.reduce_precision, (floats, name), _reduce_precision)
     add(manipulation.repeat, (Union[types_of(device, ALL)], int), _repeat)
+    add(products.matrix_power, (numbers, int), _matrix_power)
 
 
 def widened(x: Tensor, type: str | None = None) -> Any:
@@ -155,6 +160,12 @@ def _normalize(x: Tensor, /, *, p: Any, axis: Any, eps: Any) -> Any:
     return rounded(found, spec.dtype)
 
 
+def _reduce_precision(x: Tensor, dtype: Any, /) -> Any:
+    infer(conversion.reduce_precision, x, dtype)
+    narrow = rounded(x, dtypes.dtype(dtype))
+    return copied(x) if narrow is x else rounded(narrow, x.dtype)
+
+
 def _glu(x: Tensor, /, *, axis: int) -> Any:
     spec = infer(activation.glu, x, axis=axis)
     at = normalize_axis(axis, x.ndim)
@@ -207,17 +218,6 @@ def _last_four(x: Any, order: tuple[int, ...]) -> Any:
     return manipulation.permute_dims(x, axes)
 
 
-def _adaptive(name: str, x: Tensor, /, *, output_size: Any) -> Any:
-    operation = getattr(pool, f"adaptive_{name}_pool2d")
-    size = infer(operation, x, output_size=output_size).shape[2:]
-    pairs = list(zip(x.shape[2:], size, strict=True))
-    if any(not new or old % new for old, new in pairs):
-        # Windows of different sizes are no views of one kernel size.
-        raise no_method(f"adaptive_{name}_pool2d", x)
-    kernel = tuple(old // new for old, new in pairs)
-    return getattr(pool, f"{name}_pool2d")(x, kernel_size=kernel)
-
-
 def _tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any) -> Any:
     spec = infer(products.tensordot, x1, x2, axes=axes)
     first, second = products.pair_axes(x1.shape, x2.shape, axes)
@@ -245,6 +245,29 @@ def _cross(x1: Tensor, x2: Tensor, /, *, axis: int) -> Any:
 
     # Element i is a[i + 1] b[i + 2] - a[i + 2] b[i + 1].
     return rounded(arithmetic.sub(product(-1, -2), product(-2, -1)), spec.dtype)
+
+
+def _matrix_power(x: Tensor, n: int, /) -> Any:
+    """Multiply squares, as the host does; narrow floats are rounded once."""
+    infer(products.matrix_power, x, n)
+    if n < 0:
+        # An inverse needs a decomposition.
+        raise no_method("matrix_power", x, n)
+    if n < 2:
+        return copied(x) if n else _identity(x)
+    square: Any = None
+    found: Any = None
+    for bit in reversed(f"{n:b}"):
+        squared = widened(x) if square is None else products.matmul(square, square)
+        if bit == "1":
+            found = squared if found is None else products.matmul(found, squared)
+        square = squared
+    return rounded(found, x.dtype)
+
+
+def _identity(x: Tensor) -> Any:
+    one = filled(x.device, x.shape, np.ones((), x.dtype.storage))
+    return creation.tril(creation.triu(x.wrap(one)))
 
 
 def _repeat(x: Tensor, repeats: int, /, *, axis: int | None) -> Any:

@@ -13,12 +13,15 @@ import numpy as np
 
 from mdtensor.device import Device
 from mdtensor.errors import OptionError, checked, describe
-from mdtensor.generics import linalg, manipulation
+from mdtensor.generics import conversion, linalg, manipulation
 from mdtensor.infer import infer
 from mdtensor.kernels.loops.ir import Input, Loop, cast, load, scalar
+from mdtensor.kernels.numpy.conversion import as_pairs, of_pairs
 from mdtensor.ops.operands import number
 from mdtensor.rendered.launches import (
     ALL,
+    COMPLEX,
+    FLOATS,
     blank,
     launch,
     no_method,
@@ -56,6 +59,8 @@ def register(device: Device) -> None:
         (linalg.matrix_transpose, _matrix_transpose),
     ):
         unary(device, operation, ALL, run)
+    unary(device, conversion.view_as_complex, FLOATS, _view_as_complex)
+    unary(device, conversion.view_as_real, COMPLEX, _view_as_real)
     here: Any = Union[types_of(device, ALL)]
     add(manipulation.moveaxis, (here, object, object), _moveaxis)
     add(manipulation.tile, (here, object), _tile)
@@ -161,6 +166,18 @@ def _unstack(x: Tensor, /, *, axis: int) -> tuple[Any, ...]:
 
 def _slice(axis: int, index: int, array: Any) -> Any:
     return np.moveaxis(array, axis, 0)[index, ...]
+
+
+def _view_as_real(x: Tensor, /) -> Any:
+    spec = infer(conversion.view_as_real, x)
+    return spec.type.wrap(x.buffer.view(as_pairs))
+
+
+def _view_as_complex(x: Tensor, /) -> Any:
+    spec = infer(conversion.view_as_complex, x)
+    found = x.buffer.view(of_pairs)
+    # Parts that are apart are copied, as on the host.
+    return spec.type.wrap(copied(x).buffer.view(of_pairs) if found is None else found)
 
 
 def _pad(x: Tensor, /, *, pad_width: Any, value: Any) -> Any:

@@ -16,7 +16,7 @@ from mdtensor.generics import normalization as norms
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Loop, Value, apply, cast
-from mdtensor.rendered.launches import FLOATS, Operands, launch, types_of
+from mdtensor.rendered.launches import FLOATS, Operands, compute, launch, types_of
 from mdtensor.rendered.methods import add
 from mdtensor.rendered.movement import copied
 from mdtensor.rendered.products import reshaped
@@ -33,6 +33,8 @@ def register(device: Device) -> None:
     add(norms.group_norm, (floats, weight, weight), _group_norm)
     add(norms.instance_norm, (floats, weight, weight), _instance_norm)
     add(norms.batch_norm, (floats,) * 5, _batch_norm)
+    folded = (floats, weight, *(floats,) * 4)
+    add(norms.fold_batch_norm, folded, _fold_batch_norm)
 
 
 def _layer_norm(
@@ -162,3 +164,56 @@ def _mean(
     share = apply("div", ir.total(value.type), cast(ir.count(), value.type))
     loop = Loop(tuple(operands.inputs), value, "add", share, name=name)
     return launch(device, loop, kept, list(operands.buffers), over)
+
+
+def _fold_batch_norm(
+    w: Tensor,
+    b: Tensor | None,
+    mean: Tensor,
+    var: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    /,
+    *,
+    eps: Any,
+) -> Any:
+    """Compute (w · s, (b - mean) · s + bias) in float64, and round each once."""
+    given = w, b, mean, var, weight, bias
+    filters, shift = infer(norms.fold_batch_norm, *given, eps=eps)
+    scale = _Channels("fold_batch_norm", given, w.ndim)
+    folded = apply("mul", scale.wide(w.buffer), scale.factor(weight, var, eps))
+    first = compute(filters, scale.operands, folded)
+    scale = _Channels("fold_batch_norm", given, 1)
+    before = ir.number(0, "float64") if b is None else scale.channel(b)
+    moved = apply("sub", before, scale.channel(mean))
+    product = apply("mul", moved, scale.factor(weight, var, eps))
+    total = apply("add", product, scale.channel(bias))
+    return first, compute(shift, scale.operands, total)
+
+
+class _Channels:
+    """Float64 values of channels, for a tensor whose first axis they are.
+
+    Args:
+        name, given: the call.
+        rank: of the tensor.
+    """
+
+    def __init__(self, name: str, given: tuple[Any, ...], rank: int) -> None:
+        self.operands = Operands(name, given)
+        self._rank = rank
+
+    def wide(self, buffer: Any) -> Value:
+        """Return the element of a buffer."""
+        return cast(self.operands.view(buffer), "float64")
+
+    def channel(self, x: Tensor) -> Value:
+        """Return the element of [c] that belongs to a channel."""
+        key = (slice(None), *[None] * (self._rank - 1))
+        return self.wide(x.buffer.view(lambda array: array[key]))
+
+    def factor(self, weight: Tensor, var: Tensor, eps: Any) -> Value:
+        """Return weight / sqrt(var + eps)."""
+        least = self.operands.array(np.array(number(eps, "eps"), np.float64))
+        root = apply("sqrt", apply("add", self.channel(var), least))
+        return apply("div", self.channel(weight), root)

@@ -21,6 +21,7 @@ from mdtensor.rendered.launches import (
     ALL,
     INTEGERS,
     Operands,
+    blank,
     compute,
     count_true,
     no_method,
@@ -103,15 +104,18 @@ def _picked(
     x = given[0] if name != "embedding" else given[1]
     size = x.shape[at]
     first, apart = views
-    source = first.view(apart)
-    # An axis without elements has none to pick from, and strides move no view.
-    if source is None:
-        raise no_method(name, *given)
     operands = Operands(name, given)
     index = operands.view(place)
-    outside = _is_outside(operands, index, size, from_end)
-    if count_true(operands, outside, x.device):
+    outside = is_outside(operands, index, size, from_end)
+    if place.size and count_true(operands, outside, x.device):
         raise error.within(describe(name, *given))
+    if 0 in spec.shape:
+        # Nothing is picked, and an axis without elements has no first one.
+        return spec.type.wrap(blank(x.device, spec.shape, x.dtype.storage))
+    source = first.view(apart)
+    # Strides move no view.
+    if source is None:
+        raise no_method(name, *given)
     whole = cast(index, "int64")
     length = operands.array(np.array(size))
     if from_end:
@@ -124,7 +128,7 @@ def _picked(
     return compute(spec, operands, element)
 
 
-def _is_outside(operands: Operands, index: Value, size: int, from_end: bool) -> Value:
+def is_outside(operands: Operands, index: Value, size: int, from_end: bool) -> Value:
     """Return the test for an index that is not in an axis, compared exactly."""
     least = operands.array(np.array(-size if from_end else 0))
     length = operands.array(np.array(size))

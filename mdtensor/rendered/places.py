@@ -71,7 +71,7 @@ def register(device: Device) -> None:
     add(attend, (floats, floats, floats), _attention)
 
 
-def _places(device: Device, count: int) -> Any:
+def places_of(device: Device, count: int) -> Any:
     """Return the buffer of 0, 1, 2 ... as int32."""
     loop = Loop((), cast(ir.position(), "int32"), name="places")
     return launch(device, loop, (count,), [])
@@ -79,8 +79,8 @@ def _places(device: Device, count: int) -> Any:
 
 def _below(device: Device, rows: int, columns: int, k: int) -> Any:
     """Return the buffer [rows, columns] of bools: column - row <= k."""
-    row = _places(device, rows).view(lambda array: array[:, None])
-    given = [row, _places(device, columns), np.array(k, np.int32)]
+    row = places_of(device, rows).view(lambda array: array[:, None])
+    given = [row, places_of(device, columns), np.array(k, np.int32)]
     inputs = Input("int32"), Input("int32"), Input("int32", is_number=True)
     most = apply("add", load(0, "int32"), ir.scalar(2, "int32"))
     loop = Loop(inputs, apply("less_equal", load(1, "int32"), most), name="triangle")
@@ -150,7 +150,7 @@ def _one_hot(x: Tensor, /, *, num_classes: int) -> Any:
         raise BoundsError(problem, fix, call)
     operands = Operands("one_hot", (x,))
     element = operands.view(x.buffer.view(lambda array: array[..., None]))
-    place = operands.view(_places(x.device, count))
+    place = operands.view(places_of(x.device, count))
     value = cast(ir.compare("equal", element, place), spec.dtype.name)
     loop, shape = operands.loop(value), (*x.shape, count)
     return spec.type.wrap(launch(x.device, loop, shape, operands.buffers))

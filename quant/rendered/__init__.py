@@ -1,7 +1,6 @@
 """Quantized tensors on devices that run rendered loops.
 
     types         a sibling of each integer type of codes, for every such device
-    constants     scales and tables of a grid, copied to a device once
     tables        elementwise functions of 8-bit codes: look up what the host computes
     conversion    quantize, dequantize, requantize
     products      matmul, linear, conv2d: exact sums, rounded once in the same kernel

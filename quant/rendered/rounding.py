@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Device, Tensor
+from mdtensor.extend import constant
 from mdtensor.kernels.loops.ir import Input, Loop, Value, apply, cast, load, scalar
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.rendered.constants import array
 
 
 class Inputs:
@@ -49,7 +49,7 @@ class Inputs:
         values = np.asarray(values)
         if values.size == 1:
             return self.number(values.item(), type)
-        return self.element(array(self.device, values.astype(np.dtype(type))))
+        return self.element(constant(self.device, values.astype(np.dtype(type))))
 
     def steps(self, x: Any, zeros: Any, type: str = "float64") -> Value:
         """Return the steps of a buffer of codes: codes minus their zero points."""

@@ -15,12 +15,11 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import Device, MdtensorError, Tensor, TensorSpec, cpu
-from mdtensor.extend import infer, launch
+from mdtensor.extend import infer, launch, remembered
 from mdtensor.kernels.loops.ir import Value, apply, cast, gather, number
 from mdtensor.kernels.observe import observe_kernels
 from mdtensor.quant.ops.bound import key_of
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.rendered.constants import remembered
 from mdtensor.quant.rendered.rounding import Inputs
 from mdtensor.quant.rendered.types import NARROW, add, no_method, types_on
 from mdtensor.quant.tensor import QInt8Tensor, QuantizedTensor

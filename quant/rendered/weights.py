@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor import Device, conv2d, linear, matmul
-from mdtensor.extend import infer, launch, types_of
+from mdtensor.extend import constant, infer, launch, types_of
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Value, apply, cast, gather
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.rendered.constants import array
 from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
 from mdtensor.quant.rendered.types import (
     NARROW,
@@ -115,7 +114,8 @@ def _bytes(inputs: Inputs, x: Any) -> tuple[Value, Value]:
         return cast(inputs.element(x.buffer), "int32"), ir.number(0, "int32")
     columns = np.arange(x.shape[-1], dtype=np.int32)
     places, shifts = (
-        inputs.element(array(inputs.device, n)) for n in (columns // 2, columns % 2 * 4)
+        inputs.element(constant(inputs.device, n))
+        for n in (columns // 2, columns % 2 * 4)
     )
     first = inputs.add(x.buffer.view(lambda a: a[..., :1]))
     return cast(gather(first, x.buffer.dtype.name, places), "int32"), shifts
@@ -175,8 +175,8 @@ class _Weight:
         rows = values.reshape(-1, 1) if values.ndim < 2 else values
         if rows.shape[1] == 1:
             return inputs.field(rows, type)
-        found = array(inputs.device, rows.astype(type))
+        found = constant(inputs.device, rows.astype(type))
         first = inputs.add(found.view(lambda a: a[:, :1]))
         places = np.arange(0, columns, self.share) // self._size
-        place = inputs.element(array(inputs.device, places.astype(np.int32)))
+        place = inputs.element(constant(inputs.device, places.astype(np.int32)))
         return gather(first, type, place)

@@ -1,5 +1,6 @@
 """CUDA tensors and arrays of CuPy share memory, both ways, and order their streams."""
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,19 @@ def test_a_consumer_waits_for_the_stream_that_wrote() -> None:
     y.__dlpack__(stream=1)
     (asked,) = [call for call in cupy_double.CALLS if call[0] == "dlpack"]
     assert asked == ("dlpack", 1, stream.raw.ptr)
+
+
+def test_memory_that_a_consumer_reads_is_not_given_to_others_first() -> None:
+    theirs = cupy.cuda.Stream(non_blocking=True)
+    y = numbers(3).to(cuda) + 1
+    home = y.buffer.memory.home.raw.ptr
+    y.__dlpack__(stream=theirs.ptr)
+    cuda.synchronize()
+    cupy_double.CALLS.clear()
+    del y
+    gc.collect()
+    # The consumer may have launched what nobody counts.
+    assert ("wait", home, theirs.ptr) in cupy_double.CALLS
 
 
 def test_streams_are_shared_with_cupy() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support import rendered_device
+from support.on_device import agree, gpu, same_bytes, there
 
 import mdtensor as md
 from mdtensor import quant
@@ -18,7 +19,6 @@ from mdtensor.errors import BoundsError, DeviceError, MdtensorError, NoMethodErr
 from mdtensor.kernels.emulated.launcher import ORDERS
 from mdtensor.kernels.loops import kernel
 
-gpu: Any = rendered_device.chosen()
 WHY = rendered_device.missing(gpu)
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
 SMALL = [md.int8, md.uint16, md.int64, md.float16, md.float32, md.float64]
@@ -36,31 +36,6 @@ def whole(dtype: Any, *shape: int, seed: int = 0) -> Any:
     low = 0 if dtype.kind.startswith("unsigned") else -3
     found = np.random.default_rng((seed, *shape)).integers(low, 5, shape)
     return md.asarray(found.astype(dtype.storage))
-
-
-def there(x: Any) -> Any:
-    if isinstance(x, (tuple, list)):
-        return type(x)(map(there, x))
-    return x.to(gpu) if isinstance(x, md.Tensor) else x
-
-
-def agree(call: Callable[..., Any], *given: Any, near: float = 0) -> Any:
-    """Check types, shapes and bytes, or values within a bound, against the host."""
-    wanted, found = call(*given), call(*map(there, given))
-    is_one = isinstance(wanted, md.Tensor)
-    several = [(wanted,), (found,)] if is_one else [wanted, found]
-    for a, b in zip(*several, strict=True):
-        assert b.device is gpu and b.dtype is a.dtype and b.shape == a.shape
-        x, y = np.asarray(a), np.asarray(b.to("cpu"))
-        if near:
-            wide = [part.astype(np.float64) for part in (y, x)]
-            np.testing.assert_allclose(*wide, rtol=near, atol=near)
-        else:
-            # 0 has one sign here: a maximum may choose either.
-            assert (x + 0 if x.dtype.kind == "f" else x).tobytes() == (
-                y + 0 if y.dtype.kind == "f" else y
-            ).tobytes()
-    return found
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
@@ -92,6 +67,45 @@ def test_places_of_elements(dtype: Any) -> None:
     image = whole(dtype, 2, 8, 3, 4)
     agree(lambda x: md.pixel_shuffle(x, upscale_factor=2), image)
     agree(lambda x: md.pixel_unshuffle(x, downscale_factor=2), image[:, :, :2])
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_powers_of_matrices(dtype: Any) -> None:
+    x = whole(dtype, 2, 3, 3)
+    for n in range(7):
+        agree(lambda x, n=n: md.linalg.matrix_power(x, n), x)
+    y = there(x)
+    assert md.linalg.matrix_power(y, 1).buffer.memory is not y.buffer.memory
+    if dtype.is_floating:
+        with pytest.raises(NoMethodError, match=r'matrix_power.*to\("cpu"\)'):
+            md.linalg.matrix_power(y, -1)
+
+
+@pytest.mark.parametrize("dtype", SMALL[3:], ids=str)
+def test_folded_norms_and_reduced_precision(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    w, *five = (
+        md.astype(md.asarray(np.abs(rng.standard_normal(shape))), dtype)
+        for shape in ((4, 3, 2, 2), *[(4,)] * 5)
+    )
+    same_bytes(md.fold_batch_norm, w, *five)
+    same_bytes(lambda w, *x: md.fold_batch_norm(w, None, *x, eps=0.1), w, *five[1:])
+    exotic = np.array([1.0001, 65519, 65520, 1e-8, np.nan, -0.0, np.inf])
+    x = md.astype(md.asarray(exotic), dtype, casting="wrap")
+    for name in (md.float16, "bfloat16", "float32"):
+        same_bytes(lambda x, name=name: md.reduce_precision(x, name), x)
+
+
+@pytest.mark.parametrize("dtype", [md.float32, md.float64], ids=str)
+def test_parts_of_complex_numbers_are_views(dtype: Any) -> None:
+    pairs = whole(dtype, 3, 4, 2)
+    for view in (lambda x: x, lambda x: x[:, ::-2], lambda x: x[..., ::-1]):
+        agree(lambda x, view=view: md.view_as_complex(view(x)), pairs)
+    numbers = md.view_as_complex(pairs)
+    agree(lambda x: md.view_as_real(x.T[::2]), numbers)
+    moved = there(numbers)
+    md.view_as_real(moved)[0, 0, 1] = 7
+    assert moved[0, 0].tolist().imag == 7
 
 
 @pytest.mark.parametrize("dtype", SMALL[3:], ids=str)
@@ -127,8 +141,6 @@ def test_layers(dtype: Any) -> None:
     agree(md.prelu, x, whole(dtype, 1, seed=5))
     agree(lambda x: md.adaptive_avg_pool2d(x, output_size=(1, 1)), x, near=near)
     agree(lambda x: md.adaptive_max_pool2d(x, output_size=(3, 2)), x)
-    with pytest.raises(NoMethodError, match="adaptive_avg_pool2d"):
-        md.adaptive_avg_pool2d(there(x), output_size=(4, 6))
 
 
 @pytest.mark.parametrize("dtype", SMALL[3:], ids=str)

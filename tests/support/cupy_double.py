@@ -1,36 +1,32 @@
 """A double of CuPy's small surface that mdtensor uses: texts are compiled by g++.
 
-It runs all of mdtensor's own code for GPUs, and nothing of NVIDIA's: launches run at
-once on the CPU, and memory is the host's. What it keeps from a GPU: fresh memory is
-poisoned, a copy to the host arrives when its stream has been waited for, a grid without
-blocks is an error, a thread without a context cannot launch, errors of a launch come
-out of a later wait, and a capture takes launches only.
+It runs all of mdtensor's own code for GPUs, and nothing of NVIDIA's: launches run on
+the CPU, and memory is the host's. What it keeps from a GPU: launches and copies run
+when their stream is waited for (`stream_double.py`), fresh memory is poisoned, a grid
+without blocks is an error, a thread without a context cannot launch, errors of a launch
+come out of a later wait, and a capture takes launches only.
 """
 
 import ctypes
 import re
 import tempfile
 import threading
-import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 from support import cublas_double
+from support.stream_double import CALLS, Broken, Device, Stream, refuse_capture, stack
 
 from mdtensor.kernels.cuda import driver, nvrtc
 from mdtensor.kernels.emulated import compiler as gpp
 from mdtensor.kernels.emulated.compiler import FAILURES, HEADER
 
-#: What the program asked for, in order.
-CALLS: list[tuple[Any, ...]] = []
 POISON = 0xFF
 _local = threading.local()
-
-
-class Broken(Exception):
-    """An error as CuPy raises it."""
+#: Memory of queued tasks: of the host, which knows no streams, so none is given back.
+_kept: list[Any] = []
 
 
 # --- NVRTC ----------------------------------------------------------------------------
@@ -97,128 +93,21 @@ def launch_kernel(
     CALLS.append(("launch", gx, bx, stream))
     if gx < 1 or bx < 1:
         raise Broken("CUDA_ERROR_INVALID_VALUE: invalid argument")
-    if Stream.all[stream].graph is not None:
-        pointers = (ctypes.c_void_p * 64).from_address(arguments)
-        values = [
-            ctypes.create_string_buffer(ctypes.string_at(at, n), n)
-            for at, n in zip(pointers, ARGUMENTS[function], strict=False)
-        ]
-        Stream.all[stream].graph.launches.append(
-            lambda: _replay(function, gx, bx, values)
-        )
-        return
-    failed = ENTRY(function)(arguments, gx, bx, 0, 0)
-    if failed:
-        # As on a GPU, the launch itself succeeds.
-        Stream.all[stream].error = FAILURES[failed]
+    pointers = (ctypes.c_void_p * 64).from_address(arguments)
+    values = [
+        ctypes.create_string_buffer(ctypes.string_at(at, n), n)
+        for at, n in zip(pointers, ARGUMENTS[function], strict=False)
+    ]
+    Stream.all[stream].add(lambda: _run(function, gx, bx, values, stream))
 
 
-# --- streams --------------------------------------------------------------------------
-
-
-class Stream:
-    all: dict[int, Any] = {}  # noqa: RUF012
-
-    def __init__(self, non_blocking: bool = False, ptr: int | None = None) -> None:
-        self.ptr = 0x1000 + len(Stream.all) if ptr is None else ptr
-        self.waiting: list[Any] = []
-        self.graph: Any = None
-        self.error, self.waited = "", 0.0
-        Stream.all[self.ptr] = self
-
-    def __enter__(self) -> Any:
-        _stack().append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _stack().pop()
-
-    def record(self) -> Any:
-        return Event(self)
-
-    def begin_capture(self) -> None:
-        self.graph = Graph()
-
-    def end_capture(self) -> Any:
-        graph, self.graph = self.graph, None
-        return graph
-
-    def wait_event(self, event: Any) -> None:
-        _refuse_capture(self, event.stream)
-        CALLS.append(("wait", self.ptr, event.stream.ptr))
-
-    def synchronize(self) -> None:
-        _refuse_capture(self)
-        CALLS.append(("synchronize", self.ptr))
-        error, self.error = self.error, ""
-        if error:
-            raise Broken(f"cudaErrorLaunchFailure: {error}")
-        for target, data in self.waiting:
-            ctypes.memmove(target, data, len(data))
-        self.waiting.clear()
-        self.waited = time.perf_counter()
-
-
-class Graph:
-    """Launches with a copy of their arguments."""
-
-    def __init__(self) -> None:
-        self.launches: list[Any] = []
-
-    def launch(self, stream: Any) -> None:
-        CALLS.append(("graph", len(self.launches), stream.ptr))
-        for launch in self.launches:
-            launch()
-
-
-def _replay(function: int, grid: int, block: int, values: list[Any]) -> None:
+def _run(function: int, grid: int, block: int, values: list[Any], stream: int) -> None:
     places = [ctypes.addressof(value) for value in values]
     table = (ctypes.c_void_p * len(places))(*places)
-    assert not ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
-
-
-def _refuse_capture(*streams: Any) -> None:
-    if any(stream.graph is not None for stream in streams):
-        raise Broken("cudaErrorStreamCaptureUnsupported: not permitted when capturing")
-
-
-class Event:
-    """A GPU goes on by itself: done behind a wait, or when asked again."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream, self.asked = stream, 0
-        self.at = time.perf_counter()
-
-    @property
-    def done(self) -> bool:
-        self.asked += 1
-        return self.asked > 1 or self.stream.waited > self.at
-
-    def synchronize(self) -> None:
-        self.stream.synchronize()
-
-
-class Device:
-    compute_capability = "90"
-
-    def __init__(self, number: int = 0) -> None:
-        self.id = number
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        for stream in list(Stream.all.values()):
-            stream.synchronize()
-
-
-def _stack() -> list[Any]:
-    if not hasattr(_local, "stack"):
-        _local.stack = [Stream(ptr=0)]
-    return _local.stack
+    failed = ENTRY(function)(ctypes.addressof(table), grid, block, 0, 0)
+    if failed:
+        # As on a GPU, the launch itself has succeeded.
+        Stream.all[stream].error = FAILURES[failed]
 
 
 # --- memory ---------------------------------------------------------------------------
@@ -231,10 +120,17 @@ class MemoryPool:
         self.blocks: dict[Any, list[Any]] = {}
 
     def malloc(self, size: int) -> Any:
-        key = size, _stack()[-1].ptr
+        stream = stack()[-1]
+        key = size, stream.ptr
         free = self.blocks.get(key)
-        block = free.pop() if free else np.empty(size + 64, np.uint8)
-        block.fill(POISON)
+        if not free:
+            block = np.full(size + 64, POISON, np.uint8)
+            _kept.append(block)
+        else:
+            block = free.pop()
+            # Launches of the stream that are queued may still use it.
+            if stream.graph is None:
+                stream.add(lambda: block.fill(POISON))
         return Block(self, key, block)
 
     def free_bytes(self) -> int:
@@ -252,12 +148,14 @@ class Block:
 
 def memcpy_async(target: int, source: int, size: int, kind: int, stream: int) -> None:
     CALLS.append(("copy", kind, size, stream))
-    _refuse_capture(Stream.all[stream])
-    data = ctypes.string_at(source, size)
-    if kind == 2:
-        Stream.all[stream].waiting.append((target, data))
+    queue = Stream.all[stream]
+    refuse_capture(queue)
+    if kind == 1:
+        # Memory that is not pinned is read before the call returns.
+        data = ctypes.string_at(source, size)
+        queue.add(lambda: ctypes.memmove(target, data, size))
     else:
-        ctypes.memmove(target, data, size)
+        queue.add(lambda: ctypes.memmove(target, source, size))
 
 
 # --- arrays ---------------------------------------------------------------------------
@@ -308,7 +206,11 @@ class ndarray:
         return 2, 0
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
-        CALLS.append(("dlpack", stream, _stack()[-1].ptr))
+        here = stack()[-1]
+        CALLS.append(("dlpack", stream, here.ptr))
+        if stream not in (None, -1, here.ptr):
+            other = Stream.all.get(stream) or Stream(ptr=stream)
+            other.wait_event(here.record())
         return _retagged(self.host.__dlpack__(max_version=max_version), 2)
 
     @property
@@ -318,7 +220,7 @@ class ndarray:
 
 def from_dlpack(source: Any) -> Any:
     assert tuple(source.__dlpack_device__()) == (2, 0)
-    capsule = source.__dlpack__(stream=_stack()[-1].ptr, max_version=(1, 0))
+    capsule = source.__dlpack__(stream=stack()[-1].ptr, max_version=(1, 0))
     host = SimpleNamespace(
         __dlpack__=lambda **_: _retagged(capsule, 1),
         __dlpack_device__=lambda: (1, 0),
@@ -328,7 +230,10 @@ def from_dlpack(source: Any) -> Any:
 
 def asarray(source: Any) -> Any:
     fields = dict(source.__cuda_array_interface__)
-    CALLS.append(("interface", fields.pop("stream", None)))
+    stream = fields.pop("stream", None)
+    CALLS.append(("interface", stream))
+    if stream is not None:
+        Stream.all[stream].synchronize()
     holder = SimpleNamespace(__array_interface__=fields, owner=source)
     return ndarray.of(np.asarray(holder))
 
@@ -352,7 +257,7 @@ def install(monkeypatch: Any) -> ModuleType:
             ptr=memory.ptr + at, owner=memory
         ),
         UnownedMemory=lambda ptr, size, owner, _: SimpleNamespace(ptr=ptr, owner=owner),
-        get_current_stream=lambda: _stack()[-1],
+        get_current_stream=lambda: stack()[-1],
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
         driver=SimpleNamespace(launchKernel=launch_kernel),
         function=SimpleNamespace(Module=Module),

@@ -20,6 +20,7 @@ from mdtensor.kernels.loops import (
     cuda_tiles,
     cuda_values,
     ir,
+    kernel,
     statements,
 )
 from mdtensor.kernels.loops.cuda import render
@@ -69,11 +70,11 @@ def test_a_chain_is_one_kernel(order: str, rng: np.random.Generator) -> None:
     x, y = (rng.standard_normal((3, 300)).astype(np.float32) for _ in range(2))
     value = apply("mul", apply("add", load(0, "float32"), load(1, "float32")),
                   scalar(2, "float32"))  # fmt: skip
-    kernel = render(Loop((F32, F32, Input("float32", True)), value))
-    found = run(kernel, x, y[:1], np.array(3, np.float32),
+    made = render(Loop((F32, F32, Input("float32", True)), value))
+    found = run(made, x, y[:1], np.array(3, np.float32),
                 out=empty((3, 300), "float32"), order=order)  # fmt: skip
     assert found.tobytes() == ((x + y[:1]) * np.float32(3)).tobytes()
-    assert kernel.text.count("extern") == 1
+    assert made.text.count("extern") == 1
 
 
 def test_no_contraction_into_fused_products(rng: np.random.Generator) -> None:
@@ -97,6 +98,25 @@ def test_folds_over_any_axes(shape: list[int], order: str, data: Any) -> None:
     wanted = np.add.reduce(x, axes, np.int32)
     found = run(SUM, x, out=empty(wanted.shape, "int32"), axes=axes, order=order)
     assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("fold", ["add", "argmax"])
+def test_a_block_that_has_several_results(
+    monkeypatch: pytest.MonkeyPatch, fold: str, order: str
+) -> None:
+    """A grid has a largest number of blocks; each then folds one line after another.
+
+    Between two lines no thread waits: only the first one reads the result, and only
+    the first one writes there.
+    """
+    monkeypatch.setattr(kernel, "BLOCKS", 2)
+    x = np.arange(7 * 130, dtype=np.int32).reshape(7, 130) * 31 % 211
+    made = render(Loop((I32,), load(0, "int32"), fold, name=f"blocks_{fold}"))
+    out = run(made, x, out=empty(7, made.type), axes=(1,), order=order)
+    wanted = x.sum(axis=1, dtype=np.int32) if fold == "add" else x.argmax(axis=1)
+    assert out.tobytes() == wanted.tobytes()
+    assert made.text.count("__syncthreads();") == 2
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -116,7 +116,7 @@ def test_folds(fold: str) -> None:
     type = "int32"
     kernel = render(Loop((I32,), load(0, type), fold))
     require_known_names(kernel.text)
-    assert kernel.text.count("workgroupBarrier") == 3
+    assert kernel.text.count("workgroupBarrier") == 2
     if fold.startswith("arg"):
         return
     for kind in ("is_serial", "is_scan"):

@@ -1,4 +1,4 @@
-"""Arrays of grids on devices: scales, zero points, tables. Each is copied once."""
+"""Small arrays of the host on devices: scales, tables, places. Each is copied once."""
 
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import Device
+from mdtensor.device import Device
 
 #: The largest number of arrays on all devices; a new one replaces the oldest.
 MOST = 1024
@@ -15,8 +15,8 @@ _KNOWN: dict[Hashable, Any] = {}
 _LOCK = Lock()
 
 
-# A grid is a constant of a call, as an immediate number is; only its first use copies
-# it (decision 0071).
+# An array of a grid or of sizes is a constant of a call, as an immediate number is;
+# only its first use copies it (decision 0071).
 def remembered(device: Device, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what `make` returned at the first call with this key.
 
