@@ -157,9 +157,11 @@ def _linux_features():
 
 
 def _llvm_features():
-    """Return the features by LLVM."""
-    import llvmlite.binding as llvm
-
+    """Return the features by LLVM; none without it, so that the ISA is generic."""
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        return set()
     return {name for name, has in llvm.get_host_cpu_features().items() if has}
 
 

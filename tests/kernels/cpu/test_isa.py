@@ -1,5 +1,7 @@
 """The runway follows the CPU, the override and the JIT switch."""
 
+import sys
+
 import pytest
 
 from mdtensor.errors import OptionError
@@ -118,3 +120,13 @@ def test_features_that_linux_lists(named, more, features):
 
 def test_other_cpus_are_not_asked():
     assert isa.IS_ARM or isa.features() == set()
+
+
+def test_a_cpu_that_nobody_describes_is_generic(monkeypatch, tmp_path):
+    """Neither the system lists features nor is LLVM there, as with libraries alone."""
+    monkeypatch.setattr(isa, "features", set)
+    monkeypatch.setattr(isa, "CPUINFO", tmp_path / "none")
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    assert isa.host_features() == frozenset()
+    assert isa.choose_isa(frozenset(), "", False)[0] == "generic"
