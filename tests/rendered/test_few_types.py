@@ -12,12 +12,15 @@ from mdtensor import extend, registry
 from mdtensor.emucuda import EmuCuda
 
 
+class Few(EmuCuda):
+    """One class for all tests: several of one name would be a finding of `diagnose`."""
+
+    name = "few"
+
+
 @contextlib.contextmanager
 def few(*dtypes: md.DType) -> Iterator[md.Device]:
     """An emulated device with these types only; gone afterwards."""
-
-    class Few(EmuCuda):
-        name = "few"
 
     with registry.restored():
         place = md.register_device(Few())
