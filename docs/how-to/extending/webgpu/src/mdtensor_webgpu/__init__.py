@@ -6,8 +6,7 @@
     device      the device
 
 mdtensor renders loops to WGSL; this package compiles and launches them. It has types
-for
-bool, integers of up to 32 bits, float16 and float32: WebGPU does not have others.
+for bool, integers of up to 32 bits, float16 and float32: WebGPU does not have others.
 """
 
 import mdtensor as md
