@@ -186,7 +186,7 @@ FILTERS = md.ones((2, 2, 1, 1))
             lambda: md.pad(IMAGE, 1),
             (
                 "pad(Float32Tensor[1,2,4,4]): pad_width is 1. "
-                "Give (before, after), each 0 or more, for each axis."
+                "For 1 on all sides give [(1, 1)] * 4."
             ),
         ),
         (

@@ -353,7 +353,7 @@ REFUSED = {
         "x s zx w sw zw sy zy b",
         "but its codes have the grid",
     ),
-    "a negative scale": ({"sw": -0.1}, CONV, "a scale is"),
+    "a negative scale of values": ({"sx": -0.1}, CONV, "a scale is"),
     "a zero point of another type": ({"z": 0}, "x sx z w sw zw sy zy", "one type"),
     "a float bias": ({"b": [1.0] * 4}, CONV, "'b' of float"),
     "float weights": ({"w": np.ones((4, 3, 3, 3), F32)}, CONV, "'w' of float"),

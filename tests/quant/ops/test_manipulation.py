@@ -122,8 +122,7 @@ def test_a_wrong_border_names_the_quantized_tensor():
     with pytest.raises(md.OptionError) as caught:
         md.pad(QInt8Tensor([1, 2], scale=0.5), 3)
     assert str(caught.value) == (
-        "pad(QInt8Tensor[2]): pad_width is 3. "
-        "Give (before, after), each 0 or more, for each axis."
+        "pad(QInt8Tensor[2]): pad_width is 3. For 3 on all sides give [(3, 3)] * 1."
     )
 
 
