@@ -31,7 +31,7 @@ def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
     Raises:
         DispatchError: `x` is not floating.
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
 
     Example:
         >>> import mdtensor as md

@@ -34,7 +34,7 @@ def nansum(
     Args:
         x: real.
         axis: one axis, several, or None for all axes.
-        dtype: the type of the result; by default that of `sum`.
+        dtype: the type of the result; by default the type that `sum` returns.
         keepdims: whether the axes stay, with size 1.
 
     Returns:
@@ -169,7 +169,7 @@ def nanmax(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         The type of `x`.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
 
     Example:
         >>> import mdtensor as md
@@ -194,7 +194,7 @@ def nanmin(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         The type of `x`.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
 
     Example:
         >>> import mdtensor as md
@@ -211,7 +211,7 @@ def _variance(x: Any, name: str, axis: Any, correction: object, keepdims: bool) 
     less = checked(name, (x,), lambda: float(number(correction, "correction")))
     wide, options = astype(x, float64, casting="round"), {"axis": axis}
     gap = _with(sub(wide, nanmean(wide, keepdims=True, **options)), 0.0)
-    # An infinity has no mean that is a number, so its gap is NaN and must count.
+    # inf - inf is NaN. This NaN comes from an infinity, so it must count.
     gap = where(isinf(wide), nan, gap)
     total = sum(mul(gap, gap), keepdims=keepdims, **options)
     count = count_nonzero(logical_not(isnan(wide)), keepdims=keepdims, **options)

@@ -61,7 +61,7 @@ def median(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         The type of `mean`: integers have the median of fractions.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
 
     Example:
         >>> import mdtensor as md
@@ -95,7 +95,7 @@ def nanmedian(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         The type of `mean`; NaN if all elements are.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
 
     Example:
         >>> import mdtensor as md
@@ -145,7 +145,7 @@ def quantile(
         The type of `mean`: integers have quantiles that are fractions.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
         OptionError: a part is not from 0 to 1, or the method is unknown.
 
     Example:
@@ -201,7 +201,7 @@ def percentile(
         The type of `mean`.
 
     Raises:
-        ShapeError: the axis does not exist, or there is no element.
+        ShapeError: the axis does not exist, or it is empty.
         OptionError: a part is not from 0 to 100, or the method is unknown.
 
     Example:

@@ -144,8 +144,9 @@ def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> A
 def gradient(y: Any, x: Any = 1.0, /, *, axis: int | None = None) -> Any:
     """Return the slope of values along an axis.
 
-    Inside it is that of the parabola through an element and its two neighbours, and at
-    both ends that of the line to the neighbour; in float64, rounded once to its type.
+    At an inner element it is the slope of the parabola through the element and its two
+    neighbours. At both ends it is the slope of the line to the neighbour. It is
+    computed in float64 and rounded once.
 
     Args:
         y: real; two elements or more along the axis.

@@ -43,7 +43,7 @@ def test_infinities_and_nan() -> None:
 def test_what_it_refuses() -> None:
     with pytest.raises(DispatchError, match=r"x is int64. Use astype\(x, float32"):
         md.logsumexp(md.asarray([1]))
-    with pytest.raises(DispatchError, match="have no logsumexp"):
+    with pytest.raises(DispatchError, match="logsumexp is not defined for"):
         md.logsumexp(md.asarray([1j]))
     with pytest.raises(ShapeError):
         md.logsumexp(md.zeros((0,)))

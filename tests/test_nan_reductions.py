@@ -71,7 +71,7 @@ def test_lazy_and_compiled_calls_have_the_same_results() -> None:
 def test_other_elements_and_axes_raise() -> None:
     codes = quant.quantize(md.ones(3), quant.QParams(0.1, dtype=quant.qint8))
     for call in (md.nansum, md.nanmean, md.nanmax, md.nanmin):
-        with pytest.raises(DispatchError, match="have no nan"):
+        with pytest.raises(DispatchError, match=r"nan\w+ is not defined for"):
             call(codes)
         with pytest.raises(DispatchError):
             call(md.asarray([True]))

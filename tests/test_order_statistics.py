@@ -103,7 +103,7 @@ def test_errors_of_elements_that_are_not_real(x: Any, fix: str) -> None:
     for name, call in calls.items():
         with pytest.raises(DispatchError) as caught:
             call(x)
-        text = f": {x.dtype} elements have no {name}. {fix}"
+        text = f": {name} is not defined for {x.dtype}. {fix}"
         assert str(caught.value) == f"{name}({type(x).__name__}[1]){text}"
 
 

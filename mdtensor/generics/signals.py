@@ -22,7 +22,7 @@ def infer_signals(x1: TensorSpec, x2: TensorSpec, *, mode: str, **_: Any) -> Ten
         if x.ndim != 1:
             raise ShapeError(f"{name} has {x.ndim} axes", "Give signals of one axis")
         if x.shape[0] == 0:
-            raise ShapeError(f"{name} has no elements", "Give at least one")
+            raise ShapeError(f"{name} is empty", "Give at least one element")
     dtype = result_type(x1, x2)
     check_number(dtype)
     return x1.with_dtype(dtype).with_shape((_length(x1.shape[0], x2.shape[0], mode),))

@@ -98,7 +98,7 @@ def histogram(x: Any, /, bins: Any = 10, *, range: Any = None) -> HistogramResul
 
     Raises:
         DispatchError: `x` is not real.
-        DataError: an element is NaN or infinite, and there is no `range`; or its ends
+        DataError: an element is NaN or infinite and `range` is None; or the ends of it
             are too close to each other, or too far apart, for `bins` edges.
         OptionError: `bins` is not a positive integer or edges that increase, or `range`
             is not two finite numbers in their order.

@@ -40,7 +40,7 @@ def fft(x: ComplexTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     return _along_axis(fft, x, n, axis, norm)
 
 
-# A spectrum of floats has the bytes of that of the same complex numbers.
+# Floats give the same bytes as complex numbers whose imaginary parts are 0.
 @method(fft)
 def fft(x: FloatingTensor, /, *, n: int | None, axis: int, norm: str) -> Tensor:
     kind = deduced(fft, x, n=n, axis=axis, norm=norm).dtype

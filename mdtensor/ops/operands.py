@@ -522,11 +522,11 @@ def allocate(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
 
 
 def not_real(x: Any, name: str) -> DispatchError:
-    """Return the error of a tensor whose elements are not real numbers."""
+    """Return the error for a tensor whose elements are not real numbers."""
     if hasattr(type(x), "ways"):
         fix = f"Use {' or '.join(words for words, _ in type(x).ways())}"
     elif x.dtype.is_complex:
         fix = "Use real(x), imag(x) or abs(x)"
     else:
         fix = "Use astype(x, int64)" if x.dtype.kind == "bool" else ""
-    return DispatchError(f"{x.dtype} elements have no {name}", fix, describe(name, x))
+    return DispatchError(f"{name} is not defined for {x.dtype}", fix, describe(name, x))
