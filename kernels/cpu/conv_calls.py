@@ -43,6 +43,12 @@ def conv2d(x, w, b, stride, padding, dilation, groups):
     return found(x, w, b)
 
 
+def is_for_threads(images, macs):
+    """Return whether all free threads share the images of a call."""
+    return images > 1 and macs >= LARGE
+
+
+# A call of few pixels takes as long as its Python code (decision 0110).
 class ImageCall:
     """A convolution of images of one shape.
 
@@ -60,7 +66,7 @@ class ImageCall:
         if not out.size:
             return out
         given, flat = in_a_row(x).view(U8), out.reshape(-1).view(U8)
-        if self._shape[0] == 1 or POOL.size == 1 or self.macs < LARGE:
+        if POOL.size == 1 or not is_for_threads(self._shape[0], self.macs):
             self.whole(given, constants, flat)
             return out
         size, step = self._sizes
