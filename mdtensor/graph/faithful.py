@@ -61,7 +61,7 @@ def _is_on_threads(step: Any, specs: Sequence[TensorSpec]) -> bool:
     """Return whether all free threads take part in the call of a step."""
     if type(step) is floats.Conv2d:
         n, c, *size = specs[0].shape
-        return is_for_threads(n, step.macs((n, *size, c)))
+        return bool(is_for_threads(n, step.macs((n, *size, c))))
     return prod(specs[-1].shape) >= LARGE
 
 

@@ -121,8 +121,8 @@ def explain(items: Iterable[Item]) -> str:
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
 
-# Steps with other bytes than their calls stay calls (decision 0055). Chains of floats
-# are loops (decision 0062), and networks with convolutions are parts (decision 0110).
+# Steps with other bytes than their calls stay calls (decision 0055). Chains of exact
+# ones are loops (decision 0062). With convolutions they are parts (decision 0110).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:
