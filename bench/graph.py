@@ -129,6 +129,50 @@ def quantized() -> list[Contender]:
     ]
 
 
+def convolutions() -> list[Contender]:
+    """Return a small float network of images, compiled and one by one."""
+    rng = np.random.default_rng(4)
+    w, v, u = (
+        md.from_numpy(rng.standard_normal(shape, np.float32) / 4)
+        for shape in ((16, 3, 3, 3), (16, 1, 3, 3), (32, 16, 1, 1))
+    )
+
+    def network(x: Any) -> Any:
+        y = md.relu(md.conv2d(x, w, stride=2, padding=1))
+        y = md.relu6(md.conv2d(y, v, padding=1, groups=16))
+        return md.relu(md.max_pool2d(md.conv2d(y, u), 2))
+
+    x = md.from_numpy(rng.standard_normal((1, 3, 32, 32), np.float32))
+    compiled = md.compile(network)
+    compiled(x), compiled(x)
+    return [
+        Contender(OURS, lambda: compiled(x)),
+        Contender(EAGER, lambda: network(x)),
+    ]
+
+
+def small_convolution() -> list[Contender]:
+    """Return a convolution of a few pixels, by one call and by NumPy's product."""
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((1, 3, 8, 8), (4, 3, 3, 3)))
+    image, weights = md.from_numpy(x), md.from_numpy(w)
+
+    def by_numpy() -> Any:
+        seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+        columns = seen.transpose(0, 1, 4, 5, 2, 3).reshape(1, 27, 36)
+        return np.matmul(w.reshape(4, 27), columns).reshape(1, 4, 6, 6)
+
+    return [
+        Contender(OURS, lambda: md.conv2d(image, weights)),
+        Contender(NUMPY, by_numpy),
+    ]
+
+
+def check_sums(results: dict[str, Any]) -> None:
+    """Compare sums with NumPy's, which are added in another order."""
+    near(np.asarray(results[NUMPY]).astype(np.float64), 1e-5)(results)
+
+
 def check(results: dict[str, Any]) -> None:
     """Compare the results with the eager ones; ours must have their bytes."""
     wanted = np.asarray(results[EAGER])
@@ -150,15 +194,21 @@ def rows(quick: bool) -> Iterator[Row]:
                 "Chains of float32",
             )
     yield Race(QUANTIZED, quantized, check, "Quantized")
+    yield Race(CONVOLUTIONS, convolutions, check, "Float convolutions")
+    yield Race(SMALL, small_convolution, check_sums, "Float convolutions")
 
 
 QUANTIZED = "quantize, conv2d, relu, max_pool2d"
+CONVOLUTIONS = "3 convolutions, 3 activations, max_pool2d"
+SMALL = "conv2d of 3 x 8 x 8"
 BENCH = Bench(
     "Compiled functions against calls one by one",
     rows,
     rounds=25,
     promises=[
         Promise("quantized calls", 0.9, lambda f: f.ratio(QUANTIZED, EAGER)),
+        Promise("float convolutions", 0.4, lambda f: f.ratio(CONVOLUTIONS, EAGER)),
+        Promise(f"{SMALL}, relative to NumPy", 1.5, lambda f: f.ratio(SMALL, NUMPY)),
         *(
             Promise(
                 f"{HARDSWISH} of {count:,} floats, relative to NumPy",
@@ -182,6 +232,7 @@ BENCH = Bench(
         ),
     ],
     reasons=[
+        Reason("the call checks shapes and options, NumPy multiplies", SMALL, NUMPY),
         Reason("each call looks up its trace by types and shapes", "*", NUMPY),
         Reason("torch.compile compiles each chain, ours is interpreted", "*", TORCH),
     ],

@@ -152,7 +152,6 @@ def with_packing(name, own, found):
             "pack_depthwise": depthwise.pack_depthwise,
             "im2col_pitch": depthwise.im2col_pitch,
             "pack_f32": float_packing.pack_f32,
-            "pack_depthwise_f32": float_packing.pack_depthwise_f32,
             "MULTIPLIES_PAIRS": products.MULTIPLIES_PAIRS,
             "MULTIPLIES_WINDOWS": windows.MULTIPLIES_WINDOWS,
             "pack_rows": float_packing.pack_rows,

@@ -83,6 +83,10 @@ SHARED = {
     "threads.work_queue.withdraw": "int64[]",
     "generic.copies.copy_f32": "uint32[] uint32[]",
     "generic.weight_only.interleave": "uint8[,] uint8[,,]",
+    "generic.filter_packing.pack_panels_f32": (
+        "float32[] float32[] int64 int64 int64 float32[]"
+    ),
+    "generic.filter_packing.pack_blocks_f32": "float32[] float32[] int64 float32[]",
     "rounding.find_multipliers": "float64[] int64 int64 int64[] float32[]",
     "rounding.find_exception_sums": (
         "float32[,] float64[] int64[,] int64 int64[] int64[] int32[]"

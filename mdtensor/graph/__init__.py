@@ -20,6 +20,7 @@ graph       graphs with named values, such as models
 storage     how compiled parts store the tensors of a type
 layouts     the order of images in compiled parts
 lower       nodes to compiled steps
+faithful    which steps have the bytes of their calls
 bound       plans that are called
 plan        plans that say what runs
 profile     the time and work of each node of a plan

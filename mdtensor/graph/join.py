@@ -5,10 +5,10 @@
 
 Calls on a device become launches of fused loops, see `launched.py`.
 
-Of the compiled steps, only those that read or write codes are used, because they have
-the bytes of the calls that they stand for; steps of floats may add in another order
-than NumPy. Elementwise calls of floats become loops of their own, see `chains.py`,
-also behind a product that runs as its call does.
+Of the compiled steps, only those are used that have the bytes of the calls that they
+stand for, see `faithful.py`. Elementwise calls of floats without a convolution or codes
+become loops of their own, see `chains.py`, also behind a product that runs as its call
+does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from mdtensor.device import Device, cpu
-from mdtensor.errors import OptionError
+from mdtensor.dtypes import float32
+from mdtensor.generics.conv import conv2d
 from mdtensor.graph.bound import Compiled
 from mdtensor.graph.calls import Call, Output, spec_of, visit
 from mdtensor.graph.chained import Chained
 from mdtensor.graph.chains import chained
+from mdtensor.graph.faithful import (
+    has_codes,
+    require_bytes,
+    require_codes,
+    saves_packing,
+)
 from mdtensor.graph.graph import Graph, Node
 from mdtensor.graph.launched import Launched, launched
 from mdtensor.graph.layouts import VIEWS
@@ -33,12 +40,12 @@ from mdtensor.graph.lower import lower
 from mdtensor.graph.planned import PlannedCalls
 from mdtensor.graph.replay import Source
 from mdtensor.graph.storage import storage_of
-from mdtensor.kernels.cpu.program.steps import U8
 from mdtensor.rendered import is_rendered
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
-#: A compiled call of fewer steps would not save the time of its own call.
+#: A compiled call of fewer steps would not save the time of its own call, unless it has
+#: packed weights.
 FEWEST = 2
 
 
@@ -114,8 +121,8 @@ def explain(items: Iterable[Item]) -> str:
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
 
 
-# Steps of floats that are not exact would change bytes (decision 0055). Chains of exact
-# ones are loops (decision 0062).
+# Steps with other bytes than their calls stay calls (decision 0055). Chains of exact
+# ones are loops (decision 0062). With convolutions they are parts (decision 0110).
 def join(
     calls: Sequence[Call], outputs: Iterable[Output], held: tuple[Any, ...]
 ) -> list[Item]:
@@ -170,12 +177,15 @@ def _read_by(calls: Sequence[Call]) -> set[int]:
 
 def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
     """Return the items for calls that are nodes."""
-    if len(calls) < FEWEST:
+    has_images = any(map(_convolves_floats, calls))
+    if len(calls) < FEWEST and not has_images:
         return chained(calls, needed)
     numbers = {call.number: call for call in calls}
     graph, reads = _graph(calls, [n for n in numbers if n in needed])
     items: list[Item] = []
-    for part in lower(graph, accept=_require_codes):
+    # Where no weights are packed, loops of floats are as fast as parts of a plan.
+    accept = require_bytes if has_images else require_codes
+    for part in lower(graph, accept=accept):
         nodes = part.nodes if isinstance(part, Compiled) else (part.node,)
         own = [numbers[int(node.output)] for node in nodes]
         if not isinstance(part, Compiled) or not _pays(part):
@@ -187,6 +197,10 @@ def _joined(calls: list[Call], needed: set[int]) -> list[Item]:
         )
         items.append(Joined(part, tuple(own), tuple(given)))
     return chained(items, needed)
+
+
+def _convolves_floats(call: Call) -> bool:
+    return call.operation is conv2d and call.specs[0].type.dtype is float32
 
 
 def _graph(calls: list[Call], needed: list[int]) -> tuple[Graph, dict[str, Output]]:
@@ -241,17 +255,6 @@ def _spec(argument: Any) -> Any:
     return spec_of(argument) if isinstance(argument, Tensor) else argument
 
 
-def _require_codes(step: Any) -> None:
-    """Raise if a step neither reads nor writes codes.
-
-    Raises:
-        OptionError: it does neither.
-    """
-    types = (*getattr(step, "input_types", ()), getattr(step, "output_type", None))
-    if U8 not in types:
-        raise OptionError("a step of floats may round otherwise than its call")
-
-
 def _pays(part: Compiled) -> bool:
     """Return whether a compiled call saves time, and no result is a view.
 
@@ -259,5 +262,9 @@ def _pays(part: Compiled) -> bool:
     not.
     """
     views = {node.output for node in part.nodes if node.operation in VIEWS}
-    steps = sum(step is not None for step in part.steps)
-    return steps >= FEWEST and views.isdisjoint(part.writes)
+    if not views.isdisjoint(part.writes):
+        return False
+    steps = [step for step in part.steps if step is not None]
+    if any(map(saves_packing, steps)):
+        return True
+    return len(steps) >= FEWEST and any(map(has_codes, steps))

@@ -9,7 +9,7 @@ compiled part, images are stored channels last, see `layouts.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,9 @@ from mdtensor.kernels.cpu.program.step import Step
 from mdtensor.kernels.cpu.program.steps import Concat, Quantize
 from mdtensor.spec.spec import TensorSpec
 
+#: A check of the step of a node; see `lower`.
+Accept = Callable[[Node, Sequence[TensorSpec], Any], None]
+
 
 # A node without a step stays an ordinary call, so that a plan runs exactly the methods
 # that dispatch selects (decision 0004). Models and traces are lowered alike
@@ -61,7 +64,7 @@ from mdtensor.spec.spec import TensorSpec
 def lower(
     graph: Graph,
     reasons: Mapping[Any, str] | None = None,
-    accept: Callable[[Any], None] | None = None,
+    accept: Accept | None = None,
 ) -> tuple[Part, ...]:
     """Return the parts of `graph` in the order in which they run; shapes are known.
 
@@ -70,8 +73,9 @@ def lower(
     Args:
         graph: its shapes are known.
         reasons: why operations without a step stay calls, if there is more to say.
-        accept: raises an MdtensorError for a step that must not be used; the node stays
-            a call then.
+        accept: raises an MdtensorError for a step that must not be used, given the
+            node, the specs of its inputs that are not constants and of its result, and
+            the step; the node stays a call then.
     """
     return _Lowering(graph, reasons or {}, accept).parts()
 
@@ -87,7 +91,7 @@ class _Lowering:
         self,
         graph: Graph,
         reasons: Mapping[Any, str],
-        accept: Callable[[Any], None] | None,
+        accept: Accept | None,
     ) -> None:
         self._graph, self._reasons, self._accept = graph, reasons, accept
         self._specs = graph.specs()
@@ -152,7 +156,7 @@ class _Lowering:
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
         selection = node.select(*node.arguments(self._specs))
-        prepare = self._accepting(selection.method.prepare)
+        prepare = self._accepting(node, selection.method.prepare)
         if prepare is None:
             problem = f"{selection.method} does not have a compiled step"
             is_float = self._specs[node.output].qparams is None
@@ -174,15 +178,16 @@ class _Lowering:
             return
         self._append(node, step)
 
-    def _accepting(self, prepare: Any) -> Any:
+    def _accepting(self, node: Node, prepare: Any) -> Any:
         """Return `prepare`, followed by the check of its step if there is one."""
         accept = self._accept
         if prepare is None or accept is None:
             return prepare
+        specs = [self._specs[name] for name in (*self._moving(node), node.output)]
 
         def prepare_accepted(*arguments: Any, **options: Any) -> Any:
             step = prepare(*arguments, **options)
-            accept(step)
+            accept(node, specs, step)
             return step
 
         return prepare_accepted

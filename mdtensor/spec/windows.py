@@ -33,6 +33,9 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
     Raises:
         OptionError: not one or two integers, or below `least`.
     """
+    # Most calls give one integer, and then this test takes most of the time.
+    if type(value) is int and least <= value < _MOST:
+        return value, value
     fix = f"Use one or two integers of {least} or more"
     both = _integers(value, name, fix, 2)
     if len(both) != 2 or min(both) < least:
@@ -42,6 +45,8 @@ def pair(value: object, name: str, least: int) -> tuple[int, int]:
 
 def padding4(value: object) -> tuple[int, int, int, int]:
     """Return (top, left, bottom, right) from one, two (h, w) or four integers."""
+    if type(value) is int and 0 <= value < _MOST:
+        return value, value, value, value
     fix = "Use one, two or four integers of 0 or more"
     sizes = _integers(value, "padding", fix, 4)
     if len(sizes) == 2:

@@ -140,6 +140,8 @@ def multiply_matrices_floats(r: Row) -> None:
     images, m, k, n = r.ints("images", "rows", "depth", "columns")
     padded = padded_columns(n)
     r.require(f.padded_columns == padded, f"has {f.padded_columns} padded columns")
+    # Only calls have biases in the first column of x.
+    r.require(f.bias == 0, f"has {f.bias} columns of biases")
     r.places(ITEM)
     _activates(r)
     r.uses_scratch(ITEM * (k + 1) * padded)

@@ -12,10 +12,7 @@ import numpy as np
 from mdtensor.kernels.cpu.generic import float_packing
 from mdtensor.kernels.cpu.generic.activation import ZERO, finish
 from mdtensor.kernels.cpu.generic.float_matmul import multiply_add
-from mdtensor.kernels.cpu.generic.float_packing import (
-    BLOCK,
-    pack_depthwise_f32 as pack_depthwise_f32,
-)
+from mdtensor.kernels.cpu.generic.float_packing import BLOCK
 from mdtensor.kernels.cpu.jit import kernel
 
 first_channel = kernel(float_packing.first_channel)
@@ -27,7 +24,7 @@ def depthwise_f32(x, window, packed, bias, activation, low, high, out):
 
     Args:
         x: float32 1-D [h, w, c].
-        packed: by `pack_depthwise_f32`.
+        packed: by `pack_blocks_f32`.
         bias: float32 [c].
         activation, low, high: see `activation.py`.
         out: float32 1-D [oh, ow, c], written.

@@ -25,14 +25,19 @@ from mdtensor.kernels.cpu.jit import kernel
 
 
 @kernel
-def pack_matrix_f32(y, k, n, packed):
-    """Pack y[k, n] as panels [n / 16][k][16]; missing columns are 0.
+def pack_matrix_f32(y, k, n, ones, packed):
+    """Pack y[k, n] as panels [n / 16][ones + k][16]; missing columns are 0.
 
-    Args: y: float32 1-D; packed: float32 1-D, written.
+    Args:
+        y: float32 1-D.
+        ones: rows of 1 before those of y, in all columns.
+        packed: float32 1-D, written.
     """
     at = 0
     for first in range(0, n, PANEL):
         columns = min(PANEL, n - first)
+        packed[np.uintp(at) : np.uintp(at + ones * PANEL)] = np.float32(1)
+        at += ones * PANEL
         for i in range(k):
             source = y[np.uintp(i * n + first) :]
             target = packed[np.uintp(at) : np.uintp(at + PANEL)]

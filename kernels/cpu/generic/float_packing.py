@@ -58,21 +58,6 @@ def block_count(c):
     return -(-c // BLOCK)
 
 
-def pack_depthwise_f32(weight):
-    """Pack weights [c, kh, kw] as [blocks][kh * kw][8], missing channels as 0.
-
-    Returns: float32 1-D.
-    """
-    c = len(weight)
-    rows = weight.reshape(c, -1)
-    packed = allocate_f32(block_count(c) * rows.shape[1] * BLOCK)
-    blocks = packed.reshape(block_count(c), rows.shape[1], BLOCK)
-    for number, block in enumerate(blocks):
-        part = rows[first_channel(number, c) :][:BLOCK]
-        block[:, : len(part)] = part.T
-    return packed
-
-
 def pad_rows(values):
     """Pad values[n, ...] with rows of 0 to whole panels."""
     padded = np.zeros((padded_columns(len(values)), *values.shape[1:]), values.dtype)

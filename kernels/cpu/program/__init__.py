@@ -89,7 +89,8 @@ STEP = np.dtype((np.record, [
     ("is_exact", np.int64),  # 1: the result is the int32 sums, nothing is rounded
     ("weights", np.int64),  # place of the packed weights of the first group
     ("weight_bytes", np.int64),  # of a group
-    ("bias", np.int64),  # place of int32
+    # place of int32; float MatMul: 1 if the first column of x holds biases
+    ("bias", np.int64),
     # other kinds
     ("has_factors", np.int64),  # Mul; 1: y has one factor for each image and channel
     ("is_maximum", np.int64),  # Extreme; 1: the larger code is taken

@@ -21,8 +21,8 @@ from mdtensor.kernels.cpu.program.elementwise import (
     Instruction as Instruction,
     Where as Where,
 )
+from mdtensor.kernels.cpu.program.filters import Filters
 from mdtensor.kernels.cpu.program.kinds import ITEM
-from mdtensor.kernels.cpu.program.products import pad_groups
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.cpu.program.steps import (
     F32,
@@ -50,36 +50,34 @@ class FloatStep(Step):
     output_type = F32
 
 
-class Conv2d(FloatStep):
-    """A convolution: out = x convolved with w + bias.
+class Convolution(FloatStep):
+    """A convolution of a shape: out = x convolved with w + bias, without w and bias.
 
     Args:
-        weight: float32 [oc, ic / groups, kh, kw].
-        bias: float32 [oc], or None.
+        shape: of the weights, [oc, ic / groups, kh, kw].
         padding: (top, left, bottom, right), filled with 0.
     """
 
+    #: A call brings its own, by `filters.pack`.
+    constants = Constants().array()
+
     def __init__(
         self,
-        weight,
-        bias=None,
+        shape,
         *,
         stride=(1, 1),
         padding=(0, 0, 0, 0),
         dilation=(1, 1),
         groups=1,
     ):
-        self.weight_shape, self.groups = weight.shape, groups
-        self.window = (weight.shape[2:], stride, padding, dilation)
-        is_depthwise = groups > 1 and weight.shape[1] == 1 and groups == len(weight)
-        if is_depthwise:
+        self.weight_shape, self.filters = shape, Filters(shape, groups)
+        self.window = (shape[2:], stride, padding, dilation)
+        if self.filters.is_depthwise:
             self.kind, self.kernels = kinds.DEPTHWISE_F32, ("depthwise_f32",)
-        elif self._has_windows(len(weight) // groups):
+        elif self._has_windows(shape[0] // groups):
             self.kind, self.kernels = kinds.WINDOWS_F32, ("windows_act_f32",)
         else:
             self.kind, self.kernels = kinds.CONV_F32, ("gemm_act_f32",)
-        given = np.zeros(len(weight), np.float32) if bias is None else bias
-        self._pack(weight, np.asarray(given, np.float32), is_depthwise)
 
     def _has_windows(self, columns):
         """Return whether the sums are products of windows, or else of im2col."""
@@ -88,28 +86,6 @@ class Conv2d(FloatStep):
         is_filled = padded_columns(columns) <= MOST_PADDED * columns
         is_dense = prod(kernel) > 1 and dilation[1] == 1
         return self.on.MULTIPLIES_WINDOWS and is_dense and is_filled
-
-    def _pack(self, weight, bias, is_depthwise):
-        """Pack weights and bias into the constants."""
-        groups = 1 if is_depthwise else self.groups
-        n = len(weight) // groups
-        padded = padded_columns(n)
-        if is_depthwise:
-            parts = [self.on.pack_depthwise_f32(np.ascontiguousarray(weight[:, 0]))]
-        else:
-            # k counts taps before channels, as in the rows of im2col.
-            rows = weight.transpose(0, 2, 3, 1)
-            parts = [self.on.pack_f32(rows[g * n :][:n]) for g in range(groups)]
-        constants = Constants()
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        place, size = constants.add(whole)
-        rows = pad_groups(bias, groups, n, padded)
-        self._fields = {"weights": place, "weight_bytes": size // groups}
-        self._fields |= {"bias": constants.add(rows)[0], "columns": n}
-        self._fields |= {"padded_columns": padded, "groups": self.groups}
-        self._fields |= {"out_channels": len(weight)}
-        self._fields["depth"] = prod(weight.shape[1:])
-        self.constants = constants.array()
 
     def output_shape(self, shape):
         """Return the shape of the result."""
@@ -120,11 +96,11 @@ class Conv2d(FloatStep):
         joined = joined_lines(shape, *self.window)
         seen = window(joined, *self.window)
         kernel, stride, padding, _ = self.window
-        fields = {**self._fields, "images": joined[0], "window": seen}
+        fields = {**self.filters.fields, "images": joined[0], "window": seen}
         scratch = 0
         is_pointwise = kernel == (1, 1) and stride == (1, 1) and not any(padding)
         if self.kind == kinds.CONV_F32 and not is_pointwise:
-            pitch = int(self.on.im2col_pitch(self._fields["depth"] * ITEM))
+            pitch = int(self.on.im2col_pitch(self.filters.depth * ITEM))
             most = max(LEAST_ROWS, STRIP_BYTES // pitch)
             lines = max(1, min(most // seen.out_w, seen.out_h))
             columns = seen.out_w if lines > 1 else min(most, seen.out_w)
@@ -144,12 +120,26 @@ class Conv2d(FloatStep):
 
     def macs(self, shape):
         """Return the multiply-accumulates of one call."""
-        return prod(self.output_shape(shape)) * self._fields["depth"]
+        return prod(self.output_shape(shape)) * self.filters.depth
 
     @property
     def bytes(self):
         """Return the bytes of the packed constants."""
         return self.constants.size
+
+
+class Conv2d(Convolution):
+    """A convolution with constant weights.
+
+    Args:
+        weight: float32 [oc, ic / groups, kh, kw].
+        bias: float32 [oc], or None.
+        options: see `Convolution`.
+    """
+
+    def __init__(self, weight, bias=None, **options):
+        super().__init__(weight.shape, **options)
+        self.constants = self.filters.pack(weight, bias)
 
 
 class Linear(Conv2d):
@@ -274,15 +264,21 @@ class MatMul(FloatStep):
     """Products of stacked matrices, x [.., m, k] and y [.., k, n]; y is packed anew.
 
     The axes before the last two are broadcast.
+
+    Args: has_bias: x is [.., m, 1 + k], and sums start at its first column.
     """
 
     kind = kinds.MATMUL_F32
     kernels = ("gemm_act_f32",)
     input_types = (F32, F32)
 
+    def __init__(self, has_bias=False):
+        self._ones = int(has_bias)
+
     def output_shape(self, x, y):
         """Return the shape of the result."""
-        assert x[-1] == y[-2], f"MatMul: expected [.., m, k] and [.., k, n]: {x}, {y}"
+        fits = x[-1] == y[-2] + self._ones
+        assert fits, f"MatMul: expected [.., m, k] and [.., k, n]: {x}, {y}"
         return (*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1])
 
     def plan(self, x, y):
@@ -291,7 +287,7 @@ class MatMul(FloatStep):
         constants.add(matrix_places(shape, x, y))
         (m, k), n, padded = x[-2:], y[-1], padded_columns(y[-1])
         fields = {"images": prod(shape[:-2]), "rows": m, "depth": k, "columns": n}
-        fields["padded_columns"] = padded
+        fields |= {"padded_columns": padded, "bias": self._ones}
         scratch = (k + 1) * padded * ITEM + kinds.SLACK
         return Plan(fields, constants.array(), shape, scratch)
 

@@ -293,18 +293,22 @@ def resample_floats(steps, i, x, y, out, scratch, constants):
 def multiply_matrices_floats(steps, i, x, y, out, scratch, constants):
     """Run a MatMul.
 
-    The scratch holds the packed y, then zeros for the bias.
+    The scratch holds the packed y, then zeros for the bias. If x begins with a column
+    of biases, y gets a row of ones for them. Then sums start at -0: + 0 would lose the
+    sign of a bias of -0.
     """
     step = steps[i]
+    ones, start = step.bias, np.float32(-0.0 if step.bias != 0 else 0.0)
     m, k, n, padded = step.rows, step.depth, step.columns, step.padded_columns
     places = constants[: np.uintp(step.images * 16)].view(np.int64).reshape((-1, 2))
     packed = floats_at(scratch, 0, k * padded)
     bias = floats_at(scratch, k * padded, padded)
-    bias[:] = np.float32(0)
+    bias[:] = start
     before = np.int64(-1)
     for image in range(step.images):
         if places[image, 1] != before:
-            pack_matrix_f32(floats_at(y, places[image, 1], k * n), k, n, packed)
+            given = floats_at(y, places[image, 1], (k - ones) * n)
+            pack_matrix_f32(given, k - ones, n, ones, packed)
             before = places[image, 1]
         gemm_act_f32(
             *(floats_at(x, places[image, 0], m * k), k, m, k, packed, n, bias),

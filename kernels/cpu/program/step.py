@@ -62,9 +62,15 @@ class Constants:
         return blob
 
 
-def aligned_bytes(size):
+def allocator(size):
+    """Return the function that allocates results of `size` bytes."""
+    # Fresh pages of a large result would take longer than many a step.
+    return partial(empty, least=LARGE) if size >= LARGE else np.empty
+
+
+def aligned_bytes(size, allocate=np.empty):
     """Allocate uninitialized uint8 [size] at a 64-byte boundary."""
-    room = np.empty(size + ALIGN, np.uint8)
+    room = allocate((size + ALIGN,), np.uint8)
     start = -room.ctypes.data % ALIGN
     return room[start : start + size]
 
@@ -179,8 +185,7 @@ class BoundStep:
         self.scratch = plan.scratch + SLACK
         self.output_type = step.output_type
         size = prod(plan.shape) * np.dtype(step.output_type).itemsize
-        # Fresh pages of a large result would take longer than many a step.
-        self.allocate = partial(empty, least=LARGE) if size >= LARGE else np.empty
+        self.allocate = allocator(size)
         self.invoke = invokers(step.on.name)[step.kind].call
         self.names = step.kernel, step.runway
 
@@ -190,13 +195,16 @@ class BoundStep:
         if out.size == 0:
             return out
         flat = out.reshape(-1).view(np.uint8)
-        scratch = np.empty(self.scratch, np.uint8)
         # The kernels of one input read it under both names.
-        y = x if y is None else y
-        self.invoke(self.row, 0, x, y, flat, scratch, self.constants)
+        self.fill(flat, x, x if y is None else y, self.constants)
+        return out
+
+    def fill(self, out, x, y, constants):
+        """Write the result for other constants to `out`; all are bytes, 1-D."""
+        scratch = np.empty(self.scratch, np.uint8)
+        self.invoke(self.row, 0, x, y, out, scratch, constants)
         if observe.ACTIVE:
             observe.ran(*self.names)
-        return out
 
 
 def row_of(step, plan):

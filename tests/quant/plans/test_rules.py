@@ -173,6 +173,20 @@ def run_here(numbers, isa, are_pieces):
     assert ran and refused
 
 
+def test_stored_products_have_no_biases_in_their_left_side():
+    found = 0
+    for contents, rows, names in made(3):
+        changed = rows.copy()
+        for row in changed:
+            if names[row["kind"]].endswith("multiply_matrices_floats"):
+                row["bias"] = 1
+                found += 1
+        if (changed != rows).any():
+            with pytest.raises(Refused, match="columns of biases"):
+                checked(changed, names, contents)
+    assert found
+
+
 def test_stored_plans_have_no_reductions_of_rows():
     # Their rows have lengths that no rule checks.
     assert rules_of_floats.OPERATIONS == min(opcodes.REDUCTIONS) == opcodes.SOFTPLUS + 1
