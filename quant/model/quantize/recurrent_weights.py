@@ -1,0 +1,60 @@
+"""Recurrent layers whose weights are quantized and whose activations stay float.
+
+A layer reads codes of 8 bits with one scale for each row. Its kernels round inputs and
+states to 16-bit words, so nearly all of the error is that of the weights
+(`ops/recurrent.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import mdtensor as md
+from mdtensor.graph import Graph, Node
+from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
+
+LAYERS = (md.lstm, md.gru, md.rnn)
+#: With fewer units, a step of floats takes less time (decision 0086).
+LEAST_UNITS = 64
+#: Rounds each weight to the nearest of 255 codes, with a scale for each row.
+NEAREST = WeightAlgorithm()
+NOTE = "only its weights are quantized: rounding its state at each step adds up"
+SMALL = f"as floats it is faster: it has fewer than {LEAST_UNITS} units"
+
+
+def quantize_recurrent_weights(graph: Graph, keep_float: Collection[str]) -> Graph:
+    """Return the graph with 8-bit weights in its recurrent layers.
+
+    Args:
+        keep_float: names of nodes that stay float.
+    """
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    notes = dict(graph.notes)
+    for node in graph.nodes:
+        if node.operation not in LAYERS or node.name in keep_float:
+            continue
+        if why := reason(graph, node):
+            notes[node.name] = why
+            continue
+        names = [graph.fresh(f"{node.name}.{part}") for part in ("w", "r")]
+        for name, weights in zip(names, node.inputs[1:3], strict=True):
+            constants[name] = NEAREST.codes(node, graph.constants[weights])
+        inputs = (node.inputs[0], *names, *node.inputs[3:])
+        nodes[node.output] = replace(node, inputs=inputs)
+        notes[node.name] = NOTE
+    found = graph.rewritten(nodes, constants) if nodes else graph
+    return replace(found, notes=notes)
+
+
+def reason(graph: Graph, node: Node) -> str:
+    """Return why the weights of a recurrent layer stay float; empty if they do not."""
+    weights = [graph.constants.get(name) for name in node.inputs[1:3]]
+    if any(w is None for w in weights):
+        return "its weights are not constant"
+    other = next((w.dtype for w in weights if w.dtype is not md.float32), None)
+    if other is not None:
+        return f"its weights are {other}"
+    return SMALL if weights[1].shape[1] < LEAST_UNITS else ""
