@@ -62,8 +62,9 @@ class Sequence(FloatStep):
         has_words,
     ):
         self.kind, kernel, self._gates, self.states, self._products = LAYERS[name]
-        self.kernels = (kernel,)
         self._factors = FLOATS if scale is None else WORDS if has_words else CODES
+        products = {CODES: ("gemm_u8s8s32",), WORDS: ("gemm_s16s8s32",)}
+        self.kernels = (*products.get(self._factors, ()), kernel)
         self._k = k = r.shape[1]
         self.input_types = (F32, F32) if reads else (F32,)
         constants = Constants()

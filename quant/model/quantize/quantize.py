@@ -54,6 +54,7 @@ from mdtensor.quant.model.quantize.logarithms import log_nodes
 from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
 from mdtensor.quant.model.quantize.reader_limits import reader_limits
 from mdtensor.quant.model.quantize.recurrent_weights import (
+    NOTE,
     quantize_recurrent_weights,
 )
 from mdtensor.quant.model.quantize.weights import (
@@ -116,7 +117,7 @@ def quantize_graph(
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
     explicit = requantize_parts(replace(explicit, notes=notes))
-    found = quantize_recurrent_weights(fold_grids(explicit), kept)
+    found = quantize_recurrent_weights(fold_grids(explicit), kept, NOTE)
     return share_constants(found)
 
 

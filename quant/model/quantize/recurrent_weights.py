@@ -13,9 +13,10 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
+from mdtensor.kernels.cpu.program.recurrent import FUNCTIONS
+from mdtensor.quant.model.onnx.qdq import RECURRENT
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 
-LAYERS = (md.lstm, md.gru, md.rnn)
 #: With fewer units, a step of floats takes less time (decision 0086).
 LEAST_UNITS = 64
 #: Rounds each weight to the nearest of 255 codes, with a scale for each row.
@@ -24,17 +25,20 @@ NOTE = "only its weights are quantized: rounding its state at each step adds up"
 SMALL = f"as floats it is faster: it has fewer than {LEAST_UNITS} units"
 
 
-def quantize_recurrent_weights(graph: Graph, keep_float: Collection[str]) -> Graph:
+def quantize_recurrent_weights(
+    graph: Graph, keep_float: Collection[str], note: str = ""
+) -> Graph:
     """Return the graph with 8-bit weights in its recurrent layers.
 
     Args:
         keep_float: names of nodes that stay float.
+        note: on each layer with such weights; empty for none.
     """
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     notes = dict(graph.notes)
     for node in graph.nodes:
-        if node.operation not in LAYERS or node.name in keep_float:
+        if node.operation not in RECURRENT or node.name in keep_float:
             continue
         if why := reason(graph, node):
             notes[node.name] = why
@@ -44,7 +48,7 @@ def quantize_recurrent_weights(graph: Graph, keep_float: Collection[str]) -> Gra
             constants[name] = NEAREST.codes(node, graph.constants[weights])
         inputs = (node.inputs[0], *names, *node.inputs[3:])
         nodes[node.output] = replace(node, inputs=inputs)
-        notes[node.name] = NOTE
+        notes |= {node.name: note} if note else {}
     found = graph.rewritten(nodes, constants) if nodes else graph
     return replace(found, notes=notes)
 
@@ -57,4 +61,19 @@ def reason(graph: Graph, node: Node) -> str:
     other = next((w.dtype for w in weights if w.dtype is not md.float32), None)
     if other is not None:
         return f"its weights are {other}"
-    return SMALL if weights[1].shape[1] < LEAST_UNITS else ""
+    if weights[1].shape[1] < LEAST_UNITS:
+        return SMALL
+    return _without_kernel(graph, node)
+
+
+# NumPy computes such a layer, and would convert its weights in each call.
+def _without_kernel(graph: Graph, node: Node) -> str:
+    """Return why no kernel computes a layer; empty if one does."""
+    lengths = node.inputs[-1]
+    if lengths is not None and lengths not in graph.constants:
+        return "no kernel takes computed lengths"
+    for entry in node.options["activations"]:
+        name = entry if isinstance(entry, str) else entry[0]
+        if name not in FUNCTIONS:
+            return f"no kernel computes {name}"
+    return ""
