@@ -25,6 +25,7 @@ NOTE = "only its weights are quantized: rounding its state at each step adds up"
 SMALL = f"as floats it is faster: it has fewer than {LEAST_UNITS} units"
 
 
+# A state that is rounded to 8 bits errs in every step (decision 0086).
 def quantize_recurrent_weights(
     graph: Graph, keep_float: Collection[str], note: str = ""
 ) -> Graph:
