@@ -1,8 +1,8 @@
 """Recurrent layers whose weights are int8, and that round rows to 16-bit words.
 
 Each row of the inputs, and each hidden state, has a grid of its own; see
-`kernels/numpy/row_words.py`. A package that has a type for such weights makes methods of
-`lstm`, `gru` and `rnn` from this.
+`kernels/numpy/row_words.py`. A package that has a type for such weights makes methods
+of `lstm`, `gru` and `rnn` from this.
 """
 
 from __future__ import annotations

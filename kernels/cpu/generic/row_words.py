@@ -14,7 +14,7 @@ efficient inference" (Krishnamoorthi 2018), with 16 bits.
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.activation import ONE, ZERO
+from mdtensor.kernels.cpu.generic.activation import ONE
 from mdtensor.kernels.cpu.generic.dynamic import MAGIC, MAGNITUDE, TOP
 from mdtensor.kernels.cpu.generic.float_functions import SMALLEST
 from mdtensor.kernels.cpu.jit import kernel

@@ -48,9 +48,7 @@ def header_of(step, constants):
 # The order of the sums is that of every product (decision 0066). They begin at the
 # products of the inputs, which needs no pass of its own (decision 0113).
 @kernel
-def add_states(
-    step, states, place, first, columns, start, pitch, out, constants, rest
-):
+def add_states(step, states, place, first, columns, start, pitch, out, constants, rest):
     """Set out[n, columns] = start + states · weights.
 
     Args:
@@ -63,9 +61,7 @@ def add_states(
     if header_of(step, constants)[MULTIPLIES] == WORDS:
         codes = constants[np.uintp(place) :].view(np.int8)
         scales = floats_at(constants[np.uintp(step.multipliers) :], first, columns)
-        multiply_words(
-            step, codes, scales, states, n, columns, start, pitch, out, rest
-        )
+        multiply_words(step, codes, scales, states, n, columns, start, pitch, out, rest)
         return
     weights = floats_at(constants[np.uintp(place) :], 0, k * padded)
     gemm_from_f32(states, k, n, k, weights, columns, start, pitch, out, columns)
