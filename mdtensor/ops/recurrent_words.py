@@ -78,7 +78,8 @@ def recurrent_word_states(
         partial(row_words.multiply, w=one.buffer.astype(np.float64), scale=scale)
         for one, scale in zip((w, r), scales, strict=True)
     ]
-    own = (functions_of(options["activations"], count), limit_of(options["clip"]))
-    own += (flag(options[option], option),) if option else ()
+    own: list[Any] = [functions_of(options["activations"], count)]
+    own += [limit_of(options["clip"])]
+    own += [flag(options[option], option)] if option else []
     others = map(buffer_of, rest[:-1])
     return compute(x.buffer, *products, buffer_of(b), start, *others, sizes, *own)

@@ -56,9 +56,9 @@ def quantize_recurrent_weights(
 
 def reason(graph: Graph, node: Node) -> str:
     """Return why the weights of a recurrent layer stay float; empty if they do not."""
-    weights = [graph.constants.get(name) for name in node.inputs[1:3]]
-    if any(w is None for w in weights):
+    if not set(node.inputs[1:3]) <= {*graph.constants}:
         return "its weights are not constant"
+    weights = [graph.constants[name] for name in node.inputs[1:3]]
     other = next((w.dtype for w in weights if w.dtype is not md.float32), None)
     if other is not None:
         return f"its weights are {other}"
