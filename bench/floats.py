@@ -3,7 +3,7 @@
 `peak` does as many fused multiply-adds on registers alone: no product can be faster.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
 from typing import Any
@@ -32,6 +32,8 @@ POINTWISE = [(3136, 64, 256), (3136, 256, 64), (784, 512, 128), (784, 128, 512)]
 POINTWISE += [(196, 1024, 256), (196, 256, 1024), (49, 960, 320), (49, 320, 1280)]
 DYNAMIC = [(1, 384, 384), (64, 384, 384), (128, 768, 768)]
 ROWS = (1, 4, 16, 64, 256)
+#: Units of recurrent layers, and steps of their sequence.
+UNITS, STEPS = (64, 128, 256), 40
 BY_CODES = "Float activations times quantized weights"
 SIDE, GROUP = 4096, 32
 
@@ -132,6 +134,52 @@ def dynamic(m: int, k: int, n: int) -> list[Contender]:
     ]
 
 
+def recurrent(kind: str, k: int) -> list[Contender]:
+    """A layer of k inputs and k units on 40 steps of one sample, in plans.
+
+    Weights have 7 bits, so that ONNX Runtime's sums of pairs do not saturate.
+    """
+    x, gates = numbers(STEPS, 1, k), {"LSTM": 4, "GRU": 3}[kind]
+    codes = [RNG.integers(-63, 64, (gates * k, k), dtype=np.int8) for _ in "wr"]
+    scales = [RNG.uniform(0.5, 1, gates * k) / (63 * k**0.5) for _ in "wr"]
+    pairs = [*zip(codes, (s.astype(np.float32) for s in scales), strict=True)]
+    grids = [quant.QParams(s.astype(np.float64), 0, axis=0) for _, s in pairs]
+    small = [
+        quant.QInt8Tensor.from_codes(c, g)
+        for (c, _), g in zip(pairs, grids, strict=True)
+    ]
+    floats = [c * s[:, None] for c, s in pairs]
+    found = [
+        Contender(OURS, layer_of(kind, x, small)),
+        Contender("float32", layer_of(kind, x, map(md.asarray, floats))),
+        Contender(ORT, one_product.of_steps(kind, x, *floats)),
+    ]
+    if kind == "LSTM":
+        rival = one_product.of_dynamic_steps(x, *codes, tuple(s for _, s in pairs))
+        found.append(Contender("ORT int8", rival))
+    return found
+
+
+def layer_of(kind: str, x: np.ndarray, weights: Iterable[Any]) -> Any:
+    """A call of the layer in a model, which gives its states of all steps."""
+    operation, last = {"LSTM": (md.lstm, 5), "GRU": (md.gru, 3)}[kind]
+    options = {"reset_after": True} if kind == "GRU" else {}
+    names = ("x", "w", "r", *[None] * last)
+    layer = Node("layer", operation, names, "all", options)
+    states = {"LSTM": 2, "GRU": 1}[kind]
+    parts = {"key": (slice(0, -states), None)}
+    node = Node("states", md.getitem, ("all",), "y", parts)
+    known = dict(zip("wr", weights, strict=True))
+    spec, given = md.TensorSpec(md.Float32Tensor, x.shape), md.asarray(x)
+    model = quant.Model(Graph({"x": spec}, (layer, node), known, ("y",)))
+    return lambda: np.asarray(model(given))
+
+
+def all_alike(results: Mapping[str, Any]) -> None:
+    """States that are rounded to 8 bits err in each step."""
+    near(results[OURS], 0.05)(results)
+
+
 def turned(m: int) -> list[Contender]:
     """Calls on tensors: weights [k, n] that are a view of rows, and the rows."""
     x = md.asarray(numbers(m, SIDE))
@@ -172,6 +220,14 @@ def named(kind: str, shape: tuple[int, int, int]) -> str:
     return f"{kind} {m}x{k} -> {n}"
 
 
+def recurrent_rows(quick: bool) -> Iterator[Row]:
+    for kind in ("LSTM", "GRU"):
+        for k in UNITS[:1] if quick else UNITS:
+            name, make = f"recurrent {kind} {k}", partial(recurrent, kind, k)
+            work = 2 * STEPS * {"LSTM": 4, "GRU": 3}[kind] * k * k
+            yield race(name, "Recurrent layers", make, work, all_alike)
+
+
 def rows(quick: bool) -> Iterator[Row]:
     shapes = {"product": LARGE[:1] if quick else LARGE}
     shapes["pointwise"] = POINTWISE[:1] if quick else POINTWISE
@@ -195,6 +251,7 @@ def rows(quick: bool) -> Iterator[Row]:
         make, work = partial(dynamic, *s), s[0] * s[1] * s[2]
         name = named("dynamic", s)
         yield race(name, "Products with dynamic grids", make, work, all_near)
+    yield from recurrent_rows(quick)
     name, work = "4 rows, a transposed view", 4 * SIDE * SIDE
     make = partial(turned, 4)
     yield race(name, "Calls on tensors", make, work, all_near, ours=MATMUL)
@@ -247,6 +304,12 @@ BENCH = Bench(
         Reason("the peak is measured on registers, without memory access", "*", PEAK),
         Reason("vpmaddwd and its addition share pipes: 1.6 of float32", "integer*"),
         Reason("ONNX Runtime adds pairs in 16 bits, which saturate", "dynamic*", ORT),
+        Reason(
+            "ONNX Runtime adds pairs in 16 bits, which saturate for weights of 8 bits",
+            "recurrent LSTM*",
+            "ORT int8",
+        ),
+        Reason("a step costs 0.7 us around its products", "recurrent*", ORT),
         Reason("OpenBLAS copies both sides to its blocks, and prefetches", "*", BLAS),
         Reason(
             "ONNX Runtime stores blocks of channels, so it does not write whole rows",

@@ -142,7 +142,8 @@ __all__ += ["infer", "ledger", "on_rendered_device", "register_rendered", "sibli
 __all__ += ["join_parts", "replacing", "require_writable", "summary_indices"]
 __all__ += ["take_grid", "write_problem"]
 
-# Most programs check nothing and have no device that runs rendered loops.
+# Most programs check nothing, have no device that runs rendered loops, and no recurrent
+# layers.
 #: Names that are imported at first use, with their module and their name there.
 _LATER = {
     name: (f"mdtensor.{home}", there)
@@ -150,6 +151,9 @@ _LATER = {
         "checking": {n: n for n in ("Case", "Headroom", "Lost", "audit", "counting")},
         "kernels.loops.kernel": {"Kernel": "Kernel"},
         "rendered.constants": {"constant": "array", "remembered": "remembered"},
+        "ops.recurrent_words": {
+            n: n for n in ("recurrent_word_states", "recurrent_word_step")
+        },
         "rendered.launches": {
             "bind_launch": "bind",
             **{n: n for n in ("count_true", "launch", "launch_counting", "types_of")},

@@ -53,6 +53,33 @@ def of_dynamic_codes(
     return one_model.bound(nodes, {"x": x}, {"w": codes, "scale": scale}, out)
 
 
+def of_steps(
+    kind: str, x: np.ndarray, w: np.ndarray, r: np.ndarray
+) -> Callable[[], np.ndarray]:
+    """A call of LSTM or GRU on [t, n, i], which gives all states [t, 1, n, k]."""
+    k = r.shape[1]
+    more = {"linear_before_reset": 1} if kind == "GRU" else {}
+    node = helper.make_node(kind, ["x", "w", "r"], ["y"], hidden_size=k, **more)
+    out = np.empty((len(x), 1, x.shape[1], k), np.float32)
+    return one_model.bound([node], {"x": x}, {"w": w[None], "r": r[None]}, out)
+
+
+def of_dynamic_steps(
+    x: np.ndarray, w: np.ndarray, r: np.ndarray, scales: tuple[np.ndarray, np.ndarray]
+) -> Callable[[], np.ndarray]:
+    """A call of DynamicQuantizeLSTM, with the codes and row scales of both weights."""
+    k = r.shape[1]
+    names = ["x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node(
+        *("DynamicQuantizeLSTM", names, ["y"]), domain="com.microsoft", hidden_size=k
+    )
+    known = {"w": w.T[None].copy(), "r": r.T[None].copy()}
+    known |= {"ws": scales[0][None], "rs": scales[1][None]}
+    known |= dict.fromkeys(("wz", "rz"), np.zeros((1, len(w)), np.int8))
+    out = np.empty((len(x), 1, x.shape[1], k), np.float32)
+    return one_model.bound([node], {"x": x}, known, out)
+
+
 def _call(
     node: object, x: np.ndarray, columns: int, constants: dict[str, np.ndarray]
 ) -> Callable[[], np.ndarray]:

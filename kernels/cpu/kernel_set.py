@@ -25,6 +25,7 @@ FAMILIES = {
     "code_windows": ("windows_u8s8u8",),
     "matmul": ("pack_codes", "gemm_u8s8u8", "gemm_u8u8u8", "gemm_u8s8s32"),
     "reduction": ("mean_u8u8",),
+    "row_words": ("gemm_s16s8s32",),
     "float_conv": ("windows_act_f32",),
     "float_depthwise": ("depthwise_f32",),
     "float_matmul": ("gemm_act_f32", "gemm_f32f32f32", "gemm_from_f32"),
@@ -71,6 +72,7 @@ def modules_of(name, has_avx2=True):
     found["reduction"] = "generic.pool"
     if name not in ("generic", "neon") and has_avx2:
         fast = ("float_conv", "float_depthwise", "float_matmul", "weight_only")
+        fast += ("row_words",)
         if name in ("avx2", "avxvnni", "avx512"):
             fast += ("code_windows", "conv", "elementwise", "matmul")
         found |= {family: f"avx2.{family}" for family in fast}

@@ -107,6 +107,25 @@ def gru(
     return run_and_round(_gru, dtype, *given, lengths, functions, reset_after)
 
 
+def gru_of_products(
+    x: Array,
+    w: Times,
+    r: Times,
+    b: Array | None,
+    h: Array,
+    lengths: Array | None,
+    activations: Sequence[Named],
+    clip: float | None,
+    reset_after: bool,
+) -> Array:
+    """Compute the states of a float32 GRU, as `lstm_of_products` does those of an LSTM.
+
+    A call of r gives the products of all rows.
+    """
+    functions = _functions(activations, clip)
+    return run_and_round(_gru, x.dtype, x, w, r, b, h, lengths, functions, reset_after)
+
+
 def rnn(
     x: Array,
     w: Array,
@@ -124,6 +143,21 @@ def rnn(
     """
     given = _widened(dtype, x, w, r, b, h)
     return run_and_round(_rnn, dtype, *given, lengths, _functions(activations, clip))
+
+
+def rnn_of_products(
+    x: Array,
+    w: Times,
+    r: Times,
+    b: Array | None,
+    h: Array,
+    lengths: Array | None,
+    activations: Sequence[Named],
+    clip: float | None,
+) -> Array:
+    """Compute the states of a float32 plain layer, as `lstm_of_products` does."""
+    functions = _functions(activations, clip)
+    return run_and_round(_rnn, x.dtype, x, w, r, b, h, lengths, functions)
 
 
 def is_outside(lengths: Array, steps: int) -> bool:
@@ -202,16 +236,19 @@ def _lstm_step(
 
 def _gru(
     x: Array,
-    w: Array,
-    r: Array,
+    w: Array | Times,
+    r: Array | Times,
     b: Array | None,
     h: Array | None,
     lengths: Array | None,
     functions: Sequence[InPlace],
     reset_after: bool,
 ) -> Array:
-    k, (gate, candidate) = r.shape[1], functions
-    hidden = _start(x, k, h)
+    gate, candidate = functions
+    hidden = _start(x, 0 if callable(r) else r.shape[1], h)
+    k = hidden.shape[1]
+    width = 3 * k if reset_after else 2 * k
+    gates_of, new_of = _times(r, 0, width), _times(r, 2 * k, 3 * k)
     after = np.zeros(k, x.dtype)
     if b is not None and reset_after:
         after = b[1, 2 * k :]
@@ -219,13 +256,12 @@ def _gru(
     parts = _products(x, w, None if b is None else b[0] + b[1])
     out = np.empty((len(x) + 1, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
-        width = 3 * k if reset_after else 2 * k
-        gates = np.matmul(hidden, r[:width].T)
+        gates = gates_of(hidden)
         new = gates[:, 2 * k :] + after if reset_after else None
         gates = gates[:, : 2 * k] + part[:, : 2 * k]
         gate(gates)
         z, s = gates[:, :k], gates[:, k:]
-        new = s * new if reset_after else np.matmul(s * hidden, r[2 * k :].T)
+        new = s * new if reset_after else new_of(s * hidden)
         new += part[:, 2 * k :]
         candidate(new)
         state = (1 - z) * new + z * hidden
@@ -236,18 +272,19 @@ def _gru(
 
 def _rnn(
     x: Array,
-    w: Array,
-    r: Array,
+    w: Array | Times,
+    r: Array | Times,
     b: Array | None,
     h: Array | None,
     lengths: Array | None,
     functions: Sequence[InPlace],
 ) -> Array:
-    (function,), hidden = functions, _start(x, r.shape[1], h)
+    (function,) = functions
+    hidden, times = _start(x, 0 if callable(r) else r.shape[1], h), _times(r)
     parts = _products(x, w, None if b is None else b[0] + b[1])
     out = np.empty((len(x) + 1, *hidden.shape), x.dtype)
     for t, part in enumerate(parts):
-        state = np.matmul(hidden, r.T)
+        state = times(hidden)
         state += part
         function(state)
         out[t], (hidden,) = _advance(t, lengths, (state,), (hidden,))
@@ -260,8 +297,11 @@ def _start(x: Array, k: int, state: Array | None) -> Array:
     return np.zeros((x.shape[1], k), x.dtype) if state is None else state
 
 
-def _times(w: Array | Times) -> Times:
-    return w if callable(w) else partial(_rows_times, w)
+def _times(w: Array | Times, first: int = 0, end: int | None = None) -> Times:
+    """Return what multiplies by rows `first` to `end` of w."""
+    if not callable(w):
+        return partial(_rows_times, w[first:end])
+    return w if end is None else lambda x: w(x)[:, first:end]
 
 
 def _rows_times(w: Array, x: Array) -> Array:

@@ -11,8 +11,8 @@ from mdtensor.kernels.numpy import recurrent as kernel
 from mdtensor.ops.dynamic_quantization import Product
 from mdtensor.ops.operands import deduced
 from mdtensor.ops.packed_bytes import PackedWeights
-from mdtensor.ops.recurrent import buffer_of, limit_of, sizes_of
-from mdtensor.ops.recurrent_steps import dynamic_lstm_step
+from mdtensor.ops.recurrent import buffer_of, sizes_of
+from mdtensor.ops.recurrent_steps import dynamic_lstm_step, limit_of
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor
 

@@ -8,7 +8,6 @@ from mdtensor.generics.recurrent import functions_of, gru, lstm, rnn
 from mdtensor.kernels.numpy import recurrent as kernel
 from mdtensor.ops import recurrent_steps as steps
 from mdtensor.ops.operands import deduced
-from mdtensor.spec.options import number
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor
 
@@ -36,7 +35,7 @@ def lstm(
     given = (x, w, r, b, h, c, p)
     result: type[Tensor] = deduced(lstm, *given, lengths, **options).type
     sizes = sizes_of(lstm, given, lengths)
-    functions, limit = functions_of(activations, 3), limit_of(clip)
+    functions, limit = functions_of(activations, 3), steps.limit_of(clip)
     states = buffer_of(b), buffer_of(h), buffer_of(c), buffer_of(p), sizes
     operands = x.buffer, w.buffer, r.buffer, *states
     storage = result.dtype.storage
@@ -61,7 +60,7 @@ def gru(
     given = (x, w, r, b, h)
     result: type[Tensor] = deduced(gru, *given, lengths, **options).type
     sizes = sizes_of(gru, given, lengths)
-    functions, limit = functions_of(activations, 2), limit_of(clip)
+    functions, limit = functions_of(activations, 2), steps.limit_of(clip)
     operands = x.buffer, w.buffer, r.buffer, buffer_of(b), buffer_of(h), sizes
     storage = result.dtype.storage
     return result.wrap(kernel.gru(*operands, functions, limit, reset_after, storage))
@@ -84,7 +83,7 @@ def rnn(
     given = (x, w, r, b, h)
     result: type[Tensor] = deduced(rnn, *given, lengths, **options).type
     sizes = sizes_of(rnn, given, lengths)
-    functions, limit = functions_of(activations, 1), limit_of(clip)
+    functions, limit = functions_of(activations, 1), steps.limit_of(clip)
     operands = x.buffer, w.buffer, r.buffer, buffer_of(b), buffer_of(h), sizes
     storage = result.dtype.storage
     return result.wrap(kernel.rnn(*operands, functions, limit, storage))
@@ -107,8 +106,3 @@ def sizes_of(operation: Any, given: tuple[Any, ...], lengths: Any) -> Any:
 def buffer_of(x: Any) -> Any:
     """Return the buffer of a tensor; None for None."""
     return None if x is None else x.buffer
-
-
-def limit_of(clip: float | None) -> float | None:
-    """Return the limit of arguments as a number; None for none."""
-    return None if clip is None else number(clip, "clip")

@@ -37,9 +37,9 @@ def lstm_step(
     coupled: bool,
 ) -> Any:
     """Return the step of an LSTM with constant weights, peepholes and lengths."""
-    options = {"functions": _functions(activations, 3), "limit": _limit(clip)}
+    options = {"functions": known_functions(activations, 3), "limit": limit_of(clip)}
     options["flag"] = flag(coupled, "coupled")
-    return _layer("lstm", (x, w, r, b, p), (h, c), lengths, options)
+    return layer_step("lstm", (x, w, r, b, p), (h, c), lengths, options)
 
 
 def dynamic_lstm_step(
@@ -61,11 +61,11 @@ def dynamic_lstm_step(
 ) -> Any:
     """Return the step of an LSTM with constant int8 weights, and codes of each step."""
     require_constant(w_scale, r_scale)
-    options = {"functions": _functions(activations, 3), "limit": _limit(clip)}
+    options = {"functions": known_functions(activations, 3), "limit": limit_of(clip)}
     options |= {"flag": flag(coupled, "coupled")}
     # One number for all rows has shape () or (1,), and broadcasts either way.
     options["scales"] = (w_scale.buffer, r_scale.buffer)
-    return _layer("lstm", (x, w, r, b, p), (h, c), lengths, options)
+    return layer_step("lstm", (x, w, r, b, p), (h, c), lengths, options)
 
 
 def gru_step(
@@ -82,9 +82,9 @@ def gru_step(
     reset_after: bool,
 ) -> Any:
     """Return the step of a GRU with constant weights and lengths."""
-    options = {"functions": _functions(activations, 2), "limit": _limit(clip)}
+    options = {"functions": known_functions(activations, 2), "limit": limit_of(clip)}
     options["flag"] = flag(reset_after, "reset_after")
-    return _layer("gru", (x, w, r, b, None), (h,), lengths, options)
+    return layer_step("gru", (x, w, r, b, None), (h,), lengths, options)
 
 
 def rnn_step(
@@ -100,13 +100,21 @@ def rnn_step(
     clip: float | None,
 ) -> Any:
     """Return the step of a plain recurrent layer with constant weights and lengths."""
-    options = {"functions": _functions(activations, 1), "limit": _limit(clip)}
-    return _layer("rnn", (x, w, r, b, None), (h,), lengths, options)
+    options = {"functions": known_functions(activations, 1), "limit": limit_of(clip)}
+    return layer_step("rnn", (x, w, r, b, None), (h,), lengths, options)
 
 
-def _layer(
+def layer_step(
     name: str, operands: Any, states: Any, lengths: Any, options: dict[str, Any]
 ) -> Any:
+    """Return the step of a layer.
+
+    Args:
+        name: lstm, gru or rnn.
+        operands: x, w, r, b and the peepholes, or None.
+        states: the first ones, or None.
+        options: of `Recurrent`.
+    """
     x, *weights = operands
     if not isinstance(x, TensorSpec):
         raise OptionError("a compiled recurrent layer has a computed sequence")
@@ -149,7 +157,8 @@ def _lengths(lengths: Any, steps: int) -> Any:
     return found
 
 
-def _functions(activations: object, count: int) -> Any:
+def known_functions(activations: object, count: int) -> Any:
+    """Return the functions of a layer; raise unless the kernels know them."""
     found = functions_of(activations, count)
     known = program().FUNCTIONS
     if any(name not in known for name, _, _ in found):
@@ -158,7 +167,8 @@ def _functions(activations: object, count: int) -> Any:
     return found
 
 
-def _limit(clip: float | None) -> float | None:
+def limit_of(clip: float | None) -> float | None:
+    """Return the limit of arguments as a number; None for none."""
     return None if clip is None else number(clip, "clip")
 
 

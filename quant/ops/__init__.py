@@ -22,6 +22,7 @@ FAMILIES = {
     "matmul": ("matmul", "refusals"),
     "normalization": ("normalization",),
     "pool": ("pool",),
+    "recurrent": ("recurrent",),
     "reduction": ("reduction", "float8"),
     "resize": ("manipulation",),
     "sorting": ("sorting", "float8", "refusals"),

@@ -1,11 +1,11 @@
-"""What products of floats on grids of each call read and write.
+"""What products of floats on grids of each call, or of each row, read and write.
 
-`mdtensor.kernels.cpu.program.interpret_dynamic` has the function of each kind; see
-`rules_of_codes.py`.
+`interpret_dynamic` and `interpret_row_words` of `mdtensor.kernels.cpu.program` have the
+function of each kind; see `rules_of_codes.py`.
 """
 
 from mdtensor_run.packing import round_up
-from mdtensor_run.row import ALIGN, ITEM, Row, product
+from mdtensor_run.row import ALIGN, ITEM, SLACK, Row, product
 
 #: Columns for which the kernels read constants.
 PANEL = 16
@@ -41,4 +41,37 @@ def run_dynamic_linear(r: Row) -> None:
     r.writes(product((ITEM, m, n)))
 
 
-RULES = {"program.interpret_dynamic.run_dynamic_linear": run_dynamic_linear}
+def multiplies_words(r: Row, m: int, n: int, k: int, before: int) -> None:
+    """Check the strip and the scratch of a product of m rows of words.
+
+    Args:
+        n: the most columns of a product.
+        before: bytes of scratch in front of those of the product.
+    """
+    r.require(r.fields.depth == k, f"has depth {r.fields.depth}, not {k}")
+    (strip,) = r.ints("strip", most=m)
+    words = round_up(product((strip, round_up(k, 4), 2)) + SLACK, ALIGN)
+    sums = product((strip, round_up(n, PANEL), ITEM))
+    r.uses_scratch(before + round_up(strip * ITEM, ALIGN) + words + sums)
+
+
+def reads_words(r: Row, at: int, n: int, k: int) -> None:
+    """Check the place of weights that multiply words."""
+    r.reads_constants(at, product((round_up(n, PANEL), round_up(k, 4))))
+
+
+def run_word_linear(r: Row) -> None:
+    """Check a WordLinear."""
+    m, n, k = r.ints("rows", "columns", "depth")
+    r.reads_x(product((ITEM, m, k)))
+    multiplies_words(r, m, n, k, 0)
+    reads_words(r, r.fields.weights, n, k)
+    r.reads_constants(r.fields.multipliers, ITEM * n)
+    r.reads_constants(r.fields.bias, ITEM * n)
+    r.writes(product((ITEM, m, n)))
+
+
+RULES = {
+    "program.interpret_dynamic.run_dynamic_linear": run_dynamic_linear,
+    "program.interpret_row_words.run_word_linear": run_word_linear,
+}

@@ -8,10 +8,16 @@ import numpy.typing as npt
 
 from mdtensor_run.packing import padded_columns, round_up
 from mdtensor_run.row import ALIGN, ITEM, Row, product
-from mdtensor_run.rules_of_dynamic import multiplies_floats
+from mdtensor_run.rules_of_dynamic import (
+    multiplies_floats,
+    multiplies_words,
+    reads_words,
+)
 
 #: Places in the header of a layer, and its length without the lengths of samples.
-HAS_HOLES, READS_STATES, HAS_CODES, HEADER = 2, 3, 7, 8
+HAS_HOLES, READS_STATES, MULTIPLIES, HEADER = 2, 3, 7, 8
+#: What a layer multiplies: floats, codes or words of the state.
+FLOATS, CODES, WORDS = range(3)
 #: Numbers of a layer, and of its peepholes for each column.
 FACTORS, HOLES = 7, 3
 
@@ -43,37 +49,51 @@ def _layer(
     return k, header
 
 
-def _products(r: Row, weights: int, k: int, columns: int) -> None:
-    """Check the place of packed weights of the state."""
-    r.reads_constants(weights, ITEM * k * padded_columns(columns))
+def _products(
+    r: Row, header: npt.NDArray[np.int64], k: int, floats: int, *parts: tuple[int, int]
+) -> None:
+    """Check the weights of the state, and the scratch behind that of the layer.
+
+    Args:
+        floats: in the scratch of the layer, for each column of each sample.
+        parts: place and columns of each product with the state.
+    """
+    kind, samples = header[MULTIPLIES], r.fields.images
+    r.require(kind in (FLOATS, CODES, WORDS), f"multiplies a state of kind {kind}")
+    before = round_up(product((floats, samples, k, ITEM)), ALIGN)
+    columns = sum(n for _, n in parts)
+    if kind == CODES:
+        multiplies_floats(r, samples, columns, k, before)
+        return
+    if kind == WORDS:
+        multiplies_words(r, samples, columns, k, before)
+        r.reads_constants(r.fields.multipliers, ITEM * columns)
+    for place, n in parts:
+        if kind == WORDS:
+            reads_words(r, place, n, k)
+        else:
+            r.reads_constants(place, ITEM * k * padded_columns(n))
 
 
 def run_lstm(r: Row) -> None:
-    """Check an LSTM: scratch has both states and the sums of four gates.
-
-    Behind them is what a product of codes takes.
-    """
+    """Check an LSTM: scratch has both states and the sums of four gates."""
     k, header = _layer(r, gates=4, states=2, scratch=6)
-    if not header[HAS_CODES]:
-        _products(r, r.fields.weights, k, 4 * k)
-        return
-    samples = r.fields.images
-    before = round_up(product((6, samples, k, ITEM)), ALIGN)
-    multiplies_floats(r, samples, 4 * k, k, before)
+    _products(r, header, k, 6, (r.fields.weights, 4 * k))
 
 
 def run_gru(r: Row) -> None:
     """Check a GRU: scratch has the state, three gates, and the state after reset."""
-    k, _ = _layer(r, gates=3, states=1, scratch=5)
-    _products(r, r.fields.weights, k, 2 * k)
-    _products(r, r.fields.gains, k, k)
+    k, header = _layer(r, gates=3, states=1, scratch=5)
+    r.require(header[MULTIPLIES] != CODES, "multiplies codes of the state")
+    _products(r, header, k, 5, (r.fields.weights, 2 * k), (r.fields.gains, k))
     r.reads_constants(r.fields.guard, ITEM * padded_columns(k))
 
 
 def run_rnn(r: Row) -> None:
     """Check a plain layer."""
-    k, _ = _layer(r, gates=1, states=1, scratch=2)
-    _products(r, r.fields.weights, k, k)
+    k, header = _layer(r, gates=1, states=1, scratch=2)
+    r.require(header[MULTIPLIES] != CODES, "multiplies codes of the state")
+    _products(r, header, k, 2, (r.fields.weights, k))
 
 
 RULES = {

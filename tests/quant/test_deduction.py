@@ -53,6 +53,10 @@ IN_BLOCKS = QInt4Tensor(
     np.ones((5, 4), np.int8),
     QParams(np.ones((5, 2)), axis=1, block_size=3, dtype=qint4),
 )
+# The rows of 4 units, by gates; two of these layers do not fit.
+UNITS = {n: QInt8Tensor(np.ones((4 * n, 4), np.int8), scale=0.5) for n in (1, 3, 4)}
+LAYERS = {md.rnn: 1, md.gru: 3, md.lstm: 4}
+STEPS = md.ones((2, 3, 4), dtype=md.float32)
 BIAS = QInt32Tensor(np.ones(5, np.int32), scale=np.full(5, 0.5), axis=0)
 OUTS = [None, QParams(0.1, 3), QParams(1, 3, dtype=quint8), QParams(1, dtype=qint32)]
 
@@ -149,6 +153,8 @@ CASES = [
     *((md.linear, (LONG, x, BIAS), {}) for x in (ROWS, LONG_ROWS)),
     *((md.linear, (x, LONG_ROWS), {}) for x in (S8, LONG, FLOATS)),
     *((md.linear, (x, IN_BLOCKS), {}) for x in (S8, U8, LONG)),
+    *((f, (STEPS, UNITS[rows], UNITS[rows]), {}) for f, rows in LAYERS.items()),
+    *((f, (STEPS, UNITS[4], UNITS[4]), {}) for f in (md.gru, md.lstm)),
     *((md.linear, (S8, IN_BLOCKS, b), {}) for b in (BIAS, S32[0, 0, 0, :1])),
     *((md.matmul, (x, IN_BLOCKS.T), {}) for x in (S8, LONG, SPLIT)),
     *((md.matmul, (LONG, x), {}) for x in (S8, LONG, BLOCKS, FLOATS)),

@@ -15,6 +15,7 @@ from mdtensor.kernels.cpu.program import (
     recurrent,
     reductions,
     resize,
+    row_words,
     steps,
 )
 from mdtensor.kernels.cpu.program.program import Program
@@ -240,6 +241,26 @@ def coded(rng):
     functions = [("sigmoid", 0.0, 0.0), ("tanh", 0.0, 0.0), ("tanh", 0.0, 0.0)]
     layer = recurrent.Recurrent("lstm", *rows, functions=functions, scales=scales)
     yield layer, [(t, n, i)]
+    yield from worded(rng)
+
+
+def worded(rng):
+    """Products of words of rows: of rows alone, and in each recurrent layer."""
+    for name, (_, _, gates, *_) in recurrent.LAYERS.items():
+        t, n, i, k = rng.integers(1, (6, 4, 9, 20)).tolist()
+        shapes = [(gates * k, m) for m in (i, k)]
+        rows = [rng.integers(-128, 128, one).astype(np.int8) for one in shapes]
+        scales = [rng.uniform(0.001, 0.1, m).astype(np.float32) for m in (1, gates * k)]
+        bias = rng.normal(size=gates * k).astype(np.float32)
+        yield row_words.WordLinear(rows[0], scales[1], bias), [(t, n, i)]
+        layer = recurrent.Recurrent(
+            *(name, *rows),
+            functions=[("sigmoid", 0.0, 0.0), ("tanh", 0.0, 0.0), ("tanh", 0.0, 0.0)],
+            flag=bool(rng.integers(2)),
+            scales=scales,
+            has_words=True,
+        )
+        yield layer, [(t, n, i)]
 
 
 def resampled(rng):

@@ -27,6 +27,7 @@ from mdtensor.kernels.cpu.program import (
     interpret_floats,
     interpret_recurrent,
     interpret_reductions,
+    interpret_row_words,
     interpret_windows,
     kinds,
 )
@@ -516,12 +517,14 @@ INVOKE = (
     interpret_reductions.reduce_floats,
     *interpret_dynamic.INVOKE,
     interpret_windows.convolve_code_windows,
+    *interpret_row_words.INVOKE,
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (
     *(_operand, _multiply_rows, _translate),
     *interpret_floats.HELPERS,
     *interpret_dynamic.HELPERS,
+    *interpret_row_words.HELPERS,
     *interpret_recurrent.HELPERS,
     *interpret_windows.HELPERS,
 )

@@ -1,11 +1,11 @@
 """Functions that run one recurrent layer on float32, step by step of its sequence.
 
 x has the products of all steps with the weights, [t, n, gates * k]. The products of the
-state are added to them, one after the other; codes of a state are multiplied first, and
-added as one sum. y has the states before the first step, [states, n, k], if the header
-says so; otherwise the constants have them. The scratch holds the states, then the sums
-of a step; then, if the weights of an LSTM's state are codes, what `interpret_dynamic`
-says.
+state are added to them, one after the other; codes and words of a state are multiplied
+first, and added as one sum. y has the states before the first step, [states, n, k], if
+the header says so; otherwise the constants have them. The scratch holds the states,
+then the sums of a step; then, if the weights of the state are int8, what
+`interpret_dynamic` or `interpret_row_words` says.
 """
 
 import numpy as np
@@ -25,14 +25,15 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.interpret_dynamic import multiply_floats
 from mdtensor.kernels.cpu.program.interpret_floats import floats_at
+from mdtensor.kernels.cpu.program.interpret_row_words import multiply_words
 from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM
 
 gemm_from_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_from_f32
 
 #: Places in the header of a layer; its lengths follow.
 FLAG, HAS_LENGTHS, HAS_HOLES, READS_STATES, FUNCTIONS, LENGTHS = 0, 1, 2, 3, 4, 8
-#: The place behind the functions of an LSTM: whether it multiplies codes of the state.
-HAS_CODES = 7
+#: The place behind the functions: what the layer multiplies. It is 0 for floats.
+MULTIPLIES, CODES, WORDS = 7, 1, 2
 #: Numbers of a layer: the limit, then two factors of each function.
 FACTORS = 7
 
@@ -47,12 +48,21 @@ def header_of(step, constants):
 # The order of the sums is that of every product (decision 0066). They begin at the
 # products of the inputs, which needs no pass of its own (decision 0113).
 @kernel
-def add_states(step, states, place, columns, start, pitch, out, constants):
+def add_states(step, states, place, first, columns, start, pitch, out, constants, rest):
     """Set out[n, columns] = start + states · weights.
 
-    Args: place: of the weights, in the constants; pitch: of the rows of `start`.
+    Args:
+        place: of the weights, in the constants.
+        first: how many scales come before those of these weights, if they are int8.
+        pitch: of the rows of `start`.
+        rest: the scratch behind that of the layer.
     """
     k, n, padded = step.columns, step.images, -(-columns // 16) * 16
+    if header_of(step, constants)[MULTIPLIES] == WORDS:
+        codes = constants[np.uintp(place) :].view(np.int8)
+        scales = floats_at(constants[np.uintp(step.multipliers) :], first, columns)
+        multiply_words(step, codes, scales, states, n, columns, start, pitch, out, rest)
+        return
     weights = floats_at(constants[np.uintp(place) :], 0, k * padded)
     gemm_from_f32(states, k, n, k, weights, columns, start, pitch, out, columns)
 
@@ -76,9 +86,9 @@ def goes_on(header, sample, t):
 
 
 @kernel
-def padded_lstm_states(n, k):
-    """Return the bytes of the states and gates of an LSTM, a multiple of ALIGN."""
-    return -(-6 * n * k * ITEM // ALIGN) * ALIGN
+def behind(scratch, floats):
+    """Return the scratch behind the states and sums of a layer, at a line."""
+    return scratch[np.uintp(-(-floats * ITEM // ALIGN) * ALIGN) :]
 
 
 @kernel
@@ -88,20 +98,22 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
     constants = borrowed(constants)
     step = steps[i]
     k, n, header = step.columns, step.images, header_of(step, constants)
-    functions = header[FUNCTIONS:HAS_CODES]
+    functions = header[FUNCTIONS:MULTIPLIES]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     size = 3 * k if header[HAS_HOLES] != 0 else 0
-    rest = scratch[np.uintp(padded_lstm_states(n, k)) :]
+    rest = behind(scratch, 6 * n * k)
     holes = floats_at(constants[np.uintp(step.limbs) :], 0, size)
     states = begin(step, 2, y, scratch, constants)
     hidden, gates = states[: n * k], floats_at(scratch, 2 * n * k, 4 * n * k)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * 4 * k, 4 * n * k), step.weights
-        if header[HAS_CODES] != 0:
+        if header[MULTIPLIES] == CODES:
             multiply_floats(step, hidden, n, 4 * k, factors[:0], gates, rest, constants)
             add_f32(gates, part)
         else:
-            add_states(step, hidden, place, 4 * k, part, 4 * k, gates, constants)
+            add_states(
+                *(step, hidden, place, 0, 4 * k, part, 4 * k, gates, constants, rest),
+            )
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
@@ -117,7 +129,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
 
 
 @kernel
-def new_states(step, t, x, scratch, constants):
+def new_states(step, t, x, scratch, constants, rest):
     """Compute the sums of the gates and of the new state of a GRU, in the scratch."""
     k, n, header = step.columns, step.images, header_of(step, constants)
     functions = header[FUNCTIONS:LENGTHS]
@@ -128,10 +140,14 @@ def new_states(step, t, x, scratch, constants):
         x[np.uintp(t * n * 3 * k * ITEM) :],
     )
     start = floats_at(part, 0, 3 * n * k)
-    add_states(step, hidden, step.weights, 2 * k, start, 3 * k, gates, constants)
+    place = step.weights
+    add_states(
+        *(step, hidden, place, 0, 2 * k, start, 3 * k, gates, constants, rest),
+    )
+    place = step.gains
     if header[FLAG] != 0:
         bias = floats_at(constants[np.uintp(step.guard) :], 0, k)
-        add_states(step, hidden, step.gains, k, bias, 0, new, constants)
+        add_states(step, hidden, place, 2 * k, k, bias, 0, new, constants, rest)
         return
     reset = floats_at(scratch, 4 * n * k, n * k)
     for s in range(n):
@@ -139,7 +155,7 @@ def new_states(step, t, x, scratch, constants):
         row = reset[np.uintp(s * k) :][: np.uintp(k)]
         reset_f32(sums, functions, factors, hidden[np.uintp(s * k) :], row)
     start = floats_at(part, 2 * k, (3 * n - 2) * k)
-    add_states(step, reset, step.gains, k, start, 3 * k, new, constants)
+    add_states(step, reset, place, 2 * k, k, start, 3 * k, new, constants, rest)
 
 
 @kernel
@@ -154,9 +170,9 @@ def run_gru(steps, i, x, y, out, scratch, constants):
     k, n, header = step.columns, step.images, header_of(step, constants)
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
-    hidden = begin(step, 1, y, scratch, constants)
+    hidden, rest = begin(step, 1, y, scratch, constants), behind(scratch, 5 * n * k)
     for t in range(step.rows):
-        new_states(step, t, x, scratch, constants)
+        new_states(step, t, x, scratch, constants, rest)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):
@@ -183,10 +199,10 @@ def run_rnn(steps, i, x, y, out, scratch, constants):
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden = begin(step, 1, y, scratch, constants)
-    sums = floats_at(scratch, n * k, n * k)
+    sums, rest = floats_at(scratch, n * k, n * k), behind(scratch, 2 * n * k)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * k, n * k), step.weights
-        add_states(step, hidden, place, k, part, k, sums, constants)
+        add_states(step, hidden, place, 0, k, part, k, sums, constants, rest)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
             if not goes_on(header, s, t):

@@ -21,11 +21,13 @@ LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
 REDUCE_F32 = 34
 DYNAMIC_LINEAR = 35
 WINDOWS = 36
+WORD_LINEAR = 37
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 
 #: The functions of `interpret`, `interpret_floats` and `interpret_recurrent`, in the
-#: order of the kinds; then come those of `interpret_reductions`, `interpret_dynamic`.
+#: order of the kinds; then come those of `interpret_reductions`, `interpret_dynamic`,
+#: `interpret_windows` and `interpret_row_words`.
 OF_CODES = (
     *("convolve", "convolve_depthwise", "look_up", "add", "multiply", "mean"),
     *("max_pool", "avg_pool", "quantize", "quantize_nchw", "dequantize", "move"),
@@ -40,6 +42,7 @@ OF_FLOATS = (
 )
 OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 DYNAMIC = ("run_dynamic_linear",)
+OF_WORDS = ("run_word_linear",)
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
@@ -48,4 +51,5 @@ FUNCTIONS = (
     ("program.interpret_reductions", "reduce_floats"),
     *(("program.interpret_dynamic", name) for name in DYNAMIC),
     ("program.interpret_windows", "convolve_code_windows"),
+    *(("program.interpret_row_words", name) for name in OF_WORDS),
 )

@@ -18,11 +18,20 @@ from mdtensor.kernels.cpu.program.dynamic import (
 )
 from mdtensor.kernels.cpu.program.floats import FloatStep, Linear
 from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM, SLACK
+from mdtensor.kernels.cpu.program.row_words import (
+    WordLinear,
+    pack_words,
+    scratch_of_words,
+    strip_of,
+    wide_scales,
+)
 from mdtensor.kernels.cpu.program.step import Constants, Plan
 from mdtensor.kernels.cpu.program.steps import F32, Concat
 
 #: Functions that the kernels know, by number.
 FUNCTIONS = ("sigmoid", "tanh", "relu", "hardsigmoid")
+#: What the state is multiplied as, see `interpret_recurrent`.
+FLOATS, CODES, WORDS = range(3)
 #: Of each layer: kind, kernel, gates, states, products of the scratch.
 LAYERS = {
     "lstm": (kinds.LSTM_F32, "lstm_f32", 4, 2, 4),
@@ -50,35 +59,47 @@ class Sequence(FloatStep):
         flag,
         reads,
         scale,
+        has_words,
     ):
         self.kind, kernel, self._gates, self.states, self._products = LAYERS[name]
-        self.kernels, self._has_codes = (kernel,), scale is not None
+        self._factors = FLOATS if scale is None else WORDS if has_words else CODES
+        products = {CODES: ("gemm_u8s8s32",), WORDS: ("gemm_s16s8s32",)}
+        self.kernels = (*products.get(self._factors, ()), kernel)
         self._k = k = r.shape[1]
         self.input_types = (F32, F32) if reads else (F32,)
         constants = Constants()
         fields = {"columns": k}
         header = [int(flag), lengths is not None, holes is not None, int(reads)]
         header += [FUNCTIONS.index(one) for one, _, _ in functions]
-        header += [0] * (7 - len(header)) + [int(self._has_codes)]
+        header += [0] * (7 - len(header)) + [self._factors]
         numbers = [np.inf if limit is None else limit]
         numbers += [x for _, *both in functions for x in both]
         self._header, self._lengths = header, lengths
         fields["numbers"] = constants.add(np.array([*numbers, *[0] * 6], np.float32))[0]
-        cut = 2 * k if name == "gru" else self._gates * k
-        if scale is not None:
-            fields |= {**pack_weights(self.on, constants, r, scale), "columns": k}
-        else:
-            packed = self.on.pack_f32(np.ascontiguousarray(r[:cut]))
-            fields["weights"] = constants.add(packed)[0]
+        self._constants = constants
+        fields |= self._weights(name, r, scale)
         if name == "gru":
-            packed = self.on.pack_f32(np.ascontiguousarray(r[cut:]))
-            fields["gains"] = constants.add(packed)[0]
             fields["guard"] = constants.add(pad_rows(bias))[0]
         if holes is not None:
             fields["limbs"] = constants.add(holes)[0]
         if states is not None:
             fields["offsets"] = constants.add(states)[0]
-        self._constants, self._fields, self._states = constants, fields, states
+        self._fields, self._states = fields, states
+
+    def _weights(self, name, r, scale):
+        """Add the weights of the state; return the fields that describe them."""
+        constants, k = self._constants, r.shape[1]
+        if self._factors == CODES:
+            return {**pack_weights(self.on, constants, r, scale), "columns": k}
+        # A GRU multiplies the state for its gates first.
+        parts = [r[: 2 * k], r[2 * k :]] if name == "gru" else [r]
+        places = zip(("weights", "gains"), parts, strict=False)
+        if self._factors == FLOATS:
+            packed = {at: self.on.pack_f32(np.ascontiguousarray(w)) for at, w in places}
+            return {at: constants.add(one)[0] for at, one in packed.items()}
+        found = {at: constants.add(pack_words(w))[0] for at, w in places}
+        found["multipliers"] = constants.add(wide_scales(len(r), scale))[0]
+        return {**found, "depth": k}
 
     def output_shape(self, x, y=None):
         """Return the shape of the result."""
@@ -97,10 +118,13 @@ class Sequence(FloatStep):
         fields |= {"rows": steps, "images": samples}
         rows = self.states + self._products + (self.kind == kinds.GRU_F32)
         scratch = rows * samples * self._k * ITEM + SLACK
-        if self._has_codes:
-            columns = self._gates * self._k
+        columns = self._gates * self._k
+        if self._factors == CODES:
             fields["strip"] = rows_at_once(samples, columns)
             scratch += ALIGN + scratch_bytes(samples, columns, self._k)
+        elif self._factors == WORDS:
+            fields["strip"] = strip_of(samples, columns)
+            scratch += ALIGN + scratch_of_words(fields["strip"], columns, self._k)
         return Plan(fields, constants.array(), self.output_shape(x), scratch)
 
     def _copied(self):
@@ -136,8 +160,9 @@ class Recurrent(FloatStep):
         limit: of the arguments of functions, or None.
         flag: coupled gates of an LSTM; a GRU's reset after the product.
         reads: whether the states are inputs of the step, one for each.
-        scales: for w and r that are int8, of an LSTM: their scales, each one number or
-            [gates * k]. Inputs and states are rounded to codes, see `dynamic.py`.
+        scales: for w and r that are int8: their scales, each one number or [gates * k].
+            Inputs and states are rounded to codes, see `dynamic.py`; only of an LSTM.
+        has_words: round them to words instead, see `row_words.py`; of all layers.
     """
 
     def __init__(
@@ -155,22 +180,25 @@ class Recurrent(FloatStep):
         flag=False,
         reads=False,
         scales=None,
+        has_words=False,
     ):
-        assert scales is None or name == "lstm", "only an LSTM has weights of codes"
+        has_codes = scales is not None and not has_words
+        assert not has_codes or name == "lstm", "only an LSTM multiplies codes"
         k = r.shape[1]
         left, right = np.zeros((2, len(w)), np.float32) if b is None else b
         after = np.zeros(k, np.float32)
         if name == "gru" and flag:
             after, right = right[2 * k :], right.copy()
             right[2 * k :] = 0
-        bias, scale = left + right, None
-        if scales is None:
+        bias, (first, scale) = left + right, scales or (None, None)
+        if first is None:
             self._linear = Linear(w, bias)
         else:
-            first, scale = scales
-            self._linear = DynamicLinear(w, first, bias)
+            made = WordLinear if has_words else DynamicLinear
+            self._linear = made(w, first, bias)
         self._sequence = Sequence(
-            name, r, after, holes, states, lengths, functions, limit, flag, reads, scale
+            *(name, r, after, holes, states, lengths, functions, limit, flag, reads),
+            *(scale, has_words),
         )
         self.kind, self.kernels = self._sequence.kind, self._sequence.kernels
         self.input_types = (F32,) * (1 + (self._sequence.states if reads else 0))

@@ -38,6 +38,8 @@ Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, which may have a scale per output channel.
 WEIGHTED = (md.conv2d, md.linear)
 PRODUCTS = (*WEIGHTED, md.matmul)
+#: Operations whose second and third inputs are both weights.
+RECURRENT = (md.lstm, md.gru, md.rnn)
 #: Operations on codes whose weights and biases stay floats.
 NORMS = (md.layer_norm, md.rms_norm)
 EIGHT_BITS = (qint8, quint8)
@@ -418,6 +420,8 @@ def fold_weights(graph: Graph) -> Graph:
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node in graph.nodes:
+        if node.operation in RECURRENT:
+            nodes |= _with_recurrent_codes(graph, node, specs)
         if node.operation not in PRODUCTS or _codes_behind(graph, node.inputs[0]):
             continue
         codes = _codes_behind(graph, node.inputs[1])
@@ -431,6 +435,20 @@ def fold_weights(graph: Graph) -> Graph:
                     if stored is not None and stored in graph.constants:
                         constants[bias] = dequantize(graph.constants[stored])
     return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _with_recurrent_codes(
+    graph: Graph, node: Node, specs: Specs
+) -> dict[str, Node | None]:
+    """Return a recurrent layer that reads the codes of its weights, by its output.
+
+    It is empty if the weights are not both dequantized constants.
+    """
+    codes = [_codes_behind(graph, value) for value in node.inputs[1:3]]
+    if not set(codes) <= {*graph.constants}:
+        return {}
+    read = node.rewired((node.inputs[0], *codes, *node.inputs[3:]))
+    return {node.output: read} if _infers_to(read, specs, specs[node.output]) else {}
 
 
 def _infers_to(node: Node, specs: Specs, wanted: TensorSpec) -> bool:

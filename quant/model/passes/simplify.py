@@ -159,7 +159,7 @@ def move_constant_codes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants).pruned()
 
 
-MOVES = (md.permute_dims, md.reshape, md.squeeze, md.expand_dims)
+MOVES = (md.permute_dims, md.reshape, md.squeeze, md.expand_dims, md.getitem)
 
 
 def _move_codes(node: Node, codes: Any) -> Any:

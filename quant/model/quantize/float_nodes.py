@@ -12,7 +12,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown, written
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import quint8
-from mdtensor.quant.model.onnx.qdq import NORMS, WEIGHTED, rounds
+from mdtensor.quant.model.onnx.qdq import NORMS, RECURRENT, WEIGHTED, rounds
 from mdtensor.quant.model.quantize.points import point_nodes
 from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
@@ -35,9 +35,7 @@ STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 STAY_FLOAT: dict[Any, str] = {
     md.astype: "it changes the type",
     md.softmax: "probabilities stay float",
-    **dict.fromkeys(
-        (md.lstm, md.gru, md.rnn), "rounding its state at each step adds up"
-    ),
+    **dict.fromkeys(RECURRENT, "rounding its state at each step adds up"),
     md.div: "its divisor could become the code of 0",
     **dict.fromkeys(PARTIAL, "it is undefined for some codes"),
     **dict.fromkeys(JUMPING, "it jumps between codes"),

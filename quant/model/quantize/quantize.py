@@ -11,6 +11,8 @@ the pair, and such casts disappear inside of quantized calls. The grids:
                   the layer works on single vectors, like fully connected layers in
                   TFLite. Optionally QInt4, -7 to 7, one scale per output channel
     biases        QInt32, the scale of x times the scale of w
+
+Recurrent layers have grids for their weights alone, see `recurrent_weights`.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ from mdtensor.quant.model.quantize.groups import (
 from mdtensor.quant.model.quantize.logarithms import log_nodes
 from mdtensor.quant.model.quantize.masks import is_flat_below, mask_limit
 from mdtensor.quant.model.quantize.reader_limits import reader_limits
+from mdtensor.quant.model.quantize.recurrent_weights import (
+    NOTE,
+    quantize_recurrent_weights,
+)
 from mdtensor.quant.model.quantize.weights import (
     SMALLEST,
     fits_float32,
@@ -111,7 +117,8 @@ def quantize_graph(
         kept |= dict.fromkeys(unfit, "the scale of its bias does not fit float32")
     explicit = _with_grids(graph, grids, notes, weights)
     explicit = requantize_parts(replace(explicit, notes=notes))
-    return share_constants(fold_grids(explicit))
+    found = quantize_recurrent_weights(fold_grids(explicit), kept, NOTE)
+    return share_constants(found)
 
 
 #: Operations on codes that no library rounds in a way of its own.

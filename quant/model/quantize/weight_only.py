@@ -5,6 +5,8 @@ A layer reads codes in place of float weights; activations do not get grids. The
     linear, conv2d   with constant weights of float32, float16 or bfloat16, except for
                      convolutions with one channel per group: these have few weights
                      and are not matrix products
+    lstm, gru, rnn   with 8 bits and a scale for each row, whatever the format; see
+                     `recurrent_weights`
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, choose_algorithm
 from mdtensor.quant.model.quantize.awq import Search, scale_channels
 from mdtensor.quant.model.quantize.float_nodes import check_float
+from mdtensor.quant.model.quantize.recurrent_weights import (
+    quantize_recurrent_weights,
+)
 from mdtensor.quant.ops.weight_only import is_product
 from mdtensor.quant.weights.format import WeightFormat
 
@@ -67,7 +72,7 @@ def quantize_weights(
             node = replace(node, inputs=(source, name, bias))
         nodes.append(node)
     made = replace(graph, nodes=tuple(nodes), constants=constants, notes=notes)
-    return share_constants(made.pruned())
+    return share_constants(quantize_recurrent_weights(made.pruned(), keep_float))
 
 
 def _scale_for_awq(

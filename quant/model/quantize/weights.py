@@ -12,7 +12,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
-from mdtensor.quant.model.onnx.qdq import PRODUCTS
+from mdtensor.quant.model.onnx.qdq import PRODUCTS, RECURRENT
 from mdtensor.quant.weights.format import FloatArray
 
 #: The largest code of a bias: it leaves half of the range of int32 to the sum.
@@ -87,9 +87,9 @@ def weight_bytes(graph: Graph) -> int:
 
 def _weights(graph: Graph) -> set[str]:
     """Return the names of the constant weights of layers."""
-    return {n.inputs[1] for n in graph.nodes if n.operation in PRODUCTS} & {
-        *graph.constants
-    }
+    products = {n.inputs[1] for n in graph.nodes if n.operation in PRODUCTS}
+    layers = [n.inputs[1:3] for n in graph.nodes if n.operation in RECURRENT]
+    return {*products, *(w for pair in layers for w in pair)} & {*graph.constants}
 
 
 def precision(graph: Graph) -> str:

@@ -219,6 +219,7 @@ def test_kinds_that_stay_whole():
         kinds.RNN_F32,
         kinds.REDUCE_F32,
         kinds.DYNAMIC_LINEAR,
+        kinds.WORD_LINEAR,
     }
 
 

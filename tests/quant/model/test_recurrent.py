@@ -190,14 +190,73 @@ def test_lengths_that_are_an_input(make_model: Any, onnxruntime_of: Any) -> None
         close(load(path).graph.run(feeds)["y"], onnxruntime_of(path, feeds)[0])
 
 
-def test_a_quantized_network_keeps_it_float(make_model: Any) -> None:
+def test_a_quantized_network_keeps_small_layers_float(make_model: Any) -> None:
     path = layer(make_model, "LSTM", "b", {}, count=1)
     model = load(path)
     x = np.random.default_rng(1).standard_normal((4, T, N, IN), np.float32)
     small = model.quantize(model.calibrate(list(x)))
-    plan = str(small.plan())
-    assert "rounding its state at each step adds up" in plan
+    assert "as floats it is faster: it has fewer than 64 units" in str(small.plan())
     assert small(x[0]).tolist() == model(x[0]).tolist()
+
+
+UNITS = 64
+
+
+def wide_layer(make_model: Any, kind: str, options: Any = None, more: Any = ()) -> Any:
+    """A file with a layer of 64 units; `more` names inputs of lengths."""
+    rng, rows = np.random.default_rng(2), GATES[kind] * UNITS
+    shapes = {"w": (1, rows, IN), "r": (1, rows, UNITS), "b": (1, 2 * rows)}
+    constants = {
+        name: rng.uniform(-0.125, 0.125, shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    names = ["x", "w", "r", "b", *more]
+    node = helper.make_node(kind, names, ["y"], hidden_size=UNITS, **(options or {}))
+    inputs = {"x": (T, N, IN), **dict.fromkeys(more, (TensorProto.INT32, (N,)))}
+    return make_model([node], inputs, constants)
+
+
+@pytest.mark.parametrize("way", ["quantize", "quantize_weights"])
+@pytest.mark.parametrize("kind", GATES)
+def test_weights_get_8_bits(
+    kind: str, way: str, make_model: Any, onnxruntime_of: Any, tmp_path: Any
+) -> None:
+    """The file has the codes; it reads back with the same bytes, and runs elsewhere."""
+    options = {"linear_before_reset": 1} if kind == "GRU" else {}
+    path = wide_layer(make_model, kind, options)
+    model = load(path)
+    x = np.random.default_rng(1).standard_normal((2, T, N, IN), np.float32)
+    if way == "quantize":
+        small = model.quantize(model.calibrate(list(x)))
+        assert "rounding its state at each step adds up" in str(small.plan())
+    else:
+        small = model.quantize_weights()
+    kernels = {node.kernel for node in small.plan().nodes}
+    assert "gemm_s16s8s32" in kernels
+    found, wanted = np.asarray(small(x[0])), np.asarray(model(x[0]))
+    assert 0 < np.abs(found - wanted).max() < 0.01 * np.abs(wanted).max()
+    saved = tmp_path / "small.onnx"
+    small.save(saved)
+    assert saved.stat().st_size < 0.4 * path.stat().st_size
+    assert np.asarray(load(saved)(x[0])).tobytes() == found.tobytes()
+    theirs = onnxruntime_of(saved, {"x": x[0]})[0]
+    np.testing.assert_allclose(found, theirs, atol=1e-4)
+
+
+def test_layers_whose_weights_stay_float(make_model: Any) -> None:
+    """The plan says why; ELU and computed lengths have no kernel."""
+    x = np.random.default_rng(1).standard_normal((T, N, IN), np.float32)
+    elu = load(wide_layer(make_model, "RNN", {"activations": ["Elu"]}))
+    small = elu.quantize(elu.calibrate([x]))
+    assert "no kernel computes elu" in str(small.plan())
+    ragged = load(wide_layer(make_model, "GRU", None, ["lengths"]))
+    feeds = {"x": x, "lengths": LENGTHS}
+    small = ragged.quantize(ragged.calibrate([feeds]))
+    assert "no kernel takes computed lengths" in str(small.plan())
+    model = load(wide_layer(make_model, "LSTM"))
+    (name,) = [n.name for n in model.graph.nodes if n.operation is md.lstm]
+    kept = model.quantize(model.calibrate([x]), keep_float=[name])
+    assert kept(x).tolist() == model(x).tolist()
 
 
 @pytest.mark.parametrize(
