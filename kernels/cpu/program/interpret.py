@@ -25,6 +25,7 @@ from mdtensor.kernels.cpu.program import (
     Window,
     interpret_dynamic,
     interpret_floats,
+    interpret_plain,
     interpret_recurrent,
     interpret_reductions,
     interpret_windows,
@@ -516,6 +517,7 @@ INVOKE = (
     interpret_reductions.reduce_floats,
     *interpret_dynamic.INVOKE,
     interpret_windows.convolve_code_windows,
+    *(getattr(interpret_plain, name) for name in kinds.OF_PLAIN),
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (

@@ -21,6 +21,9 @@ LSTM_F32, GRU_F32, RNN_F32 = range(31, 34)
 REDUCE_F32 = 34
 DYNAMIC_LINEAR = 35
 WINDOWS = 36
+# Steps on few elements of any type.
+PLAIN_INT64, PLAIN_FLOAT32, PLAIN_FLOAT64, PLAIN_BITS = range(37, 41)
+PICK, HOLD, CHOOSE, CAST, TAKE_AT, OUTSIDE, SCATTER, ORDER = range(41, 49)
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 
@@ -40,6 +43,11 @@ OF_FLOATS = (
 )
 OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 DYNAMIC = ("run_dynamic_linear",)
+OF_PLAIN = (
+    *("run_plain_int64", "run_plain_float32", "run_plain_float64", "run_plain_bits"),
+    *("run_pick", "run_hold", "run_choose", "run_cast", "run_take", "run_outside"),
+    *("run_scatter", "run_order"),
+)
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
@@ -48,4 +56,5 @@ FUNCTIONS = (
     ("program.interpret_reductions", "reduce_floats"),
     *(("program.interpret_dynamic", name) for name in DYNAMIC),
     ("program.interpret_windows", "convolve_code_windows"),
+    *(("program.interpret_plain", name) for name in OF_PLAIN),
 )
