@@ -19,6 +19,7 @@ from mdtensor.generics import (
     comparison,
     conversion,
     creation,
+    estimators,
     indexing,
     linalg,
     manipulation,
@@ -31,7 +32,7 @@ from mdtensor.graph.layouts import RESHAPES
 from mdtensor.kernels.cpu.generic import plain
 from mdtensor.kernels.cpu.program import interpret_plain as run, plain as steps
 from mdtensor.kernels.numpy import conversion as casts
-from mdtensor.spec.shapes import normalize_axis
+from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.types import Int64Tensor
 
@@ -40,6 +41,8 @@ Array = npt.NDArray[Any]
 MOST_ELEMENTS = 1 << 13
 #: The most parts of a concat.
 MOST_PARTS = 64
+#: The most floats that NumPy adds in order, and those that it adds eight at a time.
+FEW, MOST_ADDED = 7, 128
 
 
 class Refused(Exception):
@@ -51,6 +54,8 @@ class Values(Protocol):
 
     constants: Mapping[str, Any]
     specs: Mapping[str, TensorSpec]
+    #: The operation that writes each value.
+    operations: Mapping[str, Any]
 
     def slot(self, x: str) -> Any:
         """Return the slot of a value, in rows and of its own type."""
@@ -311,6 +316,8 @@ def _astype(values: Values, part: Called, after: TensorSpec) -> Any:
         raise Refused
     if casts.is_exact(before, dtype) or (before.kind != "f" and dtype.kind == "f"):
         return values.append(steps.cast(before, dtype, after.shape), slot)
+    if casting == "wrap" and is_float and dtype.kind == "f":
+        return values.append(steps.cast(before, dtype, after.shape), slot)
     if casting != "saturate" or not is_float or dtype == steps.INT8:
         raise Refused
     if dtype.kind == "b":
@@ -342,7 +349,7 @@ def _take(values: Values, part: Called, after: TensorSpec) -> Any:
         return _take_constant(values, name, where, at)
     indices = _indices(values, where, size)
     x = values.constants[name].buffer if name in values.constants else None
-    given = (spec.dtype.storage, spec.size) if x is None else np.ascontiguousarray(x)
+    given = (spec.dtype.storage, prod(spec.shape)) if x is None else np.ascontiguousarray(x)
     step = steps.take(given, after.shape, prod(indices.shape), size, inner)
     slots = [indices] if x is not None else [values.slot(name), indices]
     return values.append(step, *slots)
@@ -443,6 +450,65 @@ def _searchsorted(values: Values, part: Called, after: TensorSpec) -> Any:
     return values.append(step, values.slot(name))
 
 
+def _axes(values: Values, part: Called) -> tuple[str, Any, int, int]:
+    """Return what a reduction reads: its name, its spec, its length and what is behind.
+
+    Raises:
+        Refused: there is no axis, or one that stays lies between two of them.
+    """
+    (name,) = part.node.inputs
+    spec = values.specs[name]
+    axes = sorted(normalize_axes(part.options["axis"], spec.ndim))
+    if not axes or axes[-1] - axes[0] >= len(axes):
+        raise Refused
+    first, last = axes[0], axes[-1] + 1
+    return name, spec, prod(spec.shape[first:last]), prod(spec.shape[last:])
+
+
+def _truths(is_all: bool) -> Rule:
+    """Return the rule of `all` or `any`."""
+
+    def rule(values: Values, part: Called, after: TensorSpec) -> Any:
+        name, spec, length, inner = _axes(values, part)
+        if spec.dtype.storage != steps.BOOL:
+            raise Refused
+        count = prod(spec.shape)
+        step = steps.truths(is_all, count, after.shape, length, inner)
+        return values.append(step, values.slot(name))
+
+    return rule
+
+
+def _sum(values: Values, part: Called, after: TensorSpec) -> Any:
+    name, spec, length, inner = _axes(values, part)
+    dtype, count = spec.dtype.storage, prod(spec.shape)
+    if dtype != after.dtype.storage or dtype == _INT32 or dtype.kind not in "if":
+        raise Refused
+    # NumPy adds neighbours in memory, and a view has others. Few are added in order.
+    is_new = values.operations.get(name) is indexing.take
+    if dtype.kind == "f" and (length > FEW if not is_new else length > MOST_ADDED):
+        raise Refused
+    step = steps.order(run.TOTAL, dtype, count, after.shape, length, inner)
+    return values.append(step, values.slot(name))
+
+
+def _trees(values: Values, part: Called, after: TensorSpec) -> Any:
+    name, *rest = part.node.inputs
+    if any(one not in values.constants for one in rest):
+        raise Refused
+    arrays = [np.ascontiguousarray(values.constants[one].buffer) for one in rest]
+    thresholds, spec = arrays[0], values.specs[name]
+    indices = {one.dtype for one in arrays[1:]}
+    is_number = thresholds.dtype in (steps.FLOAT32, steps.FLOAT64)
+    if spec.dtype.storage != thresholds.dtype or not is_number:
+        raise Refused
+    if len(indices) > 1 or not indices <= {_INT32, _INT64} or spec.ndim != 2:
+        raise Refused
+    found = values.append(steps.trees(spec.shape, *arrays), values.slot(name))
+    values.watch(found, -run.NO_LEAF_AT - 1)
+    return found
+
+
 _RULES: dict[Any, Rule] = {
     arithmetic.add: _pair(plain.ADD, "if"),
     arithmetic.sub: _pair(plain.SUB, "if"),
@@ -478,4 +544,8 @@ _RULES: dict[Any, Rule] = {
     sorting.argsort: _order(run.ARGSORT),
     reduction.cumulative_sum: _order(run.ADD_UP),
     sorting.searchsorted: _searchsorted,
+    reduction.any: _truths(False),
+    reduction.all: _truths(True),
+    reduction.sum: _sum,
+    estimators.decision_trees: _trees,
 }

@@ -344,3 +344,53 @@ def search(is_right, ascending, x, out):
             else:
                 high = middle
         out[i] = low
+
+
+@kernel
+def fold_truths(is_all, x, length, inner, out):
+    """Write whether all, or any, of x [outer, length, inner] hold along axis 1."""
+    for i in range(len(out)):
+        start, found = i // inner * length * inner + i % inner, is_all
+        for j in range(length):
+            found = (found and x[start + j * inner] != 0) if is_all else (
+                found or x[start + j * inner] != 0
+            )
+        out[i] = found
+
+
+@kernel
+def add_neighbours(x, start, length):
+    """Return the sum of up to 128 neighbours in the order of NumPy: eight at a time."""
+    if length < 8:
+        total = x[start]
+        for j in range(1, length):
+            total = total + x[start + j]
+        return total
+    a, b, c, d = x[start], x[start + 1], x[start + 2], x[start + 3]
+    e, f, g, h = x[start + 4], x[start + 5], x[start + 6], x[start + 7]
+    whole = length // 8 * 8
+    for j in range(start + 8, start + whole, 8):
+        a, b, c, d = a + x[j], b + x[j + 1], c + x[j + 2], d + x[j + 3]
+        e, f, g, h = e + x[j + 4], f + x[j + 5], g + x[j + 6], h + x[j + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for j in range(start + whole, start + length):
+        total = total + x[j]
+    return total
+
+
+@kernel
+def total(x, length, inner, out):
+    """Write sums along the second axis of x [outer, length, inner], as NumPy adds.
+
+    If inner is 1, length is at most 128.
+    """
+    for i in range(len(out)):
+        start, found = i // inner * length * inner + i % inner, x[0]
+        if inner == 1:
+            found = add_neighbours(x, i * length, length)
+        else:
+            found = x[start]
+            for j in range(1, length):
+                found = found + x[start + j * inner]
+        # NumPy begins at 0, so that no sum is -0.
+        out[i] = 0 if found == 0 else found

@@ -6,6 +6,7 @@ The constants of a step begin with its header, int64 [HEADER]: the numbers below
 import numpy as np
 
 from mdtensor.kernels.cpu.generic import plain
+from mdtensor.kernels.cpu.generic.estimators import ENDED, walk_trees
 from mdtensor.kernels.cpu.generic.plain import (
     AND,
     DIV,
@@ -26,7 +27,10 @@ LENGTH, INNER, INDICES, BYTES = range(5, 9)
 HEADER, HEADER_BYTES = 16, 128
 #: What a step along an axis does.
 TAKE, ALONG, SCATTER, OUTSIDE = range(4)
-ARGMAX, ARGMIN, ARGSORT, ARGSORT_DOWN, ADD_UP, SEARCH, SEARCH_RIGHT = range(7)
+ARGMAX, ARGMIN, ARGSORT, ARGSORT_DOWN, ADD_UP, TOTAL, SEARCH, SEARCH_RIGHT = range(8)
+
+#: What a step writes for each leaf if a path through a tree does not end.
+NO_LEAF_AT = -(1 << 62)
 
 
 @kernel
@@ -314,6 +318,8 @@ def arrange(header, x, y, spare, places, out):
         plain.order(is_descending, x, length, inner, spare, places)
     elif operation == ADD_UP:
         plain.add_up(x, length, inner, out)
+    elif operation == TOTAL:
+        plain.total(x, length, inner, out)
     else:
         plain.search(operation == SEARCH_RIGHT, y, x, places)
 
@@ -327,8 +333,8 @@ def run_order(steps, i, x, y, out, scratch, constants):
     place = header[CONSTANT]
     other = elements(constants[np.uintp(place) :], header[INDICES], size)
     spare = elements(scratch, 2 * length, 8).view(np.int64)
-    # Running sums have the type of the elements; all else writes int64.
-    is_sum = header[OPERATION] == ADD_UP
+    # Sums have the type of the elements; all else writes int64.
+    is_sum = header[OPERATION] == ADD_UP or header[OPERATION] == TOTAL
     places = out[:0].view(np.int64) if is_sum else out.view(np.int64)
     sums = out if is_sum else out[:0]
     code = header[X_STRIDE]
@@ -341,6 +347,61 @@ def run_order(steps, i, x, y, out, scratch, constants):
     else:
         e, f = given.view(np.float64), other.view(np.float64)
         arrange(header, e, f, spare, places, sums.view(np.float64))
+
+
+@kernel
+def run_truths(steps, i, x, y, out, scratch, constants):
+    """Run `any`, or `all` if the operation is 1."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 1)
+    length, inner = header[LENGTH], header[INNER]
+    plain.fold_truths(header[OPERATION] != 0, given, length, inner, out)
+
+
+@kernel
+def walk(x, thresholds, constants, header, out):
+    """Find the leaf of each tree; the smallest integer stands for none.
+
+    Args: header: behind INDICES: the numbers of nodes, of rows and of features; the
+        places of features, children and roots in the constants; whether they are wide.
+    """
+    nodes, rows = header[9], header[10]
+    trees = len(out) // rows
+    size = 8 if header[14] != 0 else 4
+    ours = elements(constants[np.uintp(header[11]) :], nodes, size)
+    next_ones = elements(constants[np.uintp(header[12]) :], 3 * nodes, size)
+    first_ones = elements(constants[np.uintp(header[13]) :], trees, size)
+    table, leaves = x.reshape((rows, len(x) // rows)), out.reshape((rows, trees))
+    if size == 8:
+        ended = walk_trees(
+            *(table, thresholds, ours.view(np.int64)),
+            *(next_ones.view(np.int64).reshape((nodes, 3)),),
+            *(first_ones.view(np.int64), leaves),
+        )
+    else:
+        ended = walk_trees(
+            *(table, thresholds, ours.view(np.int32)),
+            *(next_ones.view(np.int32).reshape((nodes, 3)),),
+            *(first_ones.view(np.int32), leaves),
+        )
+    if ended != ENDED:
+        for j in range(np.uintp(len(out))):
+            out[j] = NO_LEAF_AT
+
+
+@kernel
+def run_trees(steps, i, x, y, out, scratch, constants):
+    """Run a Trees."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    size, leaves = header[BYTES], out.view(np.int64)
+    given = elements(x, header[COUNT], size)
+    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], size)
+    if size == 4:
+        a, b = given.view(np.float32), limits.view(np.float32)
+        walk(a, b, constants, header, leaves)
+    else:
+        c, d = given.view(np.float64), limits.view(np.float64)
+        walk(c, d, constants, header, leaves)
 
 
 #: Functions that others call, callees first.

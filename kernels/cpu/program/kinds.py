@@ -24,6 +24,7 @@ WINDOWS = 36
 # Steps on few elements of any type.
 PLAIN_INT64, PLAIN_FLOAT32, PLAIN_FLOAT64, PLAIN_BITS = range(37, 41)
 PICK, HOLD, CHOOSE, CAST, TAKE_AT, OUTSIDE, SCATTER, ORDER = range(41, 49)
+TRUTHS, TREES = range(49, 51)
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 
@@ -46,7 +47,7 @@ DYNAMIC = ("run_dynamic_linear",)
 OF_PLAIN = (
     *("run_plain_int64", "run_plain_float32", "run_plain_float64", "run_plain_bits"),
     *("run_pick", "run_hold", "run_choose", "run_cast", "run_take", "run_outside"),
-    *("run_scatter", "run_order"),
+    *("run_scatter", "run_order", "run_truths", "run_trees"),
 )
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (

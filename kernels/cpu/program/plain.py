@@ -231,7 +231,35 @@ def order(operation, dtype, count, shape, length, inner, ascending=None):
     header |= {run.LENGTH: length, run.INNER: inner}
     header |= {run.X_STRIDE: TYPES.index(dtype)}
     header |= {run.INDICES: 0 if ascending is None else ascending.size}
-    result = dtype if operation == run.ADD_UP else INT64
+    result = dtype if operation in (run.ADD_UP, run.TOTAL) else INT64
     arrays = () if ascending is None else (ascending,)
     scratch = 16 * length
     return PlainStep(kinds.ORDER, (dtype,), result, shape, header, arrays, scratch)
+
+
+def truths(is_all, count, shape, length, inner):
+    """Return the step of `all` or `any` along an axis of bools."""
+    header = {run.OPERATION: int(is_all), run.COUNT: count}
+    header |= {run.LENGTH: length, run.INNER: inner}
+    return PlainStep(kinds.TRUTHS, (BOOL,), BOOL, shape, header)
+
+
+def trees(rows, thresholds, features, children, roots):
+    """Return the step that finds the leaves of rows of features, int64 [rows, trees].
+
+    If a path does not end, each leaf is `interpret_plain.NO_LEAF_AT`.
+
+    Args:
+        rows: the number of rows, and of features.
+        thresholds, features, children, roots: as for `walk_trees`.
+    """
+    dtype, shape = thresholds.dtype, (rows[0], roots.size)
+    header = {run.COUNT: rows[0] * rows[1], run.BYTES: dtype.itemsize}
+    header |= {9: thresholds.size, 10: rows[0], 14: int(roots.dtype == INT64)}
+    arrays = thresholds, features, children, roots
+    place, places = HEADER_BYTES, []
+    for one in arrays:
+        places.append(place)
+        place += -(-one.nbytes // ALIGN) * ALIGN
+    header |= dict(zip((11, 12, 13), places[1:], strict=True))
+    return PlainStep(kinds.TREES, (dtype,), INT64, shape, header, arrays)
