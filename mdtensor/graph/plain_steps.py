@@ -24,13 +24,16 @@ from mdtensor.generics import (
     linalg,
     manipulation,
     math,
+    recurrent,
     reduction,
     sorting,
 )
+from mdtensor.errors import MdtensorError
 from mdtensor.graph.bound import Called
 from mdtensor.graph.layouts import RESHAPES
 from mdtensor.kernels.cpu.generic import plain
 from mdtensor.kernels.cpu.program import interpret_plain as run, plain as steps
+from mdtensor.kernels.cpu.program.interpret_recurrent import COMPUTED
 from mdtensor.kernels.numpy import conversion as casts
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.spec.spec import TensorSpec
@@ -78,6 +81,7 @@ MOVES = (
     *(manipulation.roll, manipulation.concat, manipulation.stack, indexing.getitem),
     *(creation.tril, creation.triu),
 )
+RECURRENT = (recurrent.lstm, recurrent.gru, recurrent.rnn)
 _INT32, _INT64 = steps.INT32, steps.INT64
 
 
@@ -89,6 +93,8 @@ def append_steps(values: Values, part: Called) -> Any:
     """
     node = part.node
     after = values.specs[node.output]
+    if node.operation in RECURRENT:
+        return _recurrent(values, part, after)
     require_small(values.specs[name] for name in (*node.values, node.output))
     if node.operation in RESHAPES:
         return values.slot(node.values[0])._replace(shape=after.shape)
@@ -448,6 +454,42 @@ def _searchsorted(values: Values, part: Called, after: TensorSpec) -> Any:
     count, table = prod(after.shape), np.ascontiguousarray(table)
     step = steps.order(code, dtype, count, after.shape, count, 1, table)
     return values.append(step, values.slot(name))
+
+
+def _recurrent(values: Values, part: Called, after: TensorSpec) -> Any:
+    """Append the steps of a recurrent layer whose lengths are computed."""
+    x, *weights, lengths = part.node.inputs
+    if not isinstance(lengths, str) or lengths in values.constants:
+        raise Refused
+    given = [_argument(values, one) for one in (x, *weights)]
+    prepare = part.selection.method.prepare
+    try:
+        step = prepare(*given, COMPUTED, **part.options)
+    except MdtensorError:
+        raise Refused from None
+    spec, wanted = values.specs[x], values.specs[lengths]
+    if wanted.dtype.storage not in (_INT32, _INT64):
+        raise Refused
+    slot, sizes = values.slot(x), widened(values, values.slot(lengths), _INT64)
+    # 2 · length - steps is from -steps to steps.
+    twice = combined(values, plain.ADD, _INT64, sizes.shape, [sizes, sizes])
+    moved = [twice, np.array([spec.shape[0]], np.int64)]
+    values.watch(
+        combined(values, plain.SUB, _INT64, sizes.shape, moved), spec.shape[0] + 1
+    )
+    count = values.append(steps.cast(_INT64, steps.FLOAT32, sizes.shape), sizes)
+    nothing = np.zeros((spec.shape[1], after.shape[-1]), np.float32)
+    # Behind x, w, r and b come the first states.
+    states = weights[3 : 3 + len(step.input_types) - 2]
+    slots = [held(values, nothing) if one is None else values.slot(one) for one in states]
+    return values.append(step, slot, *slots, count)
+
+
+def _argument(values: Values, x: Any) -> Any:
+    """Return the tensor of a constant, or the spec of a value."""
+    if not isinstance(x, str):
+        return x
+    return values.constants.get(x, values.specs[x])
 
 
 def _axes(values: Values, part: Called) -> tuple[str, Any, int, int]:

@@ -16,8 +16,6 @@ from mdtensor.graph.bound import Called, Compiled, Direct, Part, Values, Viewed,
 from mdtensor.graph.graph import Graph
 from mdtensor.graph.layouts import is_plain, to_images, to_rows
 from mdtensor.graph.storage import AS_FLOATS, FLOATS, storage_of
-from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.spec.spec import TensorSpec
 
 #: Bytes of the values of a compiled part that others join. With more, calls are short
@@ -29,8 +27,6 @@ CALLS = (Called, Direct, Viewed)
 
 def united(parts: Sequence[Part], graph: Graph) -> tuple[Any, ...]:
     """Return the parts of a plan, with a `United` in place of neighbours that fit."""
-    if IS_JIT_DISABLED or kernel_set.CHOSEN.get() is not kernel_set.HOST:
-        return tuple(parts)
     found: list[Any] = []
     group = _Group(graph)
     for at, part in enumerate(parts):

@@ -125,7 +125,10 @@ def _layer(
     w, r, b, holes = (None if one is None else one.buffer for one in weights)
     places = _lengths(lengths, x.shape[0])
     made = program().Recurrent
-    reads = True in are_moving
+    # Computed lengths are read behind the states, see `graph/plain_steps.py`.
+    is_computed = isinstance(places, int)
+    fixed = None if is_computed else fixed
+    reads = is_computed or True in are_moving
     return made(name, w, r, b, holes, fixed, places, reads=reads, **options)
 
 
@@ -138,9 +141,12 @@ def _fixed_states(x: TensorSpec, r: Any, states: Any) -> Any:
 
 
 def _lengths(lengths: Any, steps: int) -> Any:
-    """Return constant lengths as an array, or None if there are none."""
-    if lengths is None:
-        return None
+    """Return constant lengths as an array, or None if there are none.
+
+    What says that they are one more input of the step stays as it is.
+    """
+    if lengths is None or isinstance(lengths, int):
+        return lengths
     if isinstance(lengths, TensorSpec):
         raise OptionError("a compiled recurrent layer has constant lengths")
     found = np.asarray(lengths.buffer)

@@ -11,7 +11,9 @@ from mdtensor_run.row import ALIGN, ITEM, Row, product
 from mdtensor_run.rules_of_dynamic import multiplies_floats
 
 #: Places in the header of a layer, and its length without the lengths of samples.
-HAS_HOLES, READS_STATES, HAS_CODES, HEADER = 2, 3, 7, 8
+HAS_LENGTHS, HAS_HOLES, READS_STATES, HAS_CODES, HEADER = 1, 2, 3, 7, 8
+#: What says that the lengths are inputs, float32 behind the states.
+COMPUTED = 2
 #: Numbers of a layer, and of its peepholes for each column.
 FACTORS, HOLES = 7, 3
 
@@ -31,9 +33,11 @@ def _layer(
     header = r.numbers(f.operands, HEADER + samples, 1).reshape(-1)
     size = ITEM * product((samples, k))
     r.reads_x(product((size, steps, gates)))
-    if header[READS_STATES]:
+    if header[HAS_LENGTHS] == COMPUTED:
+        r.reads_y(states * size + product((ITEM, samples)))
+    elif header[READS_STATES]:
         r.reads_y(states * size)
-    else:
+    if not header[READS_STATES]:
         r.reads_constants(f.offsets, states * size)
     if header[HAS_HOLES]:
         r.reads_constants(f.limbs, ITEM * HOLES * k)

@@ -216,23 +216,51 @@ def cast_floats(x, is_saturating, code, out):
 
 
 @kernel
-def run_cast(steps, i, x, y, out, scratch, constants):
-    """Run a Cast; the operation is 1 if it saturates."""
+def run_cast_bool(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of bool."""
     header = constants[:HEADER_BYTES].view(np.int64)
-    before, code = header[LENGTH], header[INNER]
-    given, is_saturating = elements(x, header[COUNT], header[BYTES]), header[0] != 0
-    if before == 0:
-        cast_from(given, code, out)
-    elif before == 1:
-        cast_from(given.view(np.int8), code, out)
-    elif before == 2:
-        cast_from(given.view(np.int32), code, out)
-    elif before == 3:
-        cast_from(given.view(np.int64), code, out)
-    elif before == 4:
-        cast_floats(given.view(np.float32), is_saturating, code, out)
-    else:
-        cast_floats(given.view(np.float64), is_saturating, code, out)
+    given = elements(x, header[COUNT], 1)
+    cast_from(given, header[INNER], out)
+
+
+@kernel
+def run_cast_int8(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of int8."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 1).view(np.int8)
+    cast_from(given, header[INNER], out)
+
+
+@kernel
+def run_cast_int32(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of int32."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 4).view(np.int32)
+    cast_from(given, header[INNER], out)
+
+
+@kernel
+def run_cast_int64(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of int64."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 8).view(np.int64)
+    cast_from(given, header[INNER], out)
+
+
+@kernel
+def run_cast_float32(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of float32; the operation is 1 if it saturates."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 4).view(np.float32)
+    cast_floats(given, header[OPERATION] != 0, header[INNER], out)
+
+
+@kernel
+def run_cast_float64(steps, i, x, y, out, scratch, constants):
+    """Run a Cast of float64; the operation is 1 if it saturates."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 8).view(np.float64)
+    cast_floats(given, header[OPERATION] != 0, header[INNER], out)
 
 
 @kernel
@@ -325,28 +353,47 @@ def arrange(header, x, y, spare, places, out):
 
 
 @kernel
-def run_order(steps, i, x, y, out, scratch, constants):
-    """Run an Order."""
-    header = constants[:HEADER_BYTES].view(np.int64)
-    count, size, length = header[COUNT], header[BYTES], header[LENGTH]
-    given = elements(x, count, size)
-    place = header[CONSTANT]
-    other = elements(constants[np.uintp(place) :], header[INDICES], size)
-    spare = elements(scratch, 2 * length, 8).view(np.int64)
-    # Sums have the type of the elements; all else writes int64.
+def results(header, out):
+    """Return the bytes of a result of int64, and of one of the type of the elements."""
     is_sum = header[OPERATION] == ADD_UP or header[OPERATION] == TOTAL
-    places = out[:0].view(np.int64) if is_sum else out.view(np.int64)
-    sums = out if is_sum else out[:0]
-    code = header[X_STRIDE]
-    if code == 3:
-        a, b = given.view(np.int64), other.view(np.int64)
-        arrange(header, a, b, spare, places, sums.view(np.int64))
-    elif code == 4:
-        c, d = given.view(np.float32), other.view(np.float32)
-        arrange(header, c, d, spare, places, sums.view(np.float32))
-    else:
-        e, f = given.view(np.float64), other.view(np.float64)
-        arrange(header, e, f, spare, places, sums.view(np.float64))
+    places = out[:0] if is_sum else out
+    return places.view(np.int64), out if is_sum else out[:0]
+
+
+@kernel
+def run_order_int64(steps, i, x, y, out, scratch, constants):
+    """Run an Order of int64."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 8).view(np.int64)
+    other = elements(constants[np.uintp(header[CONSTANT]) :], header[INDICES], 8)
+    places, sums = results(header, out)
+    spare = elements(scratch, 2 * header[LENGTH], 8).view(np.int64)
+    table = other.view(np.int64)
+    arrange(header, given, table, spare, places, sums.view(np.int64))
+
+
+@kernel
+def run_order_float32(steps, i, x, y, out, scratch, constants):
+    """Run an Order of float32."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 4).view(np.float32)
+    other = elements(constants[np.uintp(header[CONSTANT]) :], header[INDICES], 4)
+    places, sums = results(header, out)
+    spare = elements(scratch, 2 * header[LENGTH], 8).view(np.int64)
+    table = other.view(np.float32)
+    arrange(header, given, table, spare, places, sums.view(np.float32))
+
+
+@kernel
+def run_order_float64(steps, i, x, y, out, scratch, constants):
+    """Run an Order of float64."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 8).view(np.float64)
+    other = elements(constants[np.uintp(header[CONSTANT]) :], header[INDICES], 8)
+    places, sums = results(header, out)
+    spare = elements(scratch, 2 * header[LENGTH], 8).view(np.int64)
+    table = other.view(np.float64)
+    arrange(header, given, table, spare, places, sums.view(np.float64))
 
 
 @kernel
@@ -390,18 +437,21 @@ def walk(x, thresholds, constants, header, out):
 
 
 @kernel
-def run_trees(steps, i, x, y, out, scratch, constants):
-    """Run a Trees."""
+def run_trees_float32(steps, i, x, y, out, scratch, constants):
+    """Run a Trees of float32."""
     header = constants[:HEADER_BYTES].view(np.int64)
-    size, leaves = header[BYTES], out.view(np.int64)
-    given = elements(x, header[COUNT], size)
-    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], size)
-    if size == 4:
-        a, b = given.view(np.float32), limits.view(np.float32)
-        walk(a, b, constants, header, leaves)
-    else:
-        c, d = given.view(np.float64), limits.view(np.float64)
-        walk(c, d, constants, header, leaves)
+    given = elements(x, header[COUNT], 4).view(np.float32)
+    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], 4)
+    walk(given, limits.view(np.float32), constants, header, out.view(np.int64))
+
+
+@kernel
+def run_trees_float64(steps, i, x, y, out, scratch, constants):
+    """Run a Trees of float64."""
+    header = constants[:HEADER_BYTES].view(np.int64)
+    given = elements(x, header[COUNT], 8).view(np.float64)
+    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], 8)
+    walk(given, limits.view(np.float64), constants, header, out.view(np.int64))
 
 
 #: Functions that others call, callees first.

@@ -31,6 +31,8 @@ gemm_from_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_from_f32
 
 #: Places in the header of a layer; its lengths follow.
 FLAG, HAS_LENGTHS, HAS_HOLES, READS_STATES, FUNCTIONS, LENGTHS = 0, 1, 2, 3, 4, 8
+#: What says that the lengths are inputs, float32 behind the states.
+COMPUTED = 2
 #: The place behind the functions of an LSTM: whether it multiplies codes of the state.
 HAS_CODES = 7
 #: Numbers of a layer: the limit, then two factors of each function.
@@ -70,8 +72,21 @@ def begin(step, count, y, scratch, constants):
 
 
 @kernel
-def goes_on(header, sample, t):
+def lengths_of(step, count, y, constants):
+    """Return the computed lengths, which follow the first states; else nothing.
+
+    Args: count: of the states.
+    """
+    if header_of(step, constants)[HAS_LENGTHS] != COMPUTED:
+        return floats_at(y, 0, 0)
+    return floats_at(y, count * step.images * step.columns, step.images)
+
+
+@kernel
+def goes_on(header, lengths, sample, t):
     """Return whether a sample has a step t."""
+    if header[HAS_LENGTHS] == COMPUTED:
+        return np.float32(t) < lengths[np.uintp(sample)]
     return header[HAS_LENGTHS] == 0 or t < header[LENGTHS + sample]
 
 
@@ -94,6 +109,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
     rest = scratch[np.uintp(padded_lstm_states(n, k)) :]
     holes = floats_at(constants[np.uintp(step.limbs) :], 0, size)
     states = begin(step, 2, y, scratch, constants)
+    lengths = lengths_of(step, 2, y, constants)
     hidden, gates = states[: n * k], floats_at(scratch, 2 * n * k, 4 * n * k)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * 4 * k, 4 * n * k), step.weights
@@ -104,7 +120,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
             add_states(step, hidden, place, 4 * k, part, 4 * k, gates, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)
@@ -155,11 +171,12 @@ def run_gru(steps, i, x, y, out, scratch, constants):
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden = begin(step, 1, y, scratch, constants)
+    lengths = lengths_of(step, 1, y, constants)
     for t in range(step.rows):
         new_states(step, t, x, scratch, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)
@@ -183,13 +200,14 @@ def run_rnn(steps, i, x, y, out, scratch, constants):
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden = begin(step, 1, y, scratch, constants)
+    lengths = lengths_of(step, 1, y, constants)
     sums = floats_at(scratch, n * k, n * k)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * k, n * k), step.weights
         add_states(step, hidden, place, k, part, k, sums, constants)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)

@@ -23,8 +23,10 @@ DYNAMIC_LINEAR = 35
 WINDOWS = 36
 # Steps on few elements of any type.
 PLAIN_INT64, PLAIN_FLOAT32, PLAIN_FLOAT64, PLAIN_BITS = range(37, 41)
-PICK, HOLD, CHOOSE, CAST, TAKE_AT, OUTSIDE, SCATTER, ORDER = range(41, 49)
-TRUTHS, TREES = range(49, 51)
+PICK, HOLD, CHOOSE, TAKE_AT, OUTSIDE, SCATTER, TRUTHS = range(41, 48)
+CAST_BOOL, CAST_INT8, CAST_INT32, CAST_INT64, CAST_FLOAT32, CAST_FLOAT64 = range(48, 54)
+ORDER_INT64, ORDER_FLOAT32, ORDER_FLOAT64 = range(54, 57)
+TREES_FLOAT32, TREES_FLOAT64 = range(57, 59)
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 
@@ -46,8 +48,11 @@ OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 DYNAMIC = ("run_dynamic_linear",)
 OF_PLAIN = (
     *("run_plain_int64", "run_plain_float32", "run_plain_float64", "run_plain_bits"),
-    *("run_pick", "run_hold", "run_choose", "run_cast", "run_take", "run_outside"),
-    *("run_scatter", "run_order", "run_truths", "run_trees"),
+    *("run_pick", "run_hold", "run_choose", "run_take", "run_outside", "run_scatter"),
+    *("run_truths", "run_cast_bool", "run_cast_int8", "run_cast_int32"),
+    *("run_cast_int64", "run_cast_float32", "run_cast_float64"),
+    *("run_order_int64", "run_order_float32", "run_order_float64"),
+    *("run_trees_float32", "run_trees_float64"),
 )
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (

@@ -25,6 +25,15 @@ NUMBERS = {
     FLOAT64: kinds.PLAIN_FLOAT64,
     BOOL: kinds.PLAIN_BITS,
 }
+#: The kinds of steps that convert, by the type of x.
+CASTS = dict(zip(TYPES, range(kinds.CAST_BOOL, kinds.CAST_FLOAT64 + 1), strict=True))
+#: The kinds of searches, sorts and sums.
+ORDERS = {
+    INT64: kinds.ORDER_INT64,
+    FLOAT32: kinds.ORDER_FLOAT32,
+    FLOAT64: kinds.ORDER_FLOAT64,
+}
+TREES = {FLOAT32: kinds.TREES_FLOAT32, FLOAT64: kinds.TREES_FLOAT64}
 #: Bytes of an element that Pick, Choose and Index know.
 SIZES = (1, 4, 8)
 
@@ -158,8 +167,8 @@ def cast(before, after, shape, *, saturates=False):
     before, after = np.dtype(before), np.dtype(after)
     header = {run.COUNT: prod(shape), run.BYTES: before.itemsize}
     header |= {run.OPERATION: int(saturates)}
-    header |= {run.LENGTH: TYPES.index(before), run.INNER: TYPES.index(after)}
-    return PlainStep(kinds.CAST, (before,), after, shape, header)
+    header |= {run.INNER: TYPES.index(after)}
+    return PlainStep(CASTS[before], (before,), after, shape, header)
 
 
 def take(x, shape, indices, length, inner, *, along=False):
@@ -229,12 +238,11 @@ def order(operation, dtype, count, shape, length, inner, ascending=None):
     dtype = np.dtype(dtype)
     header = {run.OPERATION: operation, run.COUNT: count, run.BYTES: dtype.itemsize}
     header |= {run.LENGTH: length, run.INNER: inner}
-    header |= {run.X_STRIDE: TYPES.index(dtype)}
     header |= {run.INDICES: 0 if ascending is None else ascending.size}
     result = dtype if operation in (run.ADD_UP, run.TOTAL) else INT64
     arrays = () if ascending is None else (ascending,)
     scratch = 16 * length
-    return PlainStep(kinds.ORDER, (dtype,), result, shape, header, arrays, scratch)
+    return PlainStep(ORDERS[dtype], (dtype,), result, shape, header, arrays, scratch)
 
 
 def truths(is_all, count, shape, length, inner):
@@ -262,4 +270,4 @@ def trees(rows, thresholds, features, children, roots):
         places.append(place)
         place += -(-one.nbytes // ALIGN) * ALIGN
     header |= dict(zip((11, 12, 13), places[1:], strict=True))
-    return PlainStep(kinds.TREES, (dtype,), INT64, shape, header, arrays)
+    return PlainStep(TREES[dtype], (dtype,), INT64, shape, header, arrays)
