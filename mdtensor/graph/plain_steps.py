@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.errors import MdtensorError
 from mdtensor.generics import (
     arithmetic,
     comparison,
@@ -28,7 +29,6 @@ from mdtensor.generics import (
     reduction,
     sorting,
 )
-from mdtensor.errors import MdtensorError
 from mdtensor.graph.bound import Called
 from mdtensor.graph.layouts import RESHAPES
 from mdtensor.kernels.cpu.generic import plain
@@ -85,6 +85,7 @@ RECURRENT = (recurrent.lstm, recurrent.gru, recurrent.rnn)
 _INT32, _INT64 = steps.INT32, steps.INT64
 
 
+# Dispatch selected the method; its bytes come from a step (decision 0117).
 def append_steps(values: Values, part: Called) -> Any:
     """Append the steps of a call; return the slot of its result.
 
@@ -355,7 +356,9 @@ def _take(values: Values, part: Called, after: TensorSpec) -> Any:
         return _take_constant(values, name, where, at)
     indices = _indices(values, where, size)
     x = values.constants[name].buffer if name in values.constants else None
-    given = (spec.dtype.storage, prod(spec.shape)) if x is None else np.ascontiguousarray(x)
+    given = (
+        (spec.dtype.storage, prod(spec.shape)) if x is None else np.ascontiguousarray(x)
+    )
     step = steps.take(given, after.shape, prod(indices.shape), size, inner)
     slots = [indices] if x is not None else [values.slot(name), indices]
     return values.append(step, *slots)
@@ -397,9 +400,10 @@ def _scatter(values: Values, part: Called, after: TensorSpec) -> Any:
         normalize_axis(part.options["axis"], after.ndim),
         part.options["reduction"],
     )
-    whole = all(
-        n == along[i] for i, n in enumerate(after.shape) if i != at
-    ) and values.specs[new].shape == along
+    whole = (
+        all(n == along[i] for i, n in enumerate(after.shape) if i != at)
+        and values.specs[new].shape == along
+    )
     is_number = dtype in (steps.FLOAT32, steps.FLOAT64, _INT64)
     if not whole or not is_number or reduction not in ("none", "add"):
         raise Refused
@@ -481,7 +485,9 @@ def _recurrent(values: Values, part: Called, after: TensorSpec) -> Any:
     nothing = np.zeros((spec.shape[1], after.shape[-1]), np.float32)
     # Behind x, w, r and b come the first states.
     states = weights[3 : 3 + len(step.input_types) - 2]
-    slots = [held(values, nothing) if one is None else values.slot(one) for one in states]
+    slots = [
+        held(values, nothing) if one is None else values.slot(one) for one in states
+    ]
     return values.append(step, slot, *slots, count)
 
 

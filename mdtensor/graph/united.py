@@ -7,7 +7,7 @@ of calls that have steps on few elements of any type, see `plain_steps.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -176,9 +176,7 @@ class _Group:
             slot = self.append(to_images(wanted.dtype), slot)
         return slot
 
-    def _written(
-        self, part: Compiled, name: str, spec: TensorSpec, slot: Any
-    ) -> Any:
+    def _written(self, part: Compiled, name: str, spec: TensorSpec, slot: Any) -> Any:
         """Return the slot of a value in rows, for one that a compiled part wrote."""
         from mdtensor.kernels.cpu.program import plain
 

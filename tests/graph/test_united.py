@@ -23,7 +23,11 @@ INPUTS = {
 }
 #: Operations by the types of values that they read, as keys of `INPUTS`.
 CALLS: list[tuple[str, Any, dict[str, Any]]] = [
-    *((kinds, one, {}) for kinds in ("ff", "dd", "ii", "jj") for one in (md.add, md.mul)),
+    *(
+        (kinds, one, {})
+        for kinds in ("ff", "dd", "ii", "jj")
+        for one in (md.add, md.mul)
+    ),
     *((kinds, md.sub, {}) for kinds in ("dd", "ii", "jj")),
     *((kinds, one, {}) for kinds in ("dd", "ii", "ff") for one in (md.less, md.equal)),
     *((kinds, one, {}) for kinds in ("ii", "jj") for one in (md.minimum, md.maximum)),
@@ -54,8 +58,10 @@ CASTS = ((md.float32, "saturate"), (md.int64, "saturate"), (md.float64, "wrap"))
 
 
 def drawn(data: Any) -> Graph:
-    """Return a graph of calls, each of which reads values of the shapes that it takes."""
-    specs = {n: md.TensorSpec(type(md.asarray(kind(0))), SHAPE) for n, kind in INPUTS.items()}
+    """Return a graph of calls, each of which reads values that it takes."""
+    specs = {
+        n: md.TensorSpec(type(md.asarray(kind(0))), SHAPE) for n, kind in INPUTS.items()
+    }
     graph = Graph(specs, (), {}, ())
     nodes: list[Node] = []
     for place in range(data.draw(st.integers(2, 9))):
@@ -74,7 +80,9 @@ def drawn(data: Any) -> Graph:
             continue
         nodes.append(node)
     names = [node.output for node in nodes]
-    outputs = data.draw(st.lists(st.sampled_from(names), min_size=1)) if names else ["f"]
+    outputs = (
+        data.draw(st.lists(st.sampled_from(names), min_size=1)) if names else ["f"]
+    )
     graph = Graph(specs, tuple(nodes), {}, (*dict.fromkeys([*outputs, *names[-1:]]),))
     return graph.pruned()
 
@@ -107,14 +115,18 @@ def test_a_plan_gives_the_bytes_of_its_calls(data: Any) -> None:
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         np.testing.assert_array_equal(a, b)
         is_number = np.isfinite(a) if a.dtype.kind == "f" else np.ones(a.shape, bool)
-        assert np.array_equal(np.signbit(a[is_number] * 1.0), np.signbit(b[is_number] * 1.0))
+        assert np.array_equal(
+            np.signbit(a[is_number] * 1.0), np.signbit(b[is_number] * 1.0)
+        )
 
 
 def ranks(size: int = 5) -> Model:
     """The largest numbers of each row, by their places, and a mask."""
     nodes = (
         Node("order", md.argsort, ("x",), "order", {"axis": 1, "descending": True}),
-        Node("first", md.getitem, ("order",), "first", {"key": (slice(None), slice(3))}),
+        Node(
+            "first", md.getitem, ("order",), "first", {"key": (slice(None), slice(3))}
+        ),
         Node("most", md.take_along_axis, ("x", "first"), "most", {"axis": 1}),
         Node("double", md.mul, ("most", 2.0), "double"),
         Node("at", md.take, ("table", "index"), "at", {"axis": 0}),
@@ -143,12 +155,15 @@ def test_calls_and_compiled_parts_are_one_call() -> None:
     assert len(part.parts) == 5
     # A plan still says what each node is, and `values` runs each for itself.
     assert [node.isa for node in model.plan().nodes].count("numpy") == 4
-    assert model.plan().values({"x": x, "index": np.int64([2, -3])})["at"].tolist() == [3, 1]
+    assert model.plan().values({"x": x, "index": np.int64([2, -3])})["at"].tolist() == [
+        3,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("index", [3, -4, 1 << 50])
 def test_an_index_outside_names_its_node(index: int) -> None:
-    with pytest.raises(BoundsError, match="'at'.*outside an axis of size 3"):
+    with pytest.raises(BoundsError, match="axis of size 3, in node 'at'"):
         ranks()(x=np.zeros((2, 5), np.float32), index=np.int64([0, index]))
 
 
@@ -181,18 +196,24 @@ def test_computed_lengths_are_read_in_the_call(layer, dtype, has_states) -> None
     states = ("h", "c") if layer == "lstm" else ("h",)
     names = states if has_states else (None,) * len(states)
     holes = (None,) if layer == "lstm" else ()
-    given_states = {n: rng.standard_normal((samples, k)).astype(np.float32) for n in states}
+    given_states = {
+        n: rng.standard_normal((samples, k)).astype(np.float32) for n in states
+    }
     kinds = {np.int32: md.Int32Tensor, np.int64: md.Int64Tensor}
     inputs = {"x": md.TensorSpec(md.Float32Tensor, (steps, samples, 2))}
     inputs["n"] = md.TensorSpec(kinds[dtype], (samples,))
     if has_states:
         inputs["h"] = md.TensorSpec(md.Float32Tensor, (samples, k))
-    constants = {n: md.asarray(x) for n, x in (weights | given_states).items() if n not in inputs}
+    constants = {
+        n: md.asarray(x) for n, x in (weights | given_states).items() if n not in inputs
+    }
     node = Node("l", getattr(md, layer), ("x", "w", "r", "b", *names, *holes, "n"), "y")
     half = Node("half", md.mul, ("y", 0.5), "half")
     model = Model(Graph(inputs, (node, half), constants, ("half",)))
     feeds = {"x": rng.standard_normal((steps, samples, 2)).astype(np.float32)}
-    feeds |= {"n": np.array([6, 0, 3], dtype)} | ({"h": given_states["h"]} if has_states else {})
+    feeds |= {"n": np.array([6, 0, 3], dtype)} | (
+        {"h": given_states["h"]} if has_states else {}
+    )
     found = model(feeds)
     assert united(model)
     wanted = model.graph.run({n: md.asarray(x) for n, x in feeds.items()})["half"]

@@ -251,8 +251,7 @@ def scatter(operation, indices, updates, length, inner, n, out):
 
 @kernel
 def find_extreme(is_largest, x, length, inner, out):
-    """Write the place of the first extreme, or NaN, along axis 1 of [outer, length, inner].
-    """
+    """Write the place of the first extreme, or NaN, along the second axis of x."""
     for i in range(len(out)):
         start = i // inner * length * inner + i % inner
         best, place = x[start], 0
@@ -352,8 +351,10 @@ def fold_truths(is_all, x, length, inner, out):
     for i in range(len(out)):
         start, found = i // inner * length * inner + i % inner, is_all
         for j in range(length):
-            found = (found and x[start + j * inner] != 0) if is_all else (
-                found or x[start + j * inner] != 0
+            found = (
+                (found and x[start + j * inner] != 0)
+                if is_all
+                else (found or x[start + j * inner] != 0)
             )
         out[i] = found
 

@@ -38,6 +38,7 @@ TREES = {FLOAT32: kinds.TREES_FLOAT32, FLOAT64: kinds.TREES_FLOAT64}
 SIZES = (1, 4, 8)
 
 
+# A call of NumPy takes longer than the work on few elements (decision 0117).
 class PlainStep(Step):
     """A step on elements of any type, which has a header among its constants.
 

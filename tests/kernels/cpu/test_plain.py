@@ -137,7 +137,10 @@ def test_pick_from_one_and_two(dtype):
 @pytest.mark.parametrize("dtype", [np.bool_, np.float32, np.int64])
 def test_choose_and_hold(dtype):
     mask = np.random.default_rng(2).random(12) < 0.5
-    x, held = numbers(np.int64, 12).astype(dtype), numbers(np.int64, 12, 4).astype(dtype)
+    x, held = (
+        numbers(np.int64, 12).astype(dtype),
+        numbers(np.int64, 12, 4).astype(dtype),
+    )
     for constant in (held, held[:1]):
         for takes in (True, False):
             step = steps.choose(dtype, (3, 4), (12, 12), constant, takes)
@@ -149,7 +152,9 @@ def test_choose_and_hold(dtype):
 
 def test_bits_of_two_halves():
     x, y = np.float32([1.5, 0, -0.0]), np.float32([0, 2.5, 0])
-    assert_same(ran(steps.join_bits(np.float32, (3,)), x, y), np.float32([1.5, 2.5, -0.0]))
+    assert_same(
+        ran(steps.join_bits(np.float32, (3,)), x, y), np.float32([1.5, 2.5, -0.0])
+    )
 
 
 @pytest.mark.parametrize("before", steps.TYPES)
