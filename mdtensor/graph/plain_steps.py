@@ -1,8 +1,7 @@
 """Steps for calls on few elements of any type; see `kernels/cpu/program/plain.py`.
 
-A plan says that such a node is a call, and runs it as a step beside its neighbours if
-all of them fit; see `united.py`. Each rule appends the steps of an operation, or raises
-`Refused`.
+A plan says that such a node is a call; see `united.py`. Each rule appends the steps of
+an operation, or raises `Refused`.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from mdtensor.generics import (
 )
 from mdtensor.graph.bound import Called
 from mdtensor.graph.layouts import RESHAPES
-from mdtensor.kernels.cpu.generic import plain
-from mdtensor.kernels.cpu.program import interpret_plain as run, plain as steps
-from mdtensor.kernels.cpu.program.interpret_recurrent import COMPUTED
+from mdtensor.kernels.cpu.generic import plain_codes as run
+from mdtensor.kernels.cpu.program import plain as steps
+from mdtensor.kernels.cpu.program.kinds import COMPUTED
 from mdtensor.kernels.numpy import conversion as casts
 from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.types import Int64Tensor
 
 Array = npt.NDArray[Any]
-#: The most elements of a value: with more, a call takes longer than what surrounds it.
+#: The most elements of a value: with more, what surrounds a call is short.
 MOST_ELEMENTS = 1 << 13
 #: The most parts of a concat.
 MOST_PARTS = 64
@@ -229,7 +228,7 @@ def combined(
     size = right if is_constant else prod(right.shape)
     step = steps.combine(code, wide, shape, prod(left.shape), size)
     found = values.append(step, left, *([] if is_constant else [right]))
-    is_wide = wide != dtype and code < plain.EQUAL
+    is_wide = wide != dtype and code < run.EQUAL
     return values.append(steps.cast(wide, dtype, shape), found) if is_wide else found
 
 
@@ -266,7 +265,7 @@ def _square(values: Values, part: Called, after: TensorSpec) -> Any:
     dtype, slot = values.specs[name].dtype.storage, values.slot(name)
     if dtype.kind not in "fi":
         raise Refused
-    return combined(values, plain.MUL, dtype, after.shape, [slot, slot])
+    return combined(values, run.MUL, dtype, after.shape, [slot, slot])
 
 
 def _clip(values: Values, part: Called, after: TensorSpec) -> Any:
@@ -276,7 +275,7 @@ def _clip(values: Values, part: Called, after: TensorSpec) -> Any:
     if dtype.kind != "i" or low is None or high is None:
         raise Refused
     found = values.slot(name)
-    for code, bound in ((plain.MOST, low), (plain.LEAST, high)):
+    for code, bound in ((run.MOST, low), (run.LEAST, high)):
         number = _number(bound, dtype)
         found = combined(values, code, dtype, after.shape, [found, number])
     return found
@@ -321,7 +320,8 @@ def _astype(values: Values, part: Called, after: TensorSpec) -> Any:
     slot, is_float = values.slot(name), before.kind == "f"
     if before == dtype:
         raise Refused
-    if casts.is_exact(before, dtype) or (before.kind != "f" and dtype.kind == "f"):
+    rounds = before.kind != "f" and dtype.kind == "f" and casting != "exact"
+    if casts.is_exact(before, dtype) or rounds:
         return values.append(steps.cast(before, dtype, after.shape), slot)
     if casting == "wrap" and is_float and dtype.kind == "f":
         return values.append(steps.cast(before, dtype, after.shape), slot)
@@ -476,10 +476,10 @@ def _recurrent(values: Values, part: Called, after: TensorSpec) -> Any:
         raise Refused
     slot, sizes = values.slot(x), widened(values, values.slot(lengths), _INT64)
     # 2 · length - steps is from -steps to steps.
-    twice = combined(values, plain.ADD, _INT64, sizes.shape, [sizes, sizes])
+    twice = combined(values, run.ADD, _INT64, sizes.shape, [sizes, sizes])
     moved = [twice, np.array([spec.shape[0]], np.int64)]
     values.watch(
-        combined(values, plain.SUB, _INT64, sizes.shape, moved), spec.shape[0] + 1
+        combined(values, run.SUB, _INT64, sizes.shape, moved), spec.shape[0] + 1
     )
     count = values.append(steps.cast(_INT64, steps.FLOAT32, sizes.shape), sizes)
     nothing = np.zeros((spec.shape[1], after.shape[-1]), np.float32)
@@ -534,7 +534,8 @@ def _sum(values: Values, part: Called, after: TensorSpec) -> Any:
         raise Refused
     # NumPy adds neighbours in memory, and a view has others. Few are added in order.
     is_new = values.operations.get(name) is indexing.take
-    if dtype.kind == "f" and (length > FEW if not is_new else length > MOST_ADDED):
+    is_one = len(normalize_axes(part.options["axis"], spec.ndim)) == 1
+    if dtype.kind == "f" and length > (MOST_ADDED if is_new else FEW * is_one):
         raise Refused
     step = steps.order(run.TOTAL, dtype, count, after.shape, length, inner)
     return values.append(step, values.slot(name))
@@ -558,28 +559,28 @@ def _trees(values: Values, part: Called, after: TensorSpec) -> Any:
 
 
 _RULES: dict[Any, Rule] = {
-    arithmetic.add: _pair(plain.ADD, "if"),
-    arithmetic.sub: _pair(plain.SUB, "if"),
-    arithmetic.mul: _pair(plain.MUL, "if"),
-    arithmetic.div: _pair(plain.DIV, "f"),
-    arithmetic.minimum: _pair(plain.LEAST, "i"),
-    arithmetic.maximum: _pair(plain.MOST, "i"),
-    comparison.equal: _pair(plain.EQUAL, "bif"),
-    comparison.not_equal: _pair(plain.NOT_EQUAL, "bif"),
-    comparison.less: _pair(plain.LESS, "if"),
-    comparison.less_equal: _pair(plain.LESS_EQUAL, "if"),
-    comparison.greater: _pair(plain.GREATER, "if"),
-    comparison.greater_equal: _pair(plain.GREATER_EQUAL, "if"),
-    comparison.logical_and: _pair(plain.AND, "b"),
-    comparison.logical_or: _pair(plain.OR, "b"),
-    comparison.logical_xor: _pair(plain.XOR, "b"),
-    comparison.logical_not: _single(plain.NOT, "b"),
-    math.isnan: _single(plain.IS_NAN, "f"),
-    math.isfinite: _single(plain.IS_FINITE, "f"),
-    arithmetic.neg: _single(plain.NEG, "if"),
-    arithmetic.abs: _single(plain.ABS, "if"),
-    arithmetic.sign: _single(plain.SIGN, "if"),
-    math.sqrt: _single(plain.SQRT, "f"),
+    arithmetic.add: _pair(run.ADD, "if"),
+    arithmetic.sub: _pair(run.SUB, "if"),
+    arithmetic.mul: _pair(run.MUL, "if"),
+    arithmetic.div: _pair(run.DIV, "f"),
+    arithmetic.minimum: _pair(run.LEAST, "i"),
+    arithmetic.maximum: _pair(run.MOST, "i"),
+    comparison.equal: _pair(run.EQUAL, "bif"),
+    comparison.not_equal: _pair(run.NOT_EQUAL, "bif"),
+    comparison.less: _pair(run.LESS, "if"),
+    comparison.less_equal: _pair(run.LESS_EQUAL, "if"),
+    comparison.greater: _pair(run.GREATER, "if"),
+    comparison.greater_equal: _pair(run.GREATER_EQUAL, "if"),
+    comparison.logical_and: _pair(run.AND, "b"),
+    comparison.logical_or: _pair(run.OR, "b"),
+    comparison.logical_xor: _pair(run.XOR, "b"),
+    comparison.logical_not: _single(run.NOT, "b"),
+    math.isnan: _single(run.IS_NAN, "f"),
+    math.isfinite: _single(run.IS_FINITE, "f"),
+    arithmetic.neg: _single(run.NEG, "if"),
+    arithmetic.abs: _single(run.ABS, "if"),
+    arithmetic.sign: _single(run.SIGN, "if"),
+    math.sqrt: _single(run.SQRT, "f"),
     arithmetic.square: _square,
     arithmetic.clip: _clip,
     sorting.where: _where,

@@ -46,12 +46,6 @@ def test_a_tiny_ratio_is_one_that_rounds_to_0_as_well(bits, total):
     assert round_half_even(total * kept) == round_half_even(total * tiny) == 0
 
 
-def test_ratios_that_are_not_positive_or_too_large_are_refused():
-    for wrong in (Fraction(0), Fraction(-1), Fraction(2**31)):
-        with pytest.raises(ValueError, match="outside"):
-            rescale([wrong])
-
-
 @given(scales, scales, scales)
 def test_pair_shares_one_denominator(a, b, y):
     ratios = Fraction(a) / Fraction(y), Fraction(b) / Fraction(y)
@@ -104,7 +98,7 @@ def test_exact_sums_need_no_guard():
     assert rescale_pair(Fraction(65793), Fraction(1))[2] == 1
 
 
-@pytest.mark.parametrize("ratio", [Fraction(0), Fraction(1, 2**40), Fraction(2**31)])
+@pytest.mark.parametrize("ratio", [Fraction(0), Fraction(-1), Fraction(2**31)])
 def test_ratios_out_of_range_are_refused(ratio):
     with pytest.raises(ValueError, match="outside"):
         rescale([ratio])

@@ -6,17 +6,26 @@ stride is 0. Integers wrap around. Each float is rounded once, as NumPy does.
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic.plain_codes import (
+    ABS,
+    ADD,
+    AND,
+    EQUAL,
+    GREATER,
+    IS_FINITE,
+    IS_NAN,
+    LEAST,
+    LESS,
+    LESS_EQUAL,
+    MOST,
+    MUL,
+    NEG,
+    NOT_EQUAL,
+    OR,
+    PLUS,
+    SUB,
+)
 from mdtensor.kernels.cpu.jit import kernel
-
-#: Operations of two operands, whose result has their type.
-ADD, SUB, MUL, DIV, LEAST, MOST, AND, OR, XOR = range(9)
-#: Operations of one operand, whose result has its type.
-NEG, ABS, SQRT, SIGN, KEEP = range(16, 21)
-#: Comparisons, whose result is a bool.
-EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(32, 38)
-IS_NAN, IS_FINITE, NOT = range(38, 41)
-#: How a scatter joins an element with an update.
-REPLACE, PLUS = range(2)
 
 
 @kernel

@@ -1,36 +1,47 @@
 """The functions that run steps on few elements of any type; see `plain.py`.
 
-The constants of a step begin with its header, int64 [HEADER]: the numbers below.
+The constants of a step begin with its header, int64 [HEADER]; see
+`plain_codes.py`.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu.generic import plain
 from mdtensor.kernels.cpu.generic.estimators import ENDED, walk_trees
-from mdtensor.kernels.cpu.generic.plain import (
+from mdtensor.kernels.cpu.generic.plain_codes import (
+    ADD_UP,
     AND,
+    ARGMAX,
+    ARGMIN,
+    ARGSORT_DOWN,
+    BYTES,
+    CHILDREN,
+    CONSTANT,
+    COUNT,
     DIV,
     EQUAL,
+    FEATURES,
+    HEADER_BYTES,
+    INDICES,
+    INNER,
     IS_NAN,
+    IS_WIDE,
+    LENGTH,
     NEG,
+    NO_LEAF_AT,
+    NODES,
+    OPERATION,
+    ROOTS,
+    ROWS,
+    SEARCH_RIGHT,
     SQRT,
+    TAKE,
+    TOTAL,
+    X_STRIDE,
     XOR,
+    Y_STRIDE,
 )
 from mdtensor.kernels.cpu.jit import kernel
-
-# Numbers of a header: what is computed, how many elements there are, the strides of two
-# operands, and where an operand lies in the constants, or 0 if it is an input.
-OPERATION, COUNT, X_STRIDE, Y_STRIDE, CONSTANT = range(5)
-# The sizes of steps along an axis, and the bytes of an element.
-LENGTH, INNER, INDICES, BYTES = range(5, 9)
-#: The numbers of a header, and their bytes.
-HEADER, HEADER_BYTES = 16, 128
-#: What a step along an axis does.
-TAKE, ALONG, SCATTER, OUTSIDE = range(4)
-ARGMAX, ARGMIN, ARGSORT, ARGSORT_DOWN, ADD_UP, TOTAL, SEARCH, SEARCH_RIGHT = range(8)
-
-#: What a step writes for each leaf if a path through a tree does not end.
-NO_LEAF_AT = -(1 << 62)
 
 
 @kernel
@@ -412,12 +423,12 @@ def walk(x, thresholds, constants, header, out):
     Args: header: behind INDICES: the numbers of nodes, of rows and of features; the
         places of features, children and roots in the constants; whether they are wide.
     """
-    nodes, rows = header[9], header[10]
+    nodes, rows = header[NODES], header[ROWS]
     trees = len(out) // rows
-    size = 8 if header[14] != 0 else 4
-    ours = elements(constants[np.uintp(header[11]) :], nodes, size)
-    next_ones = elements(constants[np.uintp(header[12]) :], 3 * nodes, size)
-    first_ones = elements(constants[np.uintp(header[13]) :], trees, size)
+    size = 8 if header[IS_WIDE] != 0 else 4
+    ours = elements(constants[np.uintp(header[FEATURES]) :], nodes, size)
+    next_ones = elements(constants[np.uintp(header[CHILDREN]) :], 3 * nodes, size)
+    first_ones = elements(constants[np.uintp(header[ROOTS]) :], trees, size)
     table, leaves = x.reshape((rows, len(x) // rows)), out.reshape((rows, trees))
     if size == 8:
         ended = walk_trees(
@@ -441,7 +452,7 @@ def run_trees_float32(steps, i, x, y, out, scratch, constants):
     """Run a Trees of float32."""
     header = constants[:HEADER_BYTES].view(np.int64)
     given = elements(x, header[COUNT], 4).view(np.float32)
-    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], 4)
+    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[NODES], 4)
     walk(given, limits.view(np.float32), constants, header, out.view(np.int64))
 
 
@@ -450,7 +461,7 @@ def run_trees_float64(steps, i, x, y, out, scratch, constants):
     """Run a Trees of float64."""
     header = constants[:HEADER_BYTES].view(np.int64)
     given = elements(x, header[COUNT], 8).view(np.float64)
-    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[9], 8)
+    limits = elements(constants[np.uintp(header[CONSTANT]) :], header[NODES], 8)
     walk(given, limits.view(np.float64), constants, header, out.view(np.int64))
 
 

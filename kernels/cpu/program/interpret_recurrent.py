@@ -25,14 +25,12 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.interpret_dynamic import multiply_floats
 from mdtensor.kernels.cpu.program.interpret_floats import floats_at
-from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM
+from mdtensor.kernels.cpu.program.kinds import ALIGN, COMPUTED, ITEM
 
 gemm_from_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_from_f32
 
 #: Places in the header of a layer; its lengths follow.
 FLAG, HAS_LENGTHS, HAS_HOLES, READS_STATES, FUNCTIONS, LENGTHS = 0, 1, 2, 3, 4, 8
-#: What says that the lengths are inputs, float32 behind the states.
-COMPUTED = 2
 #: The place behind the functions of an LSTM: whether it multiplies codes of the state.
 HAS_CODES = 7
 #: Numbers of a layer: the limit, then two factors of each function.

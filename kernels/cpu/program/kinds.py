@@ -27,6 +27,9 @@ PICK, HOLD, CHOOSE, TAKE_AT, OUTSIDE, SCATTER, TRUTHS = range(41, 48)
 CAST_BOOL, CAST_INT8, CAST_INT32, CAST_INT64, CAST_FLOAT32, CAST_FLOAT64 = range(48, 54)
 ORDER_INT64, ORDER_FLOAT32, ORDER_FLOAT64 = range(54, 57)
 TREES_FLOAT32, TREES_FLOAT64 = range(57, 59)
+#: What the header of a recurrent layer says if its lengths are inputs, float32 behind
+#: the states.
+COMPUTED = 2
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 

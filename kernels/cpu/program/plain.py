@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic import plain
-from mdtensor.kernels.cpu.program import interpret_plain as run, kinds
-from mdtensor.kernels.cpu.program.interpret_plain import HEADER, HEADER_BYTES
+from mdtensor.kernels.cpu.generic import plain_codes as run
+from mdtensor.kernels.cpu.generic.plain_codes import HEADER, HEADER_BYTES
+from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.kinds import ALIGN
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 
@@ -99,7 +99,7 @@ def combine(operation, dtype, shape, x_size, y):
     y_size = y.size if is_constant else y
     header = {run.OPERATION: operation, run.COUNT: count}
     header |= {run.X_STRIDE: int(x_size == count), run.Y_STRIDE: int(y_size == count)}
-    result = BOOL if operation >= plain.EQUAL else dtype
+    result = BOOL if operation >= run.EQUAL else dtype
     inputs = (dtype,) if is_constant else (dtype, dtype)
     arrays = (y,) if is_constant else ()
     return PlainStep(NUMBERS[dtype], inputs, result, shape, header, arrays)
@@ -108,7 +108,7 @@ def combine(operation, dtype, shape, x_size, y):
 def apply(operation, dtype, shape):
     """Return the step of a function of each element."""
     header = {run.OPERATION: operation, run.COUNT: prod(shape), run.X_STRIDE: 1}
-    result = BOOL if operation >= plain.EQUAL else dtype
+    result = BOOL if operation >= run.EQUAL else dtype
     return PlainStep(NUMBERS[dtype], (dtype,), result, shape, header)
 
 
@@ -154,7 +154,7 @@ def choose(dtype, shape, sizes, constant, takes_computed):
 def join_bits(dtype, shape):
     """Return the step of x | y, bit by bit, of two values of one shape."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    header = {run.OPERATION: plain.OR, run.COUNT: size}
+    header = {run.OPERATION: run.OR, run.COUNT: size}
     header |= {run.X_STRIDE: 1, run.Y_STRIDE: 1}
     return PlainStep(kinds.PLAIN_BITS, (dtype, dtype), dtype, shape, header)
 
@@ -256,7 +256,7 @@ def truths(is_all, count, shape, length, inner):
 def trees(rows, thresholds, features, children, roots):
     """Return the step that finds the leaves of rows of features, int64 [rows, trees].
 
-    If a path does not end, each leaf is `interpret_plain.NO_LEAF_AT`.
+    If a path does not end, each leaf is `plain_codes.NO_LEAF_AT`.
 
     Args:
         rows: the number of rows, and of features.
@@ -264,11 +264,14 @@ def trees(rows, thresholds, features, children, roots):
     """
     dtype, shape = thresholds.dtype, (rows[0], roots.size)
     header = {run.COUNT: rows[0] * rows[1], run.BYTES: dtype.itemsize}
-    header |= {9: thresholds.size, 10: rows[0], 14: int(roots.dtype == INT64)}
+    header |= {run.NODES: thresholds.size, run.ROWS: rows[0]}
+    header |= {run.IS_WIDE: int(roots.dtype == INT64)}
     arrays = thresholds, features, children, roots
     place, places = HEADER_BYTES, []
     for one in arrays:
         places.append(place)
         place += -(-one.nbytes // ALIGN) * ALIGN
-    header |= dict(zip((11, 12, 13), places[1:], strict=True))
+    header |= dict(
+        zip((run.FEATURES, run.CHILDREN, run.ROOTS), places[1:], strict=True)
+    )
     return PlainStep(TREES[dtype], (dtype,), INT64, shape, header, arrays)

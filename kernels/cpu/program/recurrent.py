@@ -17,8 +17,7 @@ from mdtensor.kernels.cpu.program.dynamic import (
     scratch_bytes,
 )
 from mdtensor.kernels.cpu.program.floats import FloatStep, Linear
-from mdtensor.kernels.cpu.program.interpret_recurrent import COMPUTED
-from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM, SLACK
+from mdtensor.kernels.cpu.program.kinds import ALIGN, COMPUTED, ITEM, SLACK
 from mdtensor.kernels.cpu.program.step import Constants, Plan
 from mdtensor.kernels.cpu.program.steps import F32, Concat
 

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.generic import plain
-from mdtensor.kernels.cpu.program import interpret_plain as run, plain as steps
+from mdtensor.kernels.cpu.generic import plain_codes as run
+from mdtensor.kernels.cpu.program import plain as steps
 from mdtensor.kernels.cpu.program.program import Program
 
 TYPES = (np.int64, np.float32, np.float64)
 PAIRS = {
-    plain.ADD: np.add,
-    plain.SUB: np.subtract,
-    plain.MUL: np.multiply,
-    plain.EQUAL: np.equal,
-    plain.NOT_EQUAL: np.not_equal,
-    plain.LESS: np.less,
-    plain.LESS_EQUAL: np.less_equal,
-    plain.GREATER: np.greater,
-    plain.GREATER_EQUAL: np.greater_equal,
+    run.ADD: np.add,
+    run.SUB: np.subtract,
+    run.MUL: np.multiply,
+    run.EQUAL: np.equal,
+    run.NOT_EQUAL: np.not_equal,
+    run.LESS: np.less,
+    run.LESS_EQUAL: np.less_equal,
+    run.GREATER: np.greater,
+    run.GREATER_EQUAL: np.greater_equal,
 }
-SINGLES = {plain.NEG: np.negative, plain.ABS: np.abs, plain.SIGN: np.sign}
+SINGLES = {run.NEG: np.negative, run.ABS: np.abs, run.SIGN: np.sign}
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0)
 
 
@@ -62,14 +62,14 @@ def test_pairs(dtype, operation, sizes):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_constant_operand(dtype):
     x, y = numbers(dtype, 6), numbers(dtype, 1, 3)
-    step = steps.combine(plain.SUB, np.dtype(dtype), (2, 3), 6, y)
+    step = steps.combine(run.SUB, np.dtype(dtype), (2, 3), 6, y)
     assert_same(ran(step, x), (x - y).reshape(2, 3))
 
 
-@pytest.mark.parametrize("operation", [plain.LEAST, plain.MOST])
+@pytest.mark.parametrize("operation", [run.LEAST, run.MOST])
 def test_extremes_of_integers(operation):
     x, y = numbers(np.int64, 12), numbers(np.int64, 12, 1)
-    act = {plain.LEAST: np.minimum, plain.MOST: np.maximum}[operation]
+    act = {run.LEAST: np.minimum, run.MOST: np.maximum}[operation]
     step = steps.combine(operation, steps.INT64, (12,), 12, 12)
     assert_same(ran(step, x, y), act(x, y))
 
@@ -77,11 +77,11 @@ def test_extremes_of_integers(operation):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_quotients_and_roots(dtype):
     x, y = numbers(dtype, 12), numbers(dtype, 12, 1)
-    step = steps.combine(plain.DIV, np.dtype(dtype), (12,), 12, 12)
+    step = steps.combine(run.DIV, np.dtype(dtype), (12,), 12, 12)
     y[y == 0] = 3
     assert_same(ran(step, x, y), x / y)
     positive = np.abs(x) / dtype(3)
-    step = steps.apply(plain.SQRT, np.dtype(dtype), (12,))
+    step = steps.apply(run.SQRT, np.dtype(dtype), (12,))
     assert_same(ran(step, positive), np.sqrt(positive))
     assert np.isnan(ran(step, -np.ones(12, dtype))).all()
 
@@ -98,7 +98,7 @@ def test_functions_of_each_element(dtype, operation):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nan_and_infinity(dtype):
     x = numbers(dtype, 12, special=True)
-    for operation, act in ((plain.IS_NAN, np.isnan), (plain.IS_FINITE, np.isfinite)):
+    for operation, act in ((run.IS_NAN, np.isnan), (run.IS_FINITE, np.isfinite)):
         with np.errstate(invalid="ignore"):
             found = ran(steps.apply(operation, np.dtype(dtype), (12,)), x)
         assert_same(found, act(x))
@@ -106,12 +106,12 @@ def test_nan_and_infinity(dtype):
 
 def test_truths():
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    pairs = {plain.AND: np.logical_and, plain.OR: np.logical_or}
-    pairs |= {plain.XOR: np.logical_xor, plain.EQUAL: np.equal}
+    pairs = {run.AND: np.logical_and, run.OR: np.logical_or}
+    pairs |= {run.XOR: np.logical_xor, run.EQUAL: np.equal}
     for operation, act in pairs.items():
         step = steps.combine(operation, steps.BOOL, (4,), 4, 4)
         assert_same(ran(step, x, y), act(x, y))
-    assert_same(ran(steps.apply(plain.NOT, steps.BOOL, (4,)), x), ~x)
+    assert_same(ran(steps.apply(run.NOT, steps.BOOL, (4,)), x), ~x)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1, 1), (1, 5, 2)])
