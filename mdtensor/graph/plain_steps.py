@@ -159,7 +159,7 @@ def _picked(values: Values, slots: list[Any], places: Array) -> Any:
 
 def _number(x: Any, dtype: Any) -> Array:
     """Return a Python number as an array of one element, if the type holds it."""
-    kinds = {"b": bool, "i": int, "f": (int, float)}[dtype.kind]
+    kinds: Any = {"b": bool, "i": int, "f": (int, float)}[dtype.kind]
     if not isinstance(x, kinds) or (dtype.kind != "b" and isinstance(x, bool)):
         raise Refused
     try:

@@ -50,7 +50,8 @@ class _Group:
 
         self._rules, self._graph = plain_steps, graph
         self.constants, self.specs = graph.constants, graph.specs()
-        self.operations = {node.output: node.operation for node in graph.nodes}
+        made = {node.output: node.operation for node in graph.nodes}
+        self.operations: Mapping[str, Any] = made
         self._program, self._parts = Program(), list[Any]()
         self._slots: dict[str, Any] = {}
         self._reads: list[str] = []
