@@ -7,7 +7,7 @@ of calls that have steps on few elements of any type, see `plain_steps.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
