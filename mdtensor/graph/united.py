@@ -101,7 +101,11 @@ class _Group:
         executable = self._program.build(outputs)
         writes = [(name, self.specs[name].type) for name in kept]
         has_flag = self._flag is not None
-        return [United(self._parts, executable, self._reads, writes, has_flag)]
+        calls = [part for part in self._parts if isinstance(part, CALLS)]
+        names = {name for part in calls for name in part.node.values}
+        packed = [self.constants[n].buffer for n in names if n in self.constants]
+        given = (self._parts, executable, self._reads, writes, has_flag, packed)
+        return [United(*given)]
 
     # What the rules of `plain_steps` call.
 
@@ -209,6 +213,7 @@ class United:
         reads: the names of its inputs.
         writes: the name and type of each result.
         has_flag: whether one more result tells that an index is outside.
+        packed: constants of calls; if one was written since, the parts run.
     """
 
     def __init__(
@@ -218,7 +223,9 @@ class United:
         reads: Sequence[str],
         writes: Sequence[tuple[str, Any]],
         has_flag: bool,
+        packed: Sequence[Any] = (),
     ) -> None:
+        self._packed = [(array, array.tobytes()) for array in packed]
         self.parts, self._run, self._names = parts, executable, tuple(reads)
         self._writes, self._has_flag = writes, has_flag
 
@@ -229,6 +236,11 @@ class United:
 
     def run(self, values: Values) -> None:
         """Add what later parts read to `values`."""
+        if any(array.tobytes() != before for array, before in self._packed):
+            # A call sees writes into constants.
+            for part in self.parts:
+                part.run(values)
+            return
         try:
             found = self._run(*[values[name].buffer for name in self._names])
         except MemoryError:
