@@ -49,21 +49,34 @@ def _require_ratio(ratio):
     return p, q
 
 
+#: A ratio that takes every sum of 32 bits below a half, and so to 0.
+TINY = 1, 1 << 39
+
+
+# A layer whose weights all are 0 has the smallest scale there is (decision 0117).
+def _usual(ratio):
+    """Return (P, Q) of a ratio, or of TINY in place of a smaller one."""
+    p, q = ratio.as_integer_ratio()
+    return TINY if 0 < p << 40 <= q else _require_ratio(ratio)
+
+
 def rescale(ratios):
     """Compute (multiplier, limbs) for out = round_half_even(acc * ratio) per channel.
 
     Args:
-        ratios: iterable of n Fractions (or exact numbers) in (2**-40, 2**31).
+        ratios: iterable of n Fractions (or exact numbers) in (0, 2**31); `acc` has at
+            most 32 bits.
 
     Returns:
         multiplier: float32 [n], the ratios rounded to nearest.
-        limbs: int64 [n, 8], P in [:, :4] and Q in [:, 4:], ratio = P / Q exactly.
+        limbs: int64 [n, 8], P in [:, :4] and Q in [:, 4:], ratio = P / Q exactly; or
+            TINY, which rounds to 0 as well.
 
     Raises:
         ValueError: a ratio is out of range or does not fit the limbs.
     """
     # Arithmetic and hashes of Fractions would take most of the time of a plan.
-    pairs = [_require_ratio(ratio) for ratio in ratios]
+    pairs = [_usual(ratio) for ratio in ratios]
     known = {pair: _constants(*pair) for pair in dict.fromkeys(pairs)}
     found = [known[pair] for pair in pairs]
     multiplier = np.array([nearest for nearest, _ in found], np.float32)

@@ -33,6 +33,7 @@ from mdtensor.graph.inputs import fed
 from mdtensor.graph.lower import lower
 from mdtensor.graph.narrow import widen
 from mdtensor.graph.runs import joined
+from mdtensor.graph.united import united
 from mdtensor.kernels.cpu.program.steps import F32
 from mdtensor.spec.spec import TensorSpec
 
@@ -147,7 +148,8 @@ class Plan:
         self._parts: tuple[Part, ...] = run_under(
             default_settings(), lower, steps, reasons
         )
-        self.bound = BoundPlan(steps, self._parts, joined(self._parts, steps.outputs))
+        whole = joined(united(self._parts, steps), steps.outputs)
+        self.bound = BoundPlan(steps, self._parts, whole)
         self.nodes = tuple(self._planned())
 
     @property

@@ -125,16 +125,17 @@ def layer_step(
     else:
         require_constant(*(one for one in weights if one is not None))
     require_sizes(x, *weights[:2])
-    # The step reads all states from one place.
+    # The step reads all states from one place, and computed lengths behind them, see
+    # `graph/plain_steps.py`.
     are_moving = {isinstance(one, TensorSpec) for one in states}
-    if len(are_moving) > 1:
+    if len(are_moving) > 1 and not isinstance(lengths, int):
         raise OptionError("a compiled LSTM computes both of its first states, or none")
-    fixed = None if True in are_moving else _fixed_states(x, weights[1], states)
+    is_moving = True in are_moving or isinstance(lengths, int)
+    fixed = None if is_moving else _fixed_states(x, weights[1], states)
     w, r, b, holes = (None if one is None else one.buffer for one in weights)
     places = _lengths(lengths, x.shape[0])
     made = program().Recurrent
-    reads = True in are_moving
-    return made(name, w, r, b, holes, fixed, places, reads=reads, **options)
+    return made(name, w, r, b, holes, fixed, places, reads=is_moving, **options)
 
 
 def _fixed_states(x: TensorSpec, r: Any, states: Any) -> Any:
@@ -146,9 +147,12 @@ def _fixed_states(x: TensorSpec, r: Any, states: Any) -> Any:
 
 
 def _lengths(lengths: Any, steps: int) -> Any:
-    """Return constant lengths as an array, or None if there are none."""
-    if lengths is None:
-        return None
+    """Return constant lengths as an array, or None if there are none.
+
+    What says that they are one more input of the step stays as it is.
+    """
+    if lengths is None or isinstance(lengths, int):
+        return lengths
     if isinstance(lengths, TensorSpec):
         raise OptionError("a compiled recurrent layer has constant lengths")
     found = np.asarray(lengths.buffer)

@@ -15,7 +15,9 @@ from mdtensor_run.rules_of_dynamic import (
 )
 
 #: Places in the header of a layer, and its length without the lengths of samples.
-HAS_HOLES, READS_STATES, MULTIPLIES, HEADER = 2, 3, 7, 8
+HAS_LENGTHS, HAS_HOLES, READS_STATES, MULTIPLIES, HEADER = 1, 2, 3, 7, 8
+#: What says that the lengths are inputs, float32 behind the states.
+COMPUTED = 2
 #: What a layer multiplies: floats, codes or words of the state.
 FLOATS, CODES, WORDS = range(3)
 #: Numbers of a layer, and of its peepholes for each column.
@@ -37,9 +39,11 @@ def _layer(
     header = r.numbers(f.operands, HEADER + samples, 1).reshape(-1)
     size = ITEM * product((samples, k))
     r.reads_x(product((size, steps, gates)))
-    if header[READS_STATES]:
+    if header[HAS_LENGTHS] == COMPUTED:
+        r.reads_y(states * size + product((ITEM, samples)))
+    elif header[READS_STATES]:
         r.reads_y(states * size)
-    else:
+    if not header[READS_STATES]:
         r.reads_constants(f.offsets, states * size)
     if header[HAS_HOLES]:
         r.reads_constants(f.limbs, ITEM * HOLES * k)

@@ -38,6 +38,14 @@ def test_limbs_hold_the_ratio(x, w, y):
     assert abs(Fraction(float(multiplier[0])) - ratio) <= ratio / 2**24
 
 
+@given(st.integers(40, 300), st.integers(-(2**31), 2**31))
+def test_a_tiny_ratio_is_one_that_rounds_to_0_as_well(bits, total):
+    tiny = Fraction(1, 2**bits)
+    _, limbs = rescale([tiny])
+    kept = Fraction(number(limbs[0, :4]), number(limbs[0, 4:]))
+    assert round_half_even(total * kept) == round_half_even(total * tiny) == 0
+
+
 @given(scales, scales, scales)
 def test_pair_shares_one_denominator(a, b, y):
     ratios = Fraction(a) / Fraction(y), Fraction(b) / Fraction(y)
@@ -90,7 +98,7 @@ def test_exact_sums_need_no_guard():
     assert rescale_pair(Fraction(65793), Fraction(1))[2] == 1
 
 
-@pytest.mark.parametrize("ratio", [Fraction(0), Fraction(1, 2**40), Fraction(2**31)])
+@pytest.mark.parametrize("ratio", [Fraction(0), Fraction(-1), Fraction(2**31)])
 def test_ratios_out_of_range_are_refused(ratio):
     with pytest.raises(ValueError, match="outside"):
         rescale([ratio])

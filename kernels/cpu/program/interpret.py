@@ -25,6 +25,7 @@ from mdtensor.kernels.cpu.program import (
     Window,
     interpret_dynamic,
     interpret_floats,
+    interpret_plain,
     interpret_recurrent,
     interpret_reductions,
     interpret_row_words,
@@ -518,6 +519,7 @@ INVOKE = (
     *interpret_dynamic.INVOKE,
     interpret_windows.convolve_code_windows,
     *interpret_row_words.INVOKE,
+    *(getattr(interpret_plain, name) for name in kinds.OF_PLAIN),
 )
 #: Functions that `INVOKE` calls and that call kernels, callees first.
 HELPERS = (

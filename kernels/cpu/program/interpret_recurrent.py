@@ -26,7 +26,7 @@ from mdtensor.kernels.cpu.program import kinds
 from mdtensor.kernels.cpu.program.interpret_dynamic import multiply_floats
 from mdtensor.kernels.cpu.program.interpret_floats import floats_at
 from mdtensor.kernels.cpu.program.interpret_row_words import multiply_words
-from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM
+from mdtensor.kernels.cpu.program.kinds import ALIGN, COMPUTED, ITEM
 
 gemm_from_f32 = kernel_set.compiled(kernel_set.HOST.name).gemm_from_f32
 
@@ -80,8 +80,21 @@ def begin(step, count, y, scratch, constants):
 
 
 @kernel
-def goes_on(header, sample, t):
+def lengths_of(step, count, y, constants):
+    """Return the computed lengths, which follow the first states; else nothing.
+
+    Args: count: of the states.
+    """
+    if header_of(step, constants)[HAS_LENGTHS] != COMPUTED:
+        return floats_at(y, 0, 0)
+    return floats_at(y, count * step.images * step.columns, step.images)
+
+
+@kernel
+def goes_on(header, lengths, sample, t):
     """Return whether a sample has a step t."""
+    if header[HAS_LENGTHS] == COMPUTED:
+        return np.float32(t) < lengths[np.uintp(sample)]
     return header[HAS_LENGTHS] == 0 or t < header[LENGTHS + sample]
 
 
@@ -104,6 +117,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
     rest = behind(scratch, 6 * n * k)
     holes = floats_at(constants[np.uintp(step.limbs) :], 0, size)
     states = begin(step, 2, y, scratch, constants)
+    lengths = lengths_of(step, 2, y, constants)
     hidden, gates = states[: n * k], floats_at(scratch, 2 * n * k, 4 * n * k)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * 4 * k, 4 * n * k), step.weights
@@ -116,7 +130,7 @@ def run_lstm(steps, i, x, y, out, scratch, constants):
             )
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)
@@ -171,11 +185,12 @@ def run_gru(steps, i, x, y, out, scratch, constants):
     functions = header[FUNCTIONS:LENGTHS]
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden, rest = begin(step, 1, y, scratch, constants), behind(scratch, 5 * n * k)
+    lengths = lengths_of(step, 1, y, constants)
     for t in range(step.rows):
         new_states(step, t, x, scratch, constants, rest)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)
@@ -200,12 +215,13 @@ def run_rnn(steps, i, x, y, out, scratch, constants):
     factors = floats_at(constants[np.uintp(step.numbers) :], 0, FACTORS)
     hidden = begin(step, 1, y, scratch, constants)
     sums, rest = floats_at(scratch, n * k, n * k), behind(scratch, 2 * n * k)
+    lengths = lengths_of(step, 1, y, constants)
     for t in range(step.rows):
         part, place = floats_at(x, t * n * k, n * k), step.weights
         add_states(step, hidden, place, 0, k, part, k, sums, constants, rest)
         for s in range(n):
             row = floats_at(out, (t * n + s) * k, k)
-            if not goes_on(header, s, t):
+            if not goes_on(header, lengths, s, t):
                 clear(row)
                 continue
             h = floats_at(scratch, s * k, k)

@@ -22,6 +22,15 @@ REDUCE_F32 = 34
 DYNAMIC_LINEAR = 35
 WINDOWS = 36
 WORD_LINEAR = 37
+# Steps on few elements of any type.
+PLAIN_INT64, PLAIN_FLOAT32, PLAIN_FLOAT64, PLAIN_BITS = range(38, 42)
+PICK, HOLD, CHOOSE, TAKE_AT, OUTSIDE, SCATTER, TRUTHS = range(42, 49)
+CAST_BOOL, CAST_INT8, CAST_INT32, CAST_INT64, CAST_FLOAT32, CAST_FLOAT64 = range(49, 55)
+ORDER_INT64, ORDER_FLOAT32, ORDER_FLOAT64 = range(55, 58)
+TREES_FLOAT32, TREES_FLOAT64 = range(58, 60)
+#: What the header of a recurrent layer says if its lengths are inputs, float32 behind
+#: the states.
+COMPUTED = 2
 #: Kinds whose input and result are codes.
 OF_BYTES = (*range(CONV_F32), WINDOWS)
 
@@ -43,6 +52,14 @@ OF_FLOATS = (
 OF_SEQUENCES = ("run_lstm", "run_gru", "run_rnn")
 DYNAMIC = ("run_dynamic_linear",)
 OF_WORDS = ("run_word_linear",)
+OF_PLAIN = (
+    *("run_plain_int64", "run_plain_float32", "run_plain_float64", "run_plain_bits"),
+    *("run_pick", "run_hold", "run_choose", "run_take", "run_outside", "run_scatter"),
+    *("run_truths", "run_cast_bool", "run_cast_int8", "run_cast_int32"),
+    *("run_cast_int64", "run_cast_float32", "run_cast_float64"),
+    *("run_order_int64", "run_order_float32", "run_order_float64"),
+    *("run_trees_float32", "run_trees_float64"),
+)
 #: Where each kind's function is: (module, name).
 FUNCTIONS = (
     *(("program.interpret", name) for name in OF_CODES),
@@ -52,4 +69,5 @@ FUNCTIONS = (
     *(("program.interpret_dynamic", name) for name in DYNAMIC),
     ("program.interpret_windows", "convolve_code_windows"),
     *(("program.interpret_row_words", name) for name in OF_WORDS),
+    *(("program.interpret_plain", name) for name in OF_PLAIN),
 )

@@ -130,6 +130,21 @@ class Program:
         assert prod(shape) == prod(slot.shape), "the number of elements changes"
         return slot._replace(shape=tuple(shape))
 
+    def copy_steps(self, other, slots):
+        """Append the steps of another program, which read `slots` as its inputs.
+
+        Args: slots: the slot of each input, by the number of its storage there.
+
+        Returns: the number of each storage here, by its number there.
+        """
+        places = {number: slot.storage for number, slot in slots.items()}
+        for plan, row, given, result in other.steps:
+            own = tuple(one._replace(storage=places[one.storage]) for one in given)
+            made = self._new(result.shape, result.dtype)
+            places[result.storage] = made.storage
+            self.steps.append((plan, row, own, made))
+        return places
+
     def build(self, outputs, without_nan=()):
         """Return the program as an Executable that returns the values `outputs`.
 
@@ -286,6 +301,11 @@ class Executable:
             i: slot for i, slot in enumerate(without_nan) if slot.storage not in given
         }
         self._checked, self._checked_places = list(others.values()), list(others)
+
+    @property
+    def program(self):
+        """Return the program that it runs."""
+        return self._program
 
     @property
     def arena_bytes(self):

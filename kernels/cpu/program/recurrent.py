@@ -17,7 +17,7 @@ from mdtensor.kernels.cpu.program.dynamic import (
     scratch_bytes,
 )
 from mdtensor.kernels.cpu.program.floats import FloatStep, Linear
-from mdtensor.kernels.cpu.program.kinds import ALIGN, ITEM, SLACK
+from mdtensor.kernels.cpu.program.kinds import ALIGN, COMPUTED, ITEM, SLACK
 from mdtensor.kernels.cpu.program.row_words import (
     WordLinear,
     pack_words,
@@ -38,6 +38,11 @@ LAYERS = {
     "gru": (kinds.GRU_F32, "gru_f32", 3, 1, 4),
     "rnn": (kinds.RNN_F32, "rnn_f32", 1, 1, 1),
 }
+
+
+def has_computed(lengths):
+    """Return whether lengths are an input of a step."""
+    return isinstance(lengths, int) and lengths == COMPUTED
 
 
 class Sequence(FloatStep):
@@ -69,12 +74,14 @@ class Sequence(FloatStep):
         self.input_types = (F32, F32) if reads else (F32,)
         constants = Constants()
         fields = {"columns": k}
-        header = [int(flag), lengths is not None, holes is not None, int(reads)]
+        kept = COMPUTED if has_computed(lengths) else int(lengths is not None)
+        header = [int(flag), kept, holes is not None, int(reads)]
         header += [FUNCTIONS.index(one) for one, _, _ in functions]
         header += [0] * (7 - len(header)) + [self._factors]
         numbers = [np.inf if limit is None else limit]
         numbers += [x for _, *both in functions for x in both]
-        self._header, self._lengths = header, lengths
+        self._header = header
+        self._lengths = None if has_computed(lengths) else lengths
         fields["numbers"] = constants.add(np.array([*numbers, *[0] * 6], np.float32))[0]
         self._constants = constants
         fields |= self._weights(name, r, scale)
@@ -155,7 +162,8 @@ class Recurrent(FloatStep):
         holes: float32 [3, k] of an LSTM, or None.
         states: constant float32 [states, n, k]; None for zeros, or for states that are
             inputs of the step.
-        lengths: integers [n], or None.
+        lengths: integers [n], or None; COMPUTED if they are one more input of the step,
+            float32, behind the states, which are inputs then.
         functions: (name, alpha, beta) of each function, of `FUNCTIONS`.
         limit: of the arguments of functions, or None.
         flag: coupled gates of an LSTM; a GRU's reset after the product.
@@ -201,7 +209,8 @@ class Recurrent(FloatStep):
             *(scale, has_words),
         )
         self.kind, self.kernels = self._sequence.kind, self._sequence.kernels
-        self.input_types = (F32,) * (1 + (self._sequence.states if reads else 0))
+        count = self._sequence.states + has_computed(lengths) if reads else 0
+        self.input_types = (F32,) * (1 + count)
 
     @property
     def parts(self):
@@ -213,7 +222,7 @@ class Recurrent(FloatStep):
         products = program.append(self._linear, x)
         if not states:
             return (products,)
-        rows = [program.reshape(one, (1, *one.shape[-2:])) for one in states]
+        rows = [program.reshape(one, (prod(one.shape),)) for one in states]
         joined = rows[0]
         for row in rows[1:]:
             joined = program.append(Concat(0, F32), joined, row)
