@@ -25,12 +25,14 @@ from mdtensor.rendered.launches import launch_counting as launch_counting
 from mdtensor.rendered.products import matrices as matrices
 from mdtensor.rendered.pool import counts as pool_counts
 from mdtensor.rendered.pool import seen as pool_taps
+from mdtensor.ops.recurrent_words import recurrent_word_states as recurrent_word_states
+from mdtensor.ops.recurrent_words import recurrent_word_step as recurrent_word_step
 from mdtensor.rendered.constants import remembered as remembered
 from mdtensor.rendered.wgsl import render_wgsl as render_wgsl
 from mdtensor.rendered.products import reshaped as reshaped
 from mdtensor.rendered.launches import types_of as types_of
 _LATER: dict[str, tuple[str, str]]
-__all__ = ['Case', 'Dense', 'Headroom', 'Inexact', 'Kernel', 'LOGS', 'Lost', 'Number', 'Real', 'Window', 'add_rendered', 'add_setting', 'along', 'announce_write', 'are_like', 'arithmetic', 'audit', 'audits_later', 'bind_launch', 'bordered', 'broadcast', 'broadcast_shapes', 'check_broadcast', 'check_image', 'check_nonempty', 'comparison', 'compute', 'constant', 'contract', 'conv_shape', 'conv_window', 'count_true', 'counting', 'deduced', 'describe', 'explain_wrong_calls', 'file_path', 'filters', 'find_device', 'flag', 'fractional', 'hint_in', 'infer', 'integers', 'is_mask', 'is_pick', 'join_parts', 'key_parts', 'launch', 'launch_counting', 'ledger', 'linear_shape', 'matmul_shape', 'matrices', 'methods_later', 'moveaxis_order', 'normalize_axes', 'normalize_axis', 'number', 'on_rendered_device', 'pad_widths', 'padding4', 'pair', 'permutation', 'pool1d_window', 'pool_counts', 'pool_taps', 'pool_window', 'predicate', 'reduction', 'register_rendered', 'remembered', 'render_wgsl', 'replacing', 'require_writable', 'reshaped', 'roll_steps', 'same', 'shape_rule', 'siblings', 'summary_indices', 'take_grid', 'types_of', 'write_problem']
+__all__ = ['Case', 'Dense', 'Headroom', 'Inexact', 'Kernel', 'LOGS', 'Lost', 'Number', 'Real', 'Window', 'add_rendered', 'add_setting', 'along', 'announce_write', 'are_like', 'arithmetic', 'audit', 'audits_later', 'bind_launch', 'bordered', 'broadcast', 'broadcast_shapes', 'check_broadcast', 'check_image', 'check_nonempty', 'comparison', 'compute', 'constant', 'contract', 'conv_shape', 'conv_window', 'count_true', 'counting', 'deduced', 'describe', 'explain_wrong_calls', 'file_path', 'filters', 'find_device', 'flag', 'fractional', 'hint_in', 'infer', 'integers', 'is_mask', 'is_pick', 'join_parts', 'key_parts', 'launch', 'launch_counting', 'ledger', 'linear_shape', 'matmul_shape', 'matrices', 'methods_later', 'moveaxis_order', 'normalize_axes', 'normalize_axis', 'number', 'on_rendered_device', 'pad_widths', 'padding4', 'pair', 'permutation', 'pool1d_window', 'pool_counts', 'pool_taps', 'pool_window', 'predicate', 'recurrent_word_states', 'recurrent_word_step', 'reduction', 'register_rendered', 'remembered', 'render_wgsl', 'replacing', 'require_writable', 'reshaped', 'roll_steps', 'same', 'shape_rule', 'siblings', 'summary_indices', 'take_grid', 'types_of', 'write_problem']
 from collections.abc import Callable
 from typing import Any
 from mdtensor import ledger as ledger
