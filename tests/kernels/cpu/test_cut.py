@@ -220,6 +220,8 @@ def test_kinds_that_stay_whole():
         kinds.REDUCE_F32,
         kinds.DYNAMIC_LINEAR,
         kinds.WORD_LINEAR,
+        # Steps on few elements.
+        *range(kinds.PLAIN_INT64, kinds.TREES_FLOAT64 + 1),
     }
 
 
