@@ -28,6 +28,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.extend import recurrent_word_states, recurrent_word_step, shape_rule
+from mdtensor.kernels.cpu.program.recurrent import Recurrent
 from mdtensor.quant.deduction import weight_only
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.ops.kernels import NotCompiled
@@ -52,26 +53,27 @@ def row_scales(w: Any) -> Array | None:
     return scales
 
 
-def lstm_step(*given: Any, **options: Any) -> Any:
+def lstm_step(*given: Any, **options: Any) -> Recurrent:
     """Return the step of an LSTM with constant weights."""
     return _step("lstm", given, options)
 
 
-def gru_step(*given: Any, **options: Any) -> Any:
+def gru_step(*given: Any, **options: Any) -> Recurrent:
     """Return the step of a GRU with constant weights."""
     return _step("gru", given, options)
 
 
-def rnn_step(*given: Any, **options: Any) -> Any:
+def rnn_step(*given: Any, **options: Any) -> Recurrent:
     """Return the step of a plain recurrent layer with constant weights."""
     return _step("rnn", given, options)
 
 
-def _step(name: str, given: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+def _step(name: str, given: tuple[Any, ...], options: Mapping[str, Any]) -> Recurrent:
     scales = [row_scales(one) for one in given[1:3]]
     if any(one is None for one in scales):
         raise NotCompiled("kernels need constant 8-bit weights with zero points of 0")
-    return recurrent_word_step(name, _with_codes(given), scales, options)
+    step: Recurrent = recurrent_word_step(name, _with_codes(given), scales, options)
+    return step
 
 
 def _with_codes(given: tuple[Any, ...]) -> tuple[Any, ...]:

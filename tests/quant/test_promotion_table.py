@@ -41,7 +41,9 @@ def test_the_page_is_what_the_calls_give() -> None:
 
 
 def test_every_operation_with_a_method_for_codes_is_on_the_page() -> None:
-    found = {*OF_TWO, *GENERATE.of_operands(1)}
+    found, layers = {*OF_TWO, *GENERATE.of_operands(1)}, GENERATE.of_operands(3)
+    assert layers == ["gru", "lstm", "rnn"]
+    found |= {*layers}
     assert found == set(GENERATE.operations())
     text = GENERATE.PAGE.read_text()
     assert [name for name in found if f"`{name}`" not in text] == []
