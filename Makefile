@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop webgpu lint stubs types docs site bench native arm wheel runner
+.PHONY: help demo test long interop webgpu lint stubs types docs site bench native arm wheel runner
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -18,12 +18,16 @@ help:  ## this list
 demo: $(VENV)/.demo  ## quantize a real network and run it on a real page
 	$(BIN)/mdtensor demo $(ARGS)
 
+test: $(VENV)/.test  ## the suite, without tests of some seconds or more
+	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
 # The kernels once more as plain Python: real IndexErrors, real integer arithmetic.
 # ARGS may choose tests of which none are here: pytest's exit status 5.
-test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilation
+long: $(VENV)/.test  ## tests of some seconds, and the kernel tests without compilation
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels \
 		-m "not slow and not compiled" $(SPREAD) $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
-	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
+	$(BIN)/python -m pytest -m "long and not slow" $(SPREAD) $(ARGS) \
+		$(if $(ARGS),|| [ $$? = 5 ])
 
 # These libraries are large, and mdtensor needs none of them, so `make test` does not.
 interop: $(VENV)/.interop  ## scikit-learn, pandas, xarray, dask, zarr, units: the slow tests

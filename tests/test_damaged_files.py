@@ -103,6 +103,7 @@ def survive(kind: str, seeds: range, folder: Path) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FORMATS)
 def test_damaged_files(kind: str, tmp_path: Path, little_memory: None) -> None:
     for whole in FORMATS[kind][0](tmp_path):

@@ -41,6 +41,7 @@ def test_in_a_process_of_its_own(file: str) -> None:
     run(file, "not slow")
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @pytest.mark.parametrize("file", DOUBLE)
 def test_on_a_double_of_cupy(file: str) -> None:

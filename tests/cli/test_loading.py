@@ -90,6 +90,7 @@ def made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Package, "files", files)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made_once")
 def test_a_stub_that_is_written_by_hand_is_not_lost(
     star: Path, capsys: pytest.CaptureFixture[str]

@@ -34,6 +34,7 @@ def process(cache: Path, *arguments: object) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     first, again = (process(tmp_path, "--operation=hardswish") for _ in range(2))

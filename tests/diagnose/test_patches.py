@@ -151,6 +151,7 @@ def hazards(*options: str) -> list[str]:
     return [f["rule"] for f in json.loads(Path("found.json").read_text())["findings"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", APPLIERS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_finding_is_gone(
@@ -183,6 +184,7 @@ def test_a_new_method_raises(write: Callable[[bytes], Path]) -> None:
         importlib.import_module("stall").put(True, False, cold=1, other=2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [

@@ -148,6 +148,7 @@ def test_nothing_is_imported_unless_it_is_asked_for(shop: pytest.Pytester) -> No
     shop.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_in_a_process_of_its_own(shop: pytest.Pytester) -> None:
     done = shop.runpytest_subprocess(*OPTIONS, "--mdt-dispatch", "shop")
     done.assert_outcomes(passed=1, failed=1)

@@ -5,6 +5,7 @@ from inspect import Parameter
 from itertools import islice
 from random import Random
 
+import pytest
 from support.samples import call, sample
 
 import mdtensor as md
@@ -75,6 +76,7 @@ def drawn(found, table, random):
     yield from (tuple(random.choices(given, k=table.arity)) for _ in range(12))
 
 
+@pytest.mark.long
 def test_explain_is_what_is_traced_for_every_method_and_type(monkeypatch):
     monkeypatch.delattr(md.Tensor, "__getattr__")  # no search for the closest names
     random, ran, refused, seen = Random(5), 0, 0, set()

@@ -58,6 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
+@pytest.mark.long
 def test_in_a_fresh_process(site: Path) -> None:
     options = ("-o", "python_files=check_*.py", "-p", "no:cacheprovider")
     said = run("-m", "pytest", *options, str(HERE / "fresh"), path=site)

@@ -360,6 +360,7 @@ UNARY: list[Callable[..., Any]] = [
 BINARY: list[Callable[..., Any]] = [md.add, md.sub, md.mul, md.div, md.maximum]
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=0, max_size=3),

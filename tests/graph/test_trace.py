@@ -480,6 +480,7 @@ def described(x: Any) -> Any:
     return type(x), x.shape, x.to_parts()[0][""].tobytes(), getattr(x, "qparams", None)
 
 
+@pytest.mark.long
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(program=programs())
 def test_lazy_traced_compiled_and_eager_calls_give_equal_bytes(program: Any) -> None:

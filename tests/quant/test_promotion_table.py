@@ -35,6 +35,7 @@ OF_TWO = GENERATE.of_operands(2)
 NUMBERS = [type(number) for number in GENERATE.NUMBERS]
 
 
+@pytest.mark.long
 def test_the_page_is_what_the_calls_give() -> None:
     text = GENERATE.PAGE.read_text()
     assert GENERATE.page(text) == text, f"run {GENERATE.__file__}"

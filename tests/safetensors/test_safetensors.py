@@ -335,6 +335,7 @@ def test_damaged_files(text: str, tmp_path: Path) -> None:
 SPANS = [(start, end) for start in range(5) for end in range(start, 5)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", SPANS)
 def test_arrays_cover_each_byte_once(first: tuple[int, int], tmp_path: Path) -> None:
     """Overlaps and gaps of two arrays in 4 bytes, all 225 of them, are damage.

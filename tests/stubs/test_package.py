@@ -20,6 +20,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@pytest.mark.long
 def test_nothing_is_out_of_date() -> None:
     """In a process of its own: other tests register operations, which it would list."""
     check = [sys.executable, "-m", "mdtensor", "stubs", "--check"]

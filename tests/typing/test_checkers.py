@@ -185,10 +185,12 @@ def test_python_gives_what_the_examples_say() -> None:
         assert not is_leaf or spelled(ran[place]) == text, place
 
 
+@pytest.mark.long
 def test_mypy_sees_it(mypy: list[str]) -> None:
     assert by_mypy(mypy) == expected()
 
 
+@pytest.mark.long
 def test_pyright_sees_it(pyright: list[dict[str, Any]]) -> None:
     assert by_pyright(pyright) == expected()
 

@@ -98,6 +98,7 @@ def visit(c):
             assert np.array_equal(found, want), step.kernel
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 def test_inputs_lie_beside_an_unreadable_page():

@@ -81,6 +81,7 @@ def loops_of(lines, instruction):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", those(INNER))
 def test_sums_stay_in_registers(folder, name):
     instruction, count = INNER[name]

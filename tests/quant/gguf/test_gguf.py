@@ -367,6 +367,7 @@ def test_damaged_files(tmp_path) -> None:
         read_gguf(tmp_path / "no")
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(places=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3))
 def test_damage_is_our_error(places, tmp_path_factory) -> None:

@@ -133,6 +133,7 @@ def test_a_vector_may_be_one_sample_or_many():
     assert "Give [x] for one sample, or a list of arrays." in str(raised.value)
 
 
+@pytest.mark.long
 def test_every_call_that_reads_samples_takes_one_array(classifier, crops):
     x = crops[0][0].pixels
     for call in (

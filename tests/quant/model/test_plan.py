@@ -192,6 +192,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_every_runway_gives_the_same_bytes_through_the_network(small_classifier, crops):
     import pickle
 

@@ -128,6 +128,7 @@ def run_here(content, folder, count, seed):
     assert ran and refused
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 def test_sealed_files(content, tmp_path):
     run_here(content, tmp_path, QUICK, seed=QUICK)

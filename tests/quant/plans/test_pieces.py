@@ -160,6 +160,7 @@ def run_here(content, folder, changes, every):
 CHANGES = {of_header: 20, of_pieces: 20, of_rows: 61}
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @pytest.mark.parametrize(("changes", "every"), CHANGES.items())
 def test_changed_numbers(content, tmp_path, changes, every):

@@ -198,6 +198,7 @@ def test_stored_plans_have_no_reductions_of_rows():
 needs_mprotect = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @needs_mprotect
 @pytest.mark.parametrize("are_pieces", [False, True])

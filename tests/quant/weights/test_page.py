@@ -20,6 +20,7 @@ def rows(text, name):
             for cells in lines}  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_errors_of_outputs_are_those_of_the_page(generator, measured):
     said = rows(generator.PAGE.read_text(), "outputs")
     assert list(said) == list(measured)
