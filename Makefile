@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile --no-loadscope-reorder)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long interop webgpu lint stubs types docs site bench native arm wheel runner
+.PHONY: help demo test long interop webgpu lint stubs types docs site bench native arm x86 wheel runner
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -82,6 +82,13 @@ arm: $(VENV)/.test  ## kernels of 64-bit Arm, run by an emulator: the slow tests
 	$(BIN)/python tests/support/arm_root.py $(ARM)
 	CC=$(ARM)/cc $(BIN)/python -m mdtensor.kernels.build --machine aarch64 --to $(ARM)/libraries
 	MDTENSOR_ARM=$(ARM) $(BIN)/python -m pytest -m slow tests/kernels/native/test_arm.py $(ARGS)
+
+# Needs gcc and a network; the package of the emulated CPU goes to .x86, some 7 MB.
+X86 := $(CURDIR)/.x86
+x86: $(VENV)/.test  ## kernels beyond AVX2, run by an emulator: the slow tests
+	$(BIN)/python tests/support/x86_root.py $(X86)
+	$(BIN)/python -m mdtensor.kernels.build avx512 vnni avxvnni --to $(X86)/libraries
+	MDTENSOR_X86_ROOT=$(X86) $(BIN)/python -m pytest -m slow tests/kernels/native/test_x86.py $(ARGS)
 
 # With libraries the wheel is for their platform, or else for all. Files in it have the
 # time of the last commit, so that two builds give the same bytes.
