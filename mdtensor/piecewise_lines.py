@@ -10,10 +10,17 @@ from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dtypes import float64
 from mdtensor.errors import ShapeError, checked, describe
 from mdtensor.generics.arithmetic import add, clip, div, mul, sub
-from mdtensor.generics.comparison import greater, less
+from mdtensor.generics.comparison import (
+    equal,
+    greater,
+    less,
+    logical_and,
+    logical_or,
+)
 from mdtensor.generics.conversion import astype, to
 from mdtensor.generics.indexing import getitem, take
 from mdtensor.generics.manipulation import concat, moveaxis, reshape
+from mdtensor.generics.math import isnan
 from mdtensor.generics.reduction import mean, sum
 from mdtensor.generics.sorting import searchsorted, where
 from mdtensor.ops.creation import full
@@ -34,6 +41,7 @@ def interp(
     """Return the values at `x` of the lines through the points (`xp`, `fp`).
 
     They are computed in float64, by a slope, and rounded once to their type. NaN stays.
+    At a point, the result is its value, whatever the values of its neighbours are.
 
     Args:
         x: real, any shape.
@@ -91,6 +99,11 @@ def _on_lines(at: Any, points: Any, values: Any) -> Any:
     first, second = (take(values, add(place, i), axis=0) for i in (0, 1))
     slope = div(sub(second, first), sub(high, low))
     found = add(mul(slope, sub(at, low)), first)
+    # An infinite or unknown value at one end says nothing of the other end.
+    found = where(isnan(found), add(mul(slope, sub(at, high)), second), found)
+    is_lost = logical_and(isnan(found), equal(at, at))
+    is_level = logical_and(is_lost, equal(first, second))
+    found = where(logical_or(equal(at, low), is_level), first, found)
     # The end of the last line is a point, at which a product would round.
     return where(greater(behind, count - 1), add(sub(at, at), second), found)
 
@@ -145,8 +158,9 @@ def gradient(y: Any, x: Any = 1.0, /, *, axis: int | None = None) -> Any:
     """Return the slope of values along an axis.
 
     At an inner element it is the slope of the parabola through the element and its two
-    neighbours. At both ends it is the slope of the line to the neighbour. It is
-    computed in float64 and rounded once.
+    neighbours; if the neighbours are equally far, the element itself does not matter.
+    At both ends it is the slope of the line to the neighbour. It is computed in float64
+    and rounded once.
 
     Args:
         y: real; two elements or more along the axis.
@@ -190,12 +204,27 @@ def _slopes(y: Any, x: Any, axis: int) -> Any:
     steps = to(_steps(x, size, call), y.device)
     lines = div(sub(_without(rows, 0), _without(rows, -1)), steps)
     ends = [getitem(lines, (..., part)) for part in (slice(0, 1), slice(-1, None))]
+    if _is_distance(x):
+        # The mean of two lines would lose the neighbours of a large or unknown element.
+        next_, previous = (_without(_without(rows, end), end) for end in (0, -1))
+        inside = div(sub(next_, previous), 2.0 * float(x))
+    else:
+        inside = _of_parabolas(lines, steps)
+    found = moveaxis(concat([ends[0], inside, ends[1]], axis=-1), -1, axis)
+    return astype(found, _type_of_mean(y))
+
+
+def _of_parabolas(lines: Any, steps: Any) -> Any:
+    """Return the slopes at inner elements, of the slopes of the lines between all."""
     before, after = _without(lines, -1), _without(lines, 0)
     # The slope of the parabola is the mean of two lines, each with the other's step.
     first, second = (_without(steps, end) for end in (-1, 0))
-    inside = div(add(mul(second, before), mul(first, after)), add(first, second))
-    found = moveaxis(concat([ends[0], inside, ends[1]], axis=-1), -1, axis)
-    return astype(found, _type_of_mean(y))
+    return div(add(mul(second, before), mul(first, after)), add(first, second))
+
+
+def _is_distance(x: Any) -> bool:
+    """Return whether x is the distance of all neighbours, not where the values are."""
+    return not hasattr(x, "shape") or x.shape == ()
 
 
 def _steps(x: Any, size: int, call: str) -> Any:
@@ -204,7 +233,7 @@ def _steps(x: Any, size: int, call: str) -> Any:
     Raises:
         ShapeError: `x` has another size.
     """
-    if not hasattr(x, "shape") or x.shape == ():
+    if _is_distance(x):
         return full(size - 1, float(number(x, "x")), dtype=float64)
     places = astype(as_real(x, "gradient"), float64)
     if places.shape != (size,):

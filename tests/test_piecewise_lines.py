@@ -32,6 +32,20 @@ def test_nan_stays_beside_one_point() -> None:
     assert np.isnan(found[0].item()) and found[1].item() == 2.0
 
 
+ANY = st.sampled_from([-2.0, 0.0, 1.0, 3.0, np.inf, -np.inf, np.nan])
+
+
+@given(st.lists(ANY, min_size=2, max_size=5), st.lists(st.integers(-2, 10)))
+def test_a_value_that_is_not_finite_stays_at_its_point(
+    values: list[float], at: list[int]
+) -> None:
+    xp, fp, x = np.arange(0.0, len(values)), np.float64(values), np.float64(at) / 2
+    with np.errstate(invalid="ignore"):
+        wanted = np.interp(x, xp, fp)
+    found = md.interp(*map(md.asarray, (x, xp, fp)))
+    np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+
+
 def test_the_result_is_rounded_once() -> None:
     x, xp, fp = (np.random.default_rng(i).normal(size=50) for i in range(3))
     given_ = [np.float32(a) for a in (x, np.sort(xp), fp)]
@@ -85,6 +99,16 @@ def test_gradient_against_numpy(axis: Any) -> None:
         wanted = np.gradient(array, *steps, axis=axis)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     assert isinstance(found, tuple) is (axis is None)
+
+
+@given(st.lists(ANY | st.just(1e20), min_size=2, max_size=6), st.sampled_from([1, 0.5]))
+def test_an_element_does_not_change_its_own_slope(
+    values: list[float], distance: float
+) -> None:
+    with np.errstate(invalid="ignore"):
+        wanted = np.gradient(np.float64(values), distance)
+    found = md.gradient(md.asarray(values, dtype=md.float64), distance)
+    np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
 
 
 @given(st.lists(st.integers(-99, 99), min_size=2, max_size=9), st.integers(1, 9))

@@ -200,7 +200,7 @@ class _Lowering:
         Images of codes take steps as they are, unless floats are rounded to them.
         """
         values = self._moving(node)
-        in_rows = not self._rows.isdisjoint((*values, node.output))
+        in_rows = self._is_flat(node, values)
         # Other steps round floats in rows, such as the inputs of a call, to images.
         is_image = self._decodes(node) or (
             self._encodes(node) and (node.values[0], False) in self._slots
@@ -220,6 +220,16 @@ class _Lowering:
         shape = slot_shape(self._specs[node.output], in_rows)
         self._add(node, step, self._program.reshape(result, shape), flat, in_rows)
         return True
+
+    def _is_flat(self, node: Node, values: list[str]) -> bool:
+        """Return whether a node reads and writes its values of four axes in rows.
+
+        A result of more axes is in rows, and so is an image that is broadcast to it.
+        """
+        is_wider = self._specs[node.output].ndim > 4
+        has_images = any(has_two_orders(self._specs[name]) for name in values)
+        names = (*values, node.output)
+        return not self._rows.isdisjoint(names) or (is_wider and has_images)
 
     def _compile_spread(self, node: Node, prepare: Any, options: Any) -> bool:
         """Append a step on codes that are broadcast first; return whether it is one.

@@ -124,6 +124,12 @@ class DecidedModel(RereadModel):
             if isinstance(found, Model):
                 return found
             spending.check_time(f"the value {found.value!r}")
+            # Otherwise the same question would come back for ever.
+            if found.key in known:
+                raise ModelError(
+                    f"{found.key!r} was computed, and the file still needs it",
+                    "Fix the inputs that decide it with constants= of load",
+                )
             known[found.key] = found.answer(feeds)
         raise ModelError(
             f"{MOST_DECISIONS} values that depend on the data did not decide the graph",

@@ -179,3 +179,31 @@ def test_plans_of_compiled_functions_have_the_lines_of_explain() -> None:
     assert f.freeze(spec, by=2.0).plan() == lines
     with pytest.raises(md.TraceError):
         md.compile(lambda x: x + 1 if x[0] else x).explain(spec)
+
+
+FILTERS = md.asarray(WEIGHTS[:, :, :1, :1])
+TO_MORE_AXES: list[Callable[..., Any]] = [
+    *(md.add, md.sub, md.maximum, md.less),
+    lambda x, y: md.where(x < y, x, y),
+    lambda x, y: md.where(y > 0, md.relu(x), y) * x,
+]
+
+
+@pytest.mark.parametrize("operation", TO_MORE_AXES)
+@pytest.mark.parametrize("shape", [(2, 1, 4, 3, 3), (3, 2, 4, 3, 3), (2, 1, 1, 1, 1)])
+def test_an_image_is_broadcast_to_more_axes(
+    operation: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    """Convolutions write channels last, and values of five axes are in rows."""
+    rng = np.random.default_rng(3)
+    image, other = (
+        md.asarray(rng.standard_normal(sizes).astype(np.float32))
+        for sizes in ((2, 3, 3, 3), shape)
+    )
+
+    def program(x: Any, y: Any) -> Any:
+        found = md.relu(md.conv2d(x, FILTERS))
+        return operation(found, y), operation(y, found)
+
+    repeat(program, image, other)
+    repeat(lambda x: program(x, other), image)

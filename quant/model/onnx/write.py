@@ -130,10 +130,11 @@ class _Writer:
     def model(self) -> Any:
         """Return the ModelProto of the graph."""
         helper = self.onnx.helper
-        for node in self.graph.nodes:
-            self._write(node)
+        # First, because nodes may read such a constant.
         for name in self.graph.outputs:
             self._constant_output(name)
+        for node in self.graph.nodes:
+            self._write(node)
         proto = helper.make_graph(
             self.nodes,
             "mdtensor",

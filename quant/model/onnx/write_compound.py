@@ -63,6 +63,19 @@ def flip(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Slice", [*inputs, *map(sink.constant, parts)])
 
 
+@emits(md.trunc)
+def trunc(sink: Sink, node: Node, inputs: list[str]) -> None:
+    if not sink.specs[node.inputs[0]].dtype.is_floating:
+        sink.result("Identity", inputs)
+        return
+    (x,) = _widened(sink, node, inputs)
+    zero = sink.constant(np.array(0, _storage(sink, node)))
+    # Where of ONNX Runtime loses the sign of a zero in its second input.
+    is_above = sink.emit("Greater", [x, zero])
+    parts = (sink.emit(kind, [x]) for kind in ("Floor", "Ceil"))
+    _narrowed(sink, node, "Where", [is_above, *parts])
+
+
 @emits(md.isinf)
 def isinf(sink: Sink, node: Node, inputs: list[str]) -> None:
     if not sink.specs[node.inputs[0]].dtype.is_floating:

@@ -123,7 +123,10 @@ def gelu(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.linear)
 def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
-    if sink.specs[node.inputs[0]].ndim == 2:
+    after = sink.specs[node.output]
+    # ONNX Runtime has no Gemm of integers.
+    is_whole = after.qparams is None and after.dtype.is_integer
+    if after.ndim == 2 and not is_whole:
         sink.result("Gemm", inputs, transB=1)
         return
     x, w, *bias = inputs

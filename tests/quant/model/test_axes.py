@@ -1,5 +1,6 @@
 """Axes and indices of every operator: what ONNX allows, and nothing else."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -306,3 +307,39 @@ def test_counts_and_limits() -> None:
     for value in (-1, 5, float("nan")):
         with pytest.raises(ModelError, match=f"has k={value}. Use one from 0 to 4"):
             require_between(OP, value, 0, 4, "k")
+
+
+EMPTY = [(0,), (0, 1), (1, 0), (0, 0), (2, 0, 3)]
+
+
+@pytest.mark.parametrize("shape", EMPTY)
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("storage", [np.float32, np.int32])
+def test_extremes_along_empty_axes(
+    shape: tuple[int, ...],
+    kind: str,
+    keepdims: int,
+    storage: Any,
+    make_model: Any,
+    onnxruntime_of: Any,
+) -> None:
+    """Of no elements it is the least or the greatest number; others stay empty."""
+    counts = range(1, len(shape) + 1)
+    sets = [axes for count in counts for axes in combinations(range(len(shape)), count)]
+    given = {f"a{i}": np.array(axes, INTS) for i, axes in enumerate(sets)}
+    outputs = tuple(f"y{i}" for i in range(len(sets)))
+    nodes = [helper.make_node("Slice", ["x", "starts", "ends"], ["none"])]
+    for axes, output in zip(given, outputs, strict=True):
+        found = f"{output}.found"
+        made = helper.make_node(kind, ["none", axes], [found], keepdims=keepdims)
+        nodes += [made, helper.make_node("Cast", [found], [output], to=1)]
+    given |= {"starts": np.zeros(len(shape), INTS), "ends": np.array(shape, INTS)}
+    x = np.ones([size or 1 for size in shape], storage)
+    inputs = {"x": (helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)}
+    path = make_model(nodes, inputs, given, outputs, opset=18)
+    results: Any = load(path)(x)
+    results = results if isinstance(results, tuple) else (results,)
+    for ours, wanted in zip(results, onnxruntime_of(path, {"x": x}), strict=True):
+        assert ours.shape == wanted.shape
+        assert np.asarray(ours).tolist() == wanted.tolist()

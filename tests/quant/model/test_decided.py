@@ -141,6 +141,27 @@ def test_a_loop_turns_as_often_as_the_data_says(
         slow(X)
 
 
+def test_a_condition_of_one_row(make_model: Any, onnxruntime_of: Any) -> None:
+    """The condition has the shape [1], and the branches have other types of results."""
+    rows = inner([node("Transpose", "x", "t", perm=[1, 0])], [], [value("t")])
+    same = inner([node("Neg", "x", "n")], [], [value("n")])
+    choose = helper.make_node("If", ["c"], ["y"], then_branch=rows, else_branch=same)
+    path = make_model([choose], {"x": (2, 6), "c": (TensorProto.BOOL, (1,))})
+    feeds = [{"x": X, "c": np.array([one])} for one in (True, False, True)]
+    check(path, onnxruntime_of, quant.load(path), *feeds)
+
+
+def test_a_value_is_computed_once(branches: Path) -> None:
+    model = quant.load(branches)
+
+    def ask_again(known: Any) -> Any:
+        raise model._first
+
+    model._read = ask_again
+    with pytest.raises(ModelError, match=r"'c' was computed, and .* constants= of"):
+        model(X)
+
+
 def test_shapes_from_inputs(make_model: Any, onnxruntime_of: Any) -> None:
     nodes = [node("Reshape", "x shape", "r"), node("TopK", "r k", "y places")]
     inputs = {"x": ("n",), "shape": (7, (2,)), "k": (7, (1,))}

@@ -119,6 +119,19 @@ def test_a_constant_output(onnxruntime_of: Any, tmp_path: Path) -> None:
     assert (onnxruntime_of(tmp_path / "m.onnx", {})[0] == rows()).all()
 
 
+def test_a_constant_output_that_a_node_reads(
+    onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    spec = md.TensorSpec(md.Float32Tensor, rows().shape)
+    nodes = (Node("n", md.add, ("x", "k"), "y"),)
+    made = Graph({"x": spec}, nodes, {"k": md.asarray(rows())}, ("y", "k"))
+    write_graph(made, tmp_path / "m.onnx")
+    found = onnxruntime_of(tmp_path / "m.onnx", {"x": rows()})
+    assert (found[0] == 2 * rows()).all() and (found[1] == rows()).all()
+    again = load(tmp_path / "m.onnx")(rows())
+    assert (np.asarray(again[1]) == rows()).all()
+
+
 KEYS = [
     (),
     2,

@@ -50,6 +50,30 @@ def same(found: Any, wanted: Any) -> bool:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+def test_trunc(dtype: Any, tmp_path: Path, onnxruntime_of: Any) -> None:
+    rest = np.random.default_rng(6).standard_normal(300) * 5
+    array = np.hstack([ENDS, [-0.3, 0.7, -4e4, 3e4], rest])
+    array = array.astype(dtype)
+    model = model_of(md.trunc, [array], {})
+    found, theirs, again = written(tmp_path, onnxruntime_of, model, [array])
+    assert same(theirs, found) and same(again, found)
+    assert same(found, np.trunc(array))
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_layer_of_integers(
+    dtype: Any, has_bias: bool, tmp_path: Path, onnxruntime_of: Any
+) -> None:
+    shapes = [(3, 4), (5, 4), (5,)][: 2 + has_bias]
+    rng = np.random.default_rng(6)
+    arrays = [rng.integers(-99, 99, shape).astype(dtype) for shape in shapes]
+    model = model_of(md.linear, arrays, {}, () if has_bias else (None,))
+    found, theirs, again = written(tmp_path, onnxruntime_of, model, arrays)
+    assert same(theirs, found) and same(again, found)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("operation", [md.remainder, md.floor_divide, md.copysign])
 def test_divisions_of_floats(
     operation: Any, dtype: Any, tmp_path: Path, onnxruntime_of: Any

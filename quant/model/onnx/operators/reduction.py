@@ -51,8 +51,8 @@ def reduce(g: Builder, op: Operator) -> None:
     if before:
         x = g.step(op, "each", before, x)
     dtype = g.specs[str(x)].dtype
-    if 0 in g.shape(x) and operation in (md.max, md.min):
-        x = _with_extreme(g, op, x, -np.inf if operation is md.max else np.inf)
+    if _extreme_of_none(g, op, operation, x, options):
+        return
     if dtype is md.bool:
         operation = OF_BOOL.get(operation, operation)
     # ONNX sums in the type of the elements; `md.sum` would widen small integers.
@@ -86,18 +86,35 @@ def _mean_of_integers(
     g.call(op, md.mul, size, g.step(op, "sign", md.sign, total))
 
 
-def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
-    """Add one index to the empty axis of `x`, with the neutral element."""
-    shape = [n or 1 for n in require_fixed_shape(g, op, x)]
+def _extreme_of_none(
+    g: Builder, op: Operator, operation: Any, x: Any, options: dict[str, Any]
+) -> bool:
+    """Add a maximum or minimum of no elements; return whether it is one.
+
+    It is the least or the greatest number of the type. A result that is empty itself,
+    because an axis that stays is empty, is none.
+    """
+    shape = g.shape(x)
+    axes = range(len(shape)) if options["axis"] is None else options["axis"]
+    if operation not in (md.max, md.min) or 0 not in [shape[axis] for axis in axes]:
+        return False
+    fixed, keepdims = require_fixed_shape(g, op, x), options["keepdims"]
+    sizes = [1 if axis in axes else size for axis, size in enumerate(fixed)]
+    after = [n for axis, n in enumerate(sizes) if keepdims or axis not in axes]
+    g.reserve(op, *after)
     storage = g.specs[str(x)].dtype.storage
+    value = _greatest(storage, -1 if operation is md.max else 1)
+    g.constant(op.outputs[0], md.asarray(np.full(after, value, storage)))
+    return True
+
+
+def _greatest(storage: np.dtype[Any], sign: int) -> Any:
+    """Return the greatest number of a type, or the least for a sign of -1."""
     if storage.kind == "b":
-        value = value > 0
-    elif storage.kind in "iu":
-        info = np.iinfo(storage)
-        value = info.min if value < 0 else info.max
-    g.reserve(op, *shape)
-    edge = g.new_constant(op, "edge", np.full(shape, value, storage))
-    return g.step(op, "extended", md.concat, x, edge, axis=g.shape(x).index(0))
+        return sign > 0
+    if storage.kind in "iu":
+        return np.iinfo(storage).max if sign > 0 else np.iinfo(storage).min
+    return sign * np.inf
 
 
 def _reduction_options(g: Builder, op: Operator) -> dict[str, Any]:

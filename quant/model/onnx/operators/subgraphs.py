@@ -46,14 +46,15 @@ def branch(g: Builder, op: Operator) -> None:
 
 def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
     """Return the results of both branches, chosen by a condition of one element."""
-    if g.shape(condition):
-        options: dict[str, Any] = {"shape": ()}
-        condition = g.step(op, "condition", md.reshape, condition, **options)
     before = len(g.nodes)
     sides = [_side(g, op, side) for side in ("then_branch", "else_branch")]
     if len(g.nodes) - before > MOST_NODES_OF_BOTH and _is_setting(g, condition):
         raise _undecided(g, op, condition, "has long branches")
     require_count(op, sides[0], len(sides[1]), "outputs of its first branch")
+    chooser = condition
+    if g.shape(condition):
+        options: dict[str, Any] = {"shape": ()}
+        chooser = g.step(op, "condition", md.reshape, condition, **options)
     found: list[str] = []
     for one, other in zip(*sides, strict=True):
         if one in g.lists or other in g.lists:
@@ -62,7 +63,7 @@ def _chosen(g: Builder, op: Operator, condition: str) -> list[str]:
         if g.specs[one] != g.specs[other] or min(g.shape(one), default=0) < 0:
             problem = f"has branches with results {g.specs[one]} and {g.specs[other]}"
             raise _undecided(g, op, condition, problem)
-        found.append(g.step(op, "choice", md.where, condition, one, other))
+        found.append(g.step(op, "choice", md.where, chooser, one, other))
     return found
 
 
