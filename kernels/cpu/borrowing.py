@@ -58,7 +58,7 @@ def _hold(arrays):
 
 
 def place_in_memory(array):
-    """Return the address of the first element, for `borrowed_part`; 0 in plain Python."""
+    """Return the address of an array for `borrowed_part`; 0 in plain Python."""
     return 0
 
 

@@ -419,6 +419,23 @@ def run_one(program, i, numbers, length, arrays, places, found, count, out):
         run_unary(operation, given, numbers[i, 0], numbers[i, 1], out)
 
 
+# Pairs keep values in registers, and nothing counts references (decision 0119).
+@kernel(inline="always")
+def run_block(program, pairs, numbers, length, arrays, places, found, count, out):
+    """Set a block of `count` elements of the result by all instructions."""
+    i = 0
+    while i < len(program):
+        is_pair = pairs[i, 0] != ALONE
+        target, result = program[i + is_pair, 1], out
+        if target != 0:
+            result = value_at(target, arrays, places, found, count)
+        if is_pair:
+            run_pair(pairs, i, numbers, arrays, places, found, count, result)
+        else:
+            run_one(program, i, numbers, length, arrays, places, found, count, result)
+        i += 1 + is_pair
+
+
 # Slices of counted arrays took as long as the elements of a block (decision 0061).
 @kernel
 def elementwise_f32(
@@ -452,10 +469,8 @@ def elementwise_f32(
         blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
-    splats, pairs = (
-        np.empty(3 * WIDE, np.float32),
-        np.empty((len(program), 4), np.int64),
-    )
+    splats = np.empty(3 * WIDE, np.float32)
+    pairs = np.empty((len(program), 4), np.int64)
     owned = np.empty((len(blocks) // size, 2), np.int64), np.empty(SPLATS + 1, np.int64)
     found, places = borrowed(owned[0]), borrowed(owned[1])
     find_pairs(program, pairs)
@@ -486,16 +501,6 @@ def elementwise_f32(
             filled = begin
         find_operands(lines, arrays, size, cell, first, count, found)
         z = results[np.uintp(first - start) : np.uintp(last - start)]
-        i = 0
-        while i < len(steps):
-            is_pair = rows[i, 0] != ALONE
-            target, result = steps[i + is_pair, 1], z
-            if target != 0:
-                result = value_at(target, arrays, places, found, count)
-            if is_pair:
-                run_pair(rows, i, given, arrays, places, found, count, result)
-            else:
-                run_one(steps, i, given, length, arrays, places, found, count, result)
-            i += 1 + is_pair
+        run_block(steps, rows, given, length, arrays, places, found, count, z)
         first = last
     hold((splats, pairs, owned[0], owned[1]))

@@ -34,11 +34,11 @@ NAMES = ("fadd", "fsub", "fmul")
 @kernel
 def operation_of(operation):
     """Return SUM, DIFFERENCE or PRODUCT for an instruction, or ALONE."""
-    if operation == ADD or operation == ADD_NUMBER:
+    if operation in (ADD, ADD_NUMBER):
         return SUM
-    if operation == MUL or operation == MUL_NUMBER:
+    if operation in (MUL, MUL_NUMBER):
         return PRODUCT
-    return DIFFERENCE if operation == SUB or operation == SUB_FROM else ALONE
+    return DIFFERENCE if operation in (SUB, SUB_FROM) else ALONE
 
 
 @kernel
@@ -53,6 +53,7 @@ def is_read(program, first, value):
     return False
 
 
+# Stored tables know no pairs, so the kernel finds them (decision 0119).
 @kernel
 def find_pairs(program, pairs):
     """Write which instructions are computed with the next one.
@@ -72,9 +73,8 @@ def find_pairs(program, pairs):
         a, b = program[i + 1, 2], program[i + 1, 3]
         is_square = after in BINARY and a == b
         reads = a == target or (after in BINARY and b == target)
-        if first == ALONE or second == ALONE or is_square or not reads:
-            i += 1
-        elif target == 0 or is_read(program, i + 2, target):
+        is_alone = first == ALONE or second == ALONE or is_square or not reads
+        if is_alone or target == 0 or is_read(program, i + 2, target):
             i += 1
         else:
             pairs[i, 1], pairs[i, 2] = program[i, 2], program[i, 3]

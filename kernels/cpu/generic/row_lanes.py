@@ -19,6 +19,7 @@ MAGNITUDE, INFINITY, NAN_BITS = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 LOWEST, SIGN = -(2**31), 31
 
 
+# One vector: LLVM made eight sums of it, each of one lane (decision 0119).
 def sum_lanes(x, first, chunks):
     """Return the sum of 8 * chunks elements in 8 lanes, neighbours folded.
 
