@@ -70,6 +70,8 @@ def _place_in_memory(array):
     return place
 
 
+# A tuple of arrays has no places, so an array of it is found by comparing numbers, and
+# numba's slices check limits (decision 0119).
 def borrowed_part(arrays, places, source, first, count):
     """Return arrays[source][first : first + count], which must be within the array.
 
@@ -80,8 +82,6 @@ def borrowed_part(arrays, places, source, first, count):
     return arrays[source][int(first) : int(first) + int(count)]
 
 
-# A tuple of arrays has no places, so an array of it is found by comparing numbers, and
-# numba's slices check limits: 40 ns for three operands (decision 0119).
 @overload(borrowed_part, inline="always")
 def _borrowed_part(arrays, places, source, first, count):
     def part(arrays, places, source, first, count):
