@@ -17,7 +17,12 @@ int64 says where the element for each element of the result is:
 
 import numpy as np
 
-from mdtensor.kernels.cpu.borrowing import borrowed
+from mdtensor.kernels.cpu.borrowing import (
+    borrowed,
+    borrowed_part,
+    hold,
+    place_in_memory,
+)
 from mdtensor.kernels.cpu.generic import activation
 from mdtensor.kernels.cpu.generic.activation import ONE, activate, clamp
 from mdtensor.kernels.cpu.generic.float16 import HAS_F16C, narrow, widen
@@ -33,6 +38,12 @@ from mdtensor.kernels.cpu.generic.float_maps import (
     silu_f32,
     softplus_f32,
     tanh_f32,
+)
+from mdtensor.kernels.cpu.generic.float_pairs import (
+    ALONE,
+    WIDE,
+    compute_pair,
+    find_pairs,
 )
 from mdtensor.kernels.cpu.generic.narrowing import nearest_bfloat16, nearest_float16
 from mdtensor.kernels.cpu.generic.opcodes import (
@@ -89,6 +100,8 @@ from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
 from mdtensor.kernels.cpu.jit import kernel
 
 ZERO = np.float32(0)
+#: The source of the blocks of numbers of pairs.
+SPLATS = BLOCKS + 1
 
 
 @kernel
@@ -363,10 +376,64 @@ def find_operands(operands, arrays, size, cell, first, count, found):
 
 
 @kernel(inline="always")
-def value_at(row, arrays, found, count):
+def value_at(row, arrays, places, found, count):
     """Return `count` elements of the value in a row of `found`."""
-    first = found[row, 1]
-    return arrays[found[row, 0]][np.uintp(first) : np.uintp(first + count)]
+    return borrowed_part(arrays, places, found[row, 0], found[row, 1], count)
+
+
+@kernel(inline="always")
+def given_at(value, slot, numbers, arrays, places, found, count):
+    """Return a value of a pair, or the block of a number, filled with it."""
+    if value >= 0:
+        return value_at(value, arrays, places, found, count)
+    first = np.int64(WIDE) * np.int64(slot)
+    block = borrowed_part(arrays, places, SPLATS, first, np.int64(WIDE))
+    number = numbers[-1 - value, 0]
+    for i in range(np.uintp(WIDE)):
+        block[i] = number
+    return block
+
+
+# Rows of a program are read by two numbers, because numba counts references of a slice.
+@kernel(inline="always")
+def run_pair(pairs, i, numbers, arrays, places, found, count, out):
+    """Set out to the results of instructions i and i + 1, see `find_pairs`."""
+    a, b, c = pairs[i, 1], pairs[i, 2], pairs[i, 3]
+    x = given_at(a, 0, numbers, arrays, places, found, count)
+    y = given_at(b, 1, numbers, arrays, places, found, count)
+    z = given_at(c, 2, numbers, arrays, places, found, count)
+    compute_pair(pairs[i, 0], x, a >= 0, y, b >= 0, z, c >= 0, out)
+
+
+@kernel(inline="always")
+def run_one(program, i, numbers, length, arrays, places, found, count, out):
+    """Set out to the result of instruction i."""
+    operation = program[i, 0]
+    given = value_at(program[i, 2], arrays, places, found, count)
+    if operation >= ROW_SUM:
+        run_reduction(operation, given, length, out)
+    elif ADD <= operation <= MINIMUM or EQUAL <= operation <= EITHER:
+        other = value_at(program[i, 3], arrays, places, found, count)
+        run_binary(operation, given, other, out)
+    else:
+        run_unary(operation, given, numbers[i, 0], numbers[i, 1], out)
+
+
+# Pairs keep values in registers, and nothing counts references (decision 0119).
+@kernel(inline="always")
+def run_block(program, pairs, numbers, length, arrays, places, found, count, out):
+    """Set a block of `count` elements of the result by all instructions."""
+    i = 0
+    while i < len(program):
+        is_pair = pairs[i, 0] != ALONE
+        target, result = program[i + is_pair, 1], out
+        if target != 0:
+            result = value_at(target, arrays, places, found, count)
+        if is_pair:
+            run_pair(pairs, i, numbers, arrays, places, found, count, result)
+        else:
+            run_one(program, i, numbers, length, arrays, places, found, count, result)
+        i += 1 + is_pair
 
 
 # Slices of counted arrays took as long as the elements of a block (decision 0061).
@@ -402,6 +469,13 @@ def elementwise_f32(
         blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
+    splats = np.empty(3 * WIDE, np.float32)
+    pairs = np.empty((len(program), 4), np.int64)
+    owned = np.empty((len(blocks) // size, 2), np.int64), np.empty(SPLATS + 1, np.int64)
+    found, places = borrowed(owned[0]), borrowed(owned[1])
+    find_pairs(program, pairs)
+    steps, rows, given = borrowed(program), borrowed(pairs), borrowed(numbers)
+    lines = borrowed(operands)
     arrays = (
         borrowed(inputs[0]),
         borrowed(inputs[1]),
@@ -409,11 +483,13 @@ def elementwise_f32(
         borrowed(inputs[3]),
         borrowed(constants),
         borrowed(blocks),
+        borrowed(splats),
     )
-    results = borrowed(out)
-    found = np.empty((len(blocks) // size, 2), np.int64)
+    for i in range(len(arrays)):
+        places[i] = place_in_memory(arrays[i])
     for i in range(len(found)):
         found[i, 0], found[i, 1] = BLOCKS, i * size
+    results = borrowed(out)
     first, end, filled = start, start + len(out), np.int64(-1)
     while first < end:
         begin = first // segment * segment
@@ -421,21 +497,10 @@ def elementwise_f32(
         last = min(end, cell + size, begin + segment)
         count = last - first
         if begin != filled:
-            fill_periodic(operands, arrays, size, segment, begin)
+            fill_periodic(lines, arrays, size, segment, begin)
             filled = begin
-        find_operands(operands, arrays, size, cell, first, count, found)
+        find_operands(lines, arrays, size, cell, first, count, found)
         z = results[np.uintp(first - start) : np.uintp(last - start)]
-        for i in range(len(program)):
-            operation, target = program[i, 0], program[i, 1]
-            result = z
-            if target != 0:
-                result = value_at(target, arrays, found, count)
-            given = value_at(program[i, 2], arrays, found, count)
-            if operation >= ROW_SUM:
-                run_reduction(operation, given, length, result)
-            elif ADD <= operation <= MINIMUM or EQUAL <= operation <= EITHER:
-                other = value_at(program[i, 3], arrays, found, count)
-                run_binary(operation, given, other, result)
-            else:
-                run_unary(operation, given, numbers[i, 0], numbers[i, 1], result)
+        run_block(steps, rows, given, length, arrays, places, found, count, z)
         first = last
+    hold((splats, pairs, owned[0], owned[1]))

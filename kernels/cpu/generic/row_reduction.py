@@ -12,10 +12,11 @@ import numpy as np
 from mdtensor.kernels.cpu.generic.activation import ZERO
 from mdtensor.kernels.cpu.generic.float_functions import NAN
 from mdtensor.kernels.cpu.generic.opcodes import ROW_MAX, ROW_SUM
+from mdtensor.kernels.cpu.generic.row_lanes import LANES, extreme_bits, sum_lanes
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Elements that are summed in lanes; more are halved. Halves of a row, at most.
-LEAF, LANES, DEPTH = 128, 8, 32
+LEAF, DEPTH = 128, 32
 #: All bits but the sign.
 MAGNITUDE, SIGN = np.int32(0x7FFFFFFF), np.int32(31)
 LOWEST = np.int32(-(2**31))
@@ -31,22 +32,8 @@ def sum_leaf(x, first, count):
             total = np.float32(total + x[at])
             at += np.uintp(1)
         return total
-    a, b, c, d = x[at], x[at + np.uintp(1)], x[at + np.uintp(2)], x[at + np.uintp(3)]
-    e, f = x[at + np.uintp(4)], x[at + np.uintp(5)]
-    g, h = x[at + np.uintp(6)], x[at + np.uintp(7)]
-    at += np.uintp(LANES)
-    for _ in range(count // LANES - 1):
-        a = np.float32(a + x[at])
-        b = np.float32(b + x[at + np.uintp(1)])
-        c = np.float32(c + x[at + np.uintp(2)])
-        d = np.float32(d + x[at + np.uintp(3)])
-        e = np.float32(e + x[at + np.uintp(4)])
-        f = np.float32(f + x[at + np.uintp(5)])
-        g = np.float32(g + x[at + np.uintp(6)])
-        h = np.float32(h + x[at + np.uintp(7)])
-        at += np.uintp(LANES)
-    low = np.float32(np.float32(a + b) + np.float32(c + d))
-    total = np.float32(low + np.float32(np.float32(e + f) + np.float32(g + h)))
+    total = sum_lanes(x, at, count // LANES)
+    at += np.uintp(count // LANES * LANES)
     while at < end:
         total = np.float32(total + x[at])
         at += np.uintp(1)
@@ -54,12 +41,16 @@ def sum_leaf(x, first, count):
 
 
 @kernel
-def sum_row(x, first, count):
-    """Return the sum of x[first], ..., x[first + count - 1] in NumPy's order."""
+def sum_row(x, first, count, rests, totals):
+    """Return the sum of x[first], ..., x[first + count - 1] in NumPy's order.
+
+    Args:
+        rests: int64 [`DEPTH`], overwritten: what is left of each half that is begun,
+            its right part, or 0 when that is begun.
+        totals: float32 [`DEPTH`], overwritten: the sums of the left parts.
+    """
     if count <= LEAF:
         return np.float32(ZERO + sum_leaf(x, first, count))
-    # What is left of each half that is begun: its right part, 0 when that is begun.
-    rests, totals = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.float32)
     depth, at, size = 0, first, count
     while True:
         while size > LEAF:
@@ -87,6 +78,8 @@ def in_order(bits):
 def extreme_of_row(x, first, count, is_max):
     """Return the largest or the smallest of x[first], ..., x[first + count - 1]."""
     flip = np.int32(0) if is_max else np.int32(-1)
+    if count >= LANES:
+        return np.int32(extreme_bits(x, first, count, flip)).view(np.float32)
     most, found_nan = LOWEST, np.int32(0)
     begin = np.uintp(first)
     for j in range(np.uintp(count)):
@@ -104,9 +97,11 @@ def extreme_of_row(x, first, count, is_max):
 @kernel
 def run_reduction(operation, x, length, out):
     """Set each row of `length` elements of out to the reduction of the row of x."""
+    # To make them for each row took longer than its sum (decision 0119).
+    rests, totals = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.float32)
     for first in range(0, len(out), length):
         if operation == ROW_SUM:
-            found = sum_row(x, first, length)
+            found = sum_row(x, first, length, rests, totals)
         else:
             found = extreme_of_row(x, first, length, operation == ROW_MAX)
         begin = np.uintp(first)
