@@ -502,19 +502,27 @@ class Builder:
         return self.specs[name].shape
 
     def graph(self, outputs: tuple[str, ...]) -> Graph:
-        """Return the graph, without the nodes that no output depends on."""
-        self._require_static(outputs)
-        for name in outputs:
+        """Return the graph, without the nodes that no output depends on.
+
+        A sequence is as many results as it has elements.
+        """
+        found = tuple(one for name in outputs for one in self._parts(name))
+        self._require_static(found)
+        for name in found:
             if name in self.texts:
                 problem = f"writes {name!r}, which is text and cannot be a tensor"
                 raise self.texts[name].error(problem, WITHOUT_TEXT)
-            if name in self.lists:
-                parts = self.lists[name]
-                what = "absent" if parts is None else f"a sequence of {len(parts)}"
-                problem = f"the output {name!r} is {what}, and a result is a tensor"
-                raise ModelError(problem, WITHOUT_TEXT)
-        made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
+        made = Graph(self.inputs, tuple(self.nodes), self.constants, found)
         return made.pruned()
+
+    def _parts(self, output: str) -> tuple[str, ...]:
+        """Return the tensors of an output: itself, or the elements of a sequence."""
+        parts = self.lists.get(output, (output,))
+        if not parts:
+            what = "absent" if parts is None else "a sequence of 0"
+            problem = f"the output {output!r} is {what}, and a result is a tensor"
+            raise ModelError(problem, WITHOUT_TEXT)
+        return parts
 
 
 def is_dynamic(values: Array) -> bool:

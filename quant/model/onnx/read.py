@@ -187,11 +187,9 @@ GRAPH_READERS: Mapping[str, Reader] = {
 }
 
 
-_RANDOM = "Make the random numbers outside, and give the model numbers as an input"
 _TEXT = "Text cannot be a tensor: encode it outside, and cut the model behind it"
 #: What to do about operators that no model here has, by the start of their name.
 REFUSED = {
-    **dict.fromkeys(("Bernoulli", "Multinomial", "Random"), _RANDOM),
     **dict.fromkeys(("Regex", "String", "TfIdf", "ai.onnx.ml.CategoryMapper"), _TEXT),
     **dict.fromkeys(("ai.onnx.ml.CastMap", "ai.onnx.ml.DictVectorizer"), _TEXT),
     "ai.onnx.preview.training": "Export the model for inference",

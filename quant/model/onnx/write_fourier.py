@@ -2,7 +2,8 @@
 
 Complex values do not exist in files: operators have the real and imaginary parts as a
 last axis of size 2 instead. So what `view_as_real` and `view_as_complex` do costs
-nothing, and all other operations on complex numbers cannot be written.
+nothing, squeezed axes are before the parts, and the real and the imaginary part are one
+of the two. No other operation on complex numbers can be written.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mdtensor.quant.model.onnx.write_operators import Sink, emits
 
 #: The operations that read or write complex values and can be written.
 OF_PAIRS = frozenset(
-    {md.view_as_real, md.view_as_complex}
+    {md.view_as_real, md.view_as_complex, md.squeeze, md.real, md.imag}
     | {md.fft.fft, md.fft.ifft, md.fft.rfft, md.fft.irfft}
 )
 
@@ -26,6 +27,19 @@ OF_PAIRS = frozenset(
 @emits(md.view_as_real, md.view_as_complex)
 def view(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result("Identity", inputs)
+
+
+@emits(md.real, md.imag)
+def part(sink: Sink, node: Node, inputs: list[str]) -> None:
+    """Write a part of complex numbers, which is an element of the last axis.
+
+    The real part of real numbers is the numbers themselves.
+    """
+    if sink.specs[node.inputs[0]].dtype.is_complex:
+        at = sink.constant(np.int64(node.operation is md.imag))
+        sink.result("Gather", [*inputs, at], axis=-1)
+    else:
+        sink.result("Identity", inputs)
 
 
 @emits(md.fft.fft, md.fft.ifft, md.fft.rfft, md.fft.irfft)

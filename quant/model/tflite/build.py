@@ -88,6 +88,8 @@ class Reading:
         graphs: all graphs of the file.
         read: reads one operator; for the graphs that operators call.
         depth: how many operators around the present one call a graph.
+        inner_constants: the names of the constants of graphs that operators call, by
+            the graph and the place of the tensor.
     """
 
     builder: Builder
@@ -98,6 +100,7 @@ class Reading:
     graphs: Sequence[FileGraph] = ()
     read: Callable[[Any, Call], None] = _read_nothing
     depth: int = 0
+    inner_constants: dict[tuple[int, int], str] = field(default_factory=dict)
     _images: dict[str, str] = field(default_factory=dict, init=False)
     _rows: dict[str, str] = field(default_factory=dict, init=False)
     _reals: dict[str, str] = field(default_factory=dict, init=False)

@@ -23,19 +23,30 @@ def names_of(graph: FileGraph) -> list[str]:
     return [names[at] for at in range(len(graph.tensors))]
 
 
-def inner_names(g: Reading, op: Call, graph: FileGraph) -> list[str]:
+def inner_names(
+    g: Reading, op: Call, graph: FileGraph, given: Sequence[str]
+) -> list[str]:
     """Return a name for each tensor of a graph that an operator calls.
 
-    Its inputs are the inputs of the operator after the first.
+    Args:
+        g: what has been read.
+        op: the operator.
+        graph: the graph.
+        given: the values of its inputs.
     """
     made = []
-    for tensor in graph.tensors:
-        name = g.builder.fresh(f"{op.outputs[0]}.{tensor.name}")
-        g.builder.keep(name)
-        g.tensors[name] = tensor
+    for at, tensor in enumerate(graph.tensors):
+        # A graph may be called many times; its constants are entered once.
+        name = g.inner_constants.get((id(graph), at))
+        if name is None:
+            name = g.builder.fresh(f"{op.outputs[0]}.{tensor.name}")
+            g.builder.keep(name)
+            g.tensors[name] = tensor
+            if tensor.data is not None:
+                g.inner_constants[id(graph), at] = name
         made.append(name)
-    for at, index in enumerate(graph.inputs, start=1):
-        made[index] = op.operand(at)
+    for index, value in zip(graph.inputs, given, strict=True):
+        made[index] = value
     return made
 
 

@@ -170,6 +170,33 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("half", [md.real, md.imag])
+def test_a_part_of_a_squeezed_spectrum(
+    half: Any, tmp_path: Any, onnxruntime_of: Any
+) -> None:
+    nodes = (
+        Node("f", md.fft.rfft, ("x",), "f"),
+        Node("s", md.squeeze, ("f",), "s", {"axis": (-2,)}),
+        Node("r", half, ("s",), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (3, 1, 8))
+    graph = Graph({"x": spec}, nodes, {}, ("y",))
+    path = tmp_path / "m.onnx"
+    write_graph(graph, path)
+    x = RNG.normal(size=spec.shape).astype("f4")
+    found = np.asarray(graph.run({"x": md.asarray(x)})["y"])
+    assert np.asarray(load(path)(x)).tobytes() == found.tobytes()
+    (theirs,) = onnxruntime_of(str(path), {"x": x})
+    np.testing.assert_allclose(theirs, found, atol=1e-5)
+
+
+def test_the_real_part_of_real_numbers(tmp_path: Any) -> None:
+    graph = Graph({"x": SIGNAL}, (Node("r", md.real, ("x",), "y"),), {}, ("y",))
+    write_graph(graph, tmp_path / "m.onnx")
+    x = np.arange(8, dtype=np.float32)
+    assert np.asarray(load(tmp_path / "m.onnx")(x)).tolist() == x.tolist()
+
+
 @pytest.mark.parametrize(("nodes", "text"), REFUSED, ids=["abs", "result", "norm"])
 def test_what_files_cannot_hold(nodes: list[Node], text: str, tmp_path: Any) -> None:
     graph = Graph({"x": SIGNAL}, tuple(nodes), {}, ("y",))

@@ -268,7 +268,6 @@ def test_what_is_refused(kind: str, inputs: Any, attributes: Any, wanted: str) -
 @pytest.mark.parametrize(
     ("kind", "domain", "wanted"),
     [
-        ("RandomNormalLike", "", "numbers as an input"),
         ("ReorderInput", "com.microsoft.nchwc", "ORT_ENABLE_EXTENDED"),
         ("StringNormalizer", "", "Text cannot be a tensor"),
         ("Sigmoids", "", "The nearest that is supported is 'Sigmoid'"),

@@ -1,5 +1,6 @@
 """Sequences and optional values, which exist only while a file is read."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_a_loop_collects(make_model: Any, onnxruntime_of: Any) -> None:
 @pytest.mark.parametrize(
     ("nodes", "wanted"),
     [
-        ([node("SequenceConstruct", ["x", "x"], ["y"])], "a sequence of 2"),
+        ([node("SequenceEmpty", [], ["y"])], "the output 'y' is a sequence of 0"),
         (
             [
                 node("SequenceConstruct", ["x"], ["s"]),
@@ -118,6 +119,32 @@ def test_what_is_no_list_of_tensors(
 ) -> None:
     with pytest.raises(ModelError, match=wanted):
         load(make_model(nodes, {"x": X.shape}, {"two": np.array(2)}))
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["b", "b"], ["x", "a"], ["a"]])
+def test_each_element_is_a_result(names: list[str], tmp_path: Path) -> None:
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Neg", ["x"], ["b"]),
+        node("SequenceConstruct", names, ["s"]),
+        node("Abs", ["x"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)],
+        [
+            helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, X.shape),
+        ],
+    )
+    opset = helper.make_opsetid("", 17)
+    model = load(helper.make_model(graph, opset_imports=[opset]))
+    known = {"a": np.maximum(X, 0), "b": -X, "x": X, "y": X}
+    model.save(tmp_path / "saved.onnx")
+    for one in (model, load(tmp_path / "saved.onnx")):
+        for result, name in zip(one(X), [*names, "y"], strict=True):
+            assert np.asarray(result).tolist() == known[name].tolist()
 
 
 def test_the_backend_takes_and_returns_sequences() -> None:

@@ -5,6 +5,7 @@ version. A feature that is not supported raises; it is never approximated.
 """
 
 from mdtensor.quant.model.onnx.operators import (
+    chance as chance,
     einsum as einsum,
     elementwise as elementwise,
     features as features,

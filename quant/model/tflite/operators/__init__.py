@@ -6,6 +6,7 @@ A feature that is not supported raises; it is never approximated.
 from mdtensor.quant.model.tflite.operators import (
     branches as branches,
     creation as creation,
+    detection as detection,
     elementwise as elementwise,
     fourier as fourier,
     moves as moves,
