@@ -233,7 +233,7 @@ class Linear(Conv2d):
     """
 
     def __init__(self, weight, bias=None, *, rows=1, **options):
-        # A single row takes 1.3 times as long in pairs (decision 0121).
+        # A single row takes up to 1.4 times as long in pairs (decision 0121).
         is_worth = rows >= LEAST_ROWS and rows * weight.shape[1] >= LEAST_CODES
         self.is_windowed = is_worth
         super().__init__(weight[:, :, None, None], bias, **options)
