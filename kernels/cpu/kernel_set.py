@@ -135,8 +135,9 @@ def packing(module, name):
 
 def with_packing(name, own, found):
     """Return the kernels `found` of an ISA, and how those in its modules pack."""
-    products, depthwise, windows = (
-        packing(own[family], name) for family in ("matmul", "conv", "float_conv")
+    products, depthwise, windows, codes = (
+        packing(own[family], name)
+        for family in ("matmul", "conv", "float_conv", "elementwise")
     )
     return SimpleNamespace(
         name=name,
@@ -154,6 +155,7 @@ def with_packing(name, own, found):
             "pack_depthwise": depthwise.pack_depthwise,
             "im2col_pitch": depthwise.im2col_pitch,
             "pack_f32": float_packing.pack_f32,
+            "SUMS_TAKE_CHECKED_MULTIPLIERS": codes.SUMS_TAKE_CHECKED_MULTIPLIERS,
             "MULTIPLIES_PAIRS": products.MULTIPLIES_PAIRS,
             "MULTIPLIES_WINDOWS": windows.MULTIPLIES_WINDOWS,
             "pack_rows": float_packing.pack_rows,

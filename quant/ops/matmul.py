@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any, Union
 
 import numpy as np
@@ -83,9 +84,9 @@ def linear_step(
         NotCompiled: kernels cannot compute it.
     """
     options = step_options(x.qparams, w, b, out)
-    bias = None if b is None else b.buffer
+    bias, rows = None if b is None else b.buffer, prod(x.shape[:-1])
     made: products.Linear | products.Repeated = make_step(
-        lambda: products.linear(exact.steps_of(w), bias, **options)
+        lambda: products.linear(exact.steps_of(w), bias, rows=rows, **options)
     )
     return made
 

@@ -342,13 +342,40 @@ def _sums(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
 
 
 @kernel
+def _ratio(limbs, first):
+    """Return the ratio of the integer in 4 limbs to that of the last 4 as float64."""
+    p, q = 0.0, 0.0
+    for i in range(3, -1, -1):
+        p, q = p * 2.0**24 + limbs[first + i], q * 2.0**24 + limbs[8 + i]
+    return p / q
+
+
+@kernel
+def _sums_f64(a, b, za, zb, limbs, zero_point, lo, hi, out):
+    """Compute `add_u8u8u8` in float64, which was found to round each sum right."""
+    first, second = _ratio(limbs, 0), _ratio(limbs, 4)
+    offset = -za * first - zb * second
+    low, high = np.float64(lo - zero_point), np.float64(hi - zero_point)
+    zero = np.int32(zero_point)
+    for i in range(np.uintp(len(out))):
+        v = np.float64(a[i]) * first + (np.float64(b[i]) * second + offset)
+        v = v if v > low else low
+        v = v if v < high else high
+        out[i] = np.uint8(np.int32(np.int32(np.rint(v)) + zero))
+
+
+@kernel
 def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
     """out = clamp(round_half_even(((a-za)*Pa + (b-zb)*Pb) / Q) + zero_point, lo, hi).
 
-    Args: as in the generic kernel.
+    Args: as in the generic kernel; `guard` may also be as in
+        `program/checked_sums.py`.
 
     Rounding: the exact rational of both terms, once, half to even; commutative.
     """
+    if guard < 0:
+        _sums_f64(a, b, za, zb, limbs, zero_point, lo, hi, out)
+        return
     rest = za, zb, multipliers, limbs, guard, zero_point, lo, hi
     _sums(a, b, *rest, out)
     first = len(out) // CHUNK * CHUNK

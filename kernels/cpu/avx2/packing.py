@@ -16,6 +16,8 @@ PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = False
 #: The largest factor of depthwise weights, which are int16, see
 #: `multipliers.multiples`.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
+#: Sums of two codes are as `program/checked_sums.py` has them, if their guard is 0.
+SUMS_TAKE_CHECKED_MULTIPLIERS = True
 #: Products of pairs are exact for known weights, see `generic/pair_packing.py`.
 MULTIPLIES_PAIRS = True
 #: ISAs whose float products have vectors of 512 bits.

@@ -137,6 +137,8 @@ class Packing:
     PRODUCTS_TAKE_EXCEPTION_SUMS = DEPTHWISE_TAKES_EXCEPTION_SUMS = True
     #: Weights are bytes, which a multiple would exceed.
     MOST_FACTOR = 0
+    #: Sums of two codes have fixed points.
+    SUMS_TAKE_CHECKED_MULTIPLIERS = False
     #: An instruction adds four products in 32 bits.
     MULTIPLIES_PAIRS = False
     TERM_BYTES = TERM_BYTES

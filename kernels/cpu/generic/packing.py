@@ -44,6 +44,8 @@ def pack_s8(weight):
     return packed.reshape(-1).view(np.int8)
 
 
+#: Whether `add_u8u8u8` rounds sums as `program/checked_sums.py` does.
+SUMS_TAKE_CHECKED_MULTIPLIERS = False
 #: Whether products of pairs in 16 bits are faster than those of words.
 MULTIPLIES_PAIRS = False
 

@@ -23,6 +23,8 @@ from mdtensor.kernels.rescale import rescale
 
 #: Fields of the record that `Conv2d` sets while it packs its constants.
 PLACES = "weights", "weight_bytes", "bias", "multipliers", "limbs", "exception_sums"
+#: A linear layer multiplies pairs from so many rows and codes on.
+LEAST_ROWS, LEAST_CODES = 4, 1 << 10
 # An im2col strip of this size stays in the first cache levels.
 STRIP_BYTES = 1 << 16
 
@@ -223,14 +225,17 @@ class Conv2d(Step):
 class Linear(Conv2d):
     """A linear layer: out[..., n] = rounded (x - x_zero_point) @ weight.T + bias.
 
-    Args: as `Conv2d`; x is [..., k], weight int8 [n, k].
+    Args:
+        weight: int8 [n, k]; x is [..., k].
+        rows: how many rows are expected; the weights are packed for so many, and the
+            bytes are the same for any number.
+        bias, options: as `Conv2d`.
     """
 
-    # A single row takes 1.5 times as long in pairs, and its packing does not know how
-    # many rows come (decision 0112).
-    is_windowed = False
-
-    def __init__(self, weight, bias=None, **options):
+    def __init__(self, weight, bias=None, *, rows=1, **options):
+        # A single row takes up to 1.4 times as long in pairs (decision 0121).
+        is_worth = rows >= LEAST_ROWS and rows * weight.shape[1] >= LEAST_CODES
+        self.is_windowed = is_worth
         super().__init__(weight[:, :, None, None], bias, **options)
         # One column of weights is a matrix product too, not a depthwise convolution.
         assert self.groups == 1, "Linear does not take groups"
@@ -317,7 +322,7 @@ def conv2d(weight, bias=None, *, groups=1, **options):
 
 
 def linear(weight, bias=None, **options):
-    """Return a `Linear` for weights int64 [n, k]."""
+    """Return a `Linear` for weights int64 [n, k], with its options."""
     made = _whole(weight)
     if made is not None:
         return Linear(made, bias, **options)

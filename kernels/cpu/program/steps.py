@@ -12,6 +12,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu.generic.packing import window
 from mdtensor.kernels.cpu.program import AXES, kinds
+from mdtensor.kernels.cpu.program.checked_sums import checked_multipliers
 from mdtensor.kernels.cpu.program.slopes import fit_slopes
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
 from mdtensor.kernels.rescale import rescale, rescale_pair
@@ -121,6 +122,10 @@ class Add(Step):
 
     def __init__(self, ratios, zero_points, zero_point=0, clamp=(0, 255)):
         multipliers, limbs, guard = rescale_pair(*ratios)
+        if guard != 0 and self.on.SUMS_TAKE_CHECKED_MULTIPLIERS:
+            given = tuple(map(Fraction, ratios)), tuple(zero_points), zero_point
+            found = checked_multipliers(*given)
+            multipliers, guard = found or (multipliers, guard)
         constants = Constants()
         arrays = (multipliers, limbs, np.array([guard], np.float32))
         self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
