@@ -27,7 +27,8 @@ SCRIPT = """\
 #!/bin/sh
 export MDTENSOR_X86={cpu} MDTENSOR_X86_PACKAGE="{package}" MDTENSOR_X86_ENTRY="{entry}"
 export PYTHONPATH="{sources}:{packages}${{PYTHONPATH:+:$PYTHONPATH}}"
-export OPENBLAS_NUM_THREADS=1
+export MDTENSOR_LIBRARIES="${{MDTENSOR_LIBRARIES:-{libraries}}}"
+export MDTENSOR_KERNELS="${{MDTENSOR_KERNELS:-native}}" OPENBLAS_NUM_THREADS=1
 exec "{python}" "$@"
 """
 
@@ -49,6 +50,7 @@ def write_scripts(folder):
     (package,) = (folder / "packages/bochscpu").glob("_bochscpu.*.so")
     places = {"package": package, "entry": folder / "entry.so", "sources": SOURCES}
     places |= {"packages": folder / "packages", "python": sys.executable}
+    places["libraries"] = folder / "libraries"
     for isa, cpu in CPUS.items():
         (folder / isa).write_text(SCRIPT.format(cpu=cpu, **places))
         (folder / isa).chmod(0o755)

@@ -78,7 +78,7 @@ def test_the_cpu_has_the_instructions_and_no_better_ones(name):
 INSTRUCTION = """
 import ctypes, sys
 import cpu, sitecustomize
-code, place = bytes.fromhex(sys.argv[1]) + bytes([0xC3]), cpu.memory(4096)
+code, place = bytes.fromhex(sys.argv[1]) + bytes([0xC3]), cpu.memory(4096) + 64
 ctypes.memmove(place, code, len(code))
 sitecustomize.emulated().call(place)
 """
