@@ -27,13 +27,15 @@ from mdtensor.kernels.loops.cuda_rows import (
 )
 from mdtensor.kernels.loops.cuda_tiles import TEXTS, product_of, tiles_fields
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
+from mdtensor.kernels.loops.cuda_weights import TEXT, WEIGHED, weights_fields
 from mdtensor.kernels.loops.ir import Input, Loop, Value
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
+from mdtensor.kernels.loops.weights import weights_of
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = "\n".join(
     Path(__file__).with_name(name).read_text()
-    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh", "planes.cuh")
+    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh", "planes.cuh", "weights.cuh")
 )
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
@@ -154,6 +156,8 @@ def render(loop: Loop) -> Kernel:
         text = ELEMENTWISE.format(name="{name}", **fields, **_elementwise(loop))
     elif loop.is_scan:
         text = SCAN.format(name="{name}", **fields, **_scan(loop))
+    elif loop.tile == WEIGHED:
+        text = TEXT.format(name="{name}", **fields, **weights_fields(loop))
     elif loop.tile:
         given = tiles_fields(loop)
         text = TEXTS[loop.tile].format(name="{name}", **fields, **given)
@@ -165,11 +169,19 @@ def render(loop: Loop) -> Kernel:
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
-    factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
+    factors = _factors(loop) if loop.tile else ()
     rows = bool(loop.before), loop.is_row
     kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
     piece = 0 if loop.is_among else loop.piece
     return replace(kernel, tile=loop.tile, factors=factors, piece=piece)
+
+
+def _factors(loop: Loop) -> tuple[int, ...]:
+    """Return the numbers of the operands that tiles multiply."""
+    if loop.tile == WEIGHED:
+        left, weights = weights_of(loop)
+        return left.detail, weights.codes
+    return tuple(x.at for x in product_of(loop))
 
 
 def _parameters(loop: Loop) -> str:

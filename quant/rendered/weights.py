@@ -2,10 +2,12 @@
 
     w = float32(scale · (code - zero point))      linear = Σ x · w + bias
 
-`linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. The
-threads of a block add the products of a result, in the order of `sum`. A device reads
-scales of the whole, of rows, or of blocks along the columns; blocks of 4-bit codes
-have an even length, since two codes share a byte.
+`linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. A
+device with texts in CUDA C++ has one for it, `kernels/loops/weights.cuh`: each product
+is added with one rounding. Elsewhere the threads of a block add the products of a
+result, in the order of `sum`. A device reads scales of the whole, of rows, or of blocks
+along the columns. Elsewhere blocks of 4-bit codes have an even length, since two codes
+share a byte.
 
 `matmul` and `conv2d` read each weight many times, or across rows of bytes, so they
 convert all of them first, on any grid: their products are those of floats.
@@ -20,7 +22,9 @@ import mdtensor as md
 from mdtensor import Device, conv2d, linear, matmul
 from mdtensor.extend import constant, infer, launch, types_of
 from mdtensor.kernels.loops import ir
+from mdtensor.kernels.loops.cuda_weights import WEIGHED
 from mdtensor.kernels.loops.ir import Value, apply, cast, gather
+from mdtensor.kernels.loops.weights import Weights, weight
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
 from mdtensor.quant.rendered.types import (
@@ -32,6 +36,9 @@ from mdtensor.quant.rendered.types import (
     types_on,
 )
 from mdtensor.quant.tensor import QuantizedTensor
+
+#: The most codes of a row whose places have 32 bits.
+MOST = 2**31 - 1
 
 
 def register(device: Device) -> None:
@@ -51,11 +58,22 @@ def register(device: Device) -> None:
 def _linear(x: Any, w: Any, b: Any, /) -> Any:
     spec = infer(linear, x, w, b)
     given = (x, w) if b is None else (x, w, b)
+    type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
     inputs = Inputs(x.device, "linear")
     weight = _Weight(inputs, w)
+    # An order that blocks of any size have.
+    if getattr(x.device, "has_tensor_cores", False) and weight.is_in_rows:
+        element = x.buffer.view(lambda a: a[..., None, :])
+        left = cast(inputs.element(element), type)
+        value = apply("mul", left, cast(weight.along_rows(), type))
+        finish = _finish(inputs, b, type, spec)
+        options = {"fold": "dot", "is_serial": True, "tile": WEIGHED}
+        loop = inputs.loop("linear", value, finish=finish, **options)
+        return spec.type.wrap(
+            launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,))
+        )
     if not weight.is_read:
         raise no_method("linear", *given)
-    type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
     share = weight.share
     if x.shape[-1] % share:
         # The last byte has one code, and a nibble of 0.
@@ -66,13 +84,17 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
         left, right = inputs.element(column), weight(weight.code(byte, at))
         products.append(apply("mul", cast(left, type), cast(right, type)))
     value = products[0] if share == 1 else apply("add", *products)
+    loop = inputs.loop("linear", value, fold="add", finish=_finish(inputs, b, type, spec))
+    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+
+
+def _finish(inputs: Inputs, b: Any, type: str, spec: Any) -> Value:
+    """Return the result of a sum: with the bias, and rounded to its type."""
     total: Value = ir.total(type)
     if b is not None:
         bias = inputs.element(b.buffer.view(lambda a: a[:, None]))
         total = apply("add", total, cast(bias, type))
-    finish = cast(total, spec.dtype.name)
-    loop = inputs.loop("linear", value, fold="add", finish=finish)
-    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+    return cast(total, spec.dtype.name)
 
 
 def _matmul(x1: Any, x2: Any, /) -> Any:
@@ -146,11 +168,32 @@ class _Weight:
         grid, columns = w.qparams, w.shape[-1]
         self._size = columns if grid.is_along(None, 0) else grid.block_size
         is_blocks = grid.block_size is not None and grid.axis == 1
+        #: Whether scales are of rows, or of blocks along them.
+        self.is_in_rows = columns <= MOST and (grid.is_along(None, 0) or is_blocks)
         is_whole = self._size is None or self._size >= columns
         #: Whether the device reads such grids.
         self.is_read = grid.is_along(None, 0) or (
             is_blocks and (is_whole or self._size % self.share == 0)
         )
+
+    def along_rows(self) -> Value:
+        """Return the number of the code at a place of its row."""
+        inputs, grid = self._inputs, self._w.qparams
+        zeros = np.broadcast_to(grid.zero_point, grid.scale.shape)
+        # Behind each other, so that no operand has all codes as elements.
+        codes = inputs.add(self._w.buffer.view(lambda a: a[:, :1]))
+        scale = inputs.add(self._first(grid.scale, "float32"))
+        zero = inputs.add(self._first(zeros, "int32")) if np.any(zeros) else None
+        size = np.array(max(self._size, 1), np.int32)
+        bits, is_signed = self._w.dtype.bits, grid.minimum < 0
+        at = inputs.add(size, is_number=True)
+        return weight(Weights(codes, scale, zero, at, bits, is_signed))
+
+    def _first(self, values: npt.NDArray[Any], type: str) -> Any:
+        """Return the view of the first number of each row."""
+        rows = values.reshape(-1, 1) if values.ndim < 2 else values
+        found = constant(self._inputs.device, rows.astype(type))
+        return found.view(lambda a: a[:, :1])
 
     def byte(self) -> Value:
         """Return the byte, as int32."""
@@ -175,8 +218,7 @@ class _Weight:
         rows = values.reshape(-1, 1) if values.ndim < 2 else values
         if rows.shape[1] == 1:
             return inputs.field(rows, type)
-        found = constant(inputs.device, rows.astype(type))
-        first = inputs.add(found.view(lambda a: a[:, :1]))
+        first = inputs.add(self._first(values, type))
         places = np.arange(0, columns, self.share) // self._size
         place = inputs.element(constant(inputs.device, places.astype(np.int32)))
         return gather(first, type, place)
