@@ -67,7 +67,7 @@ template <typename X, typename T> struct weighing {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) starts |= i < live ? (uint64)from[i] : 0;
     typedef column<BITS, IS_SIGNED> codes;
-    const bool is_line = f.rank == 1 && f.jump[at][0] == 1;
+    const bool is_line = f.jump[at][0] == 1;
     const bool is_whole = f.count % codes::CODES == 0 && y.size % codes::EACH == 0;
     return is_line && is_whole && starts % 16 == 0;
   }
@@ -111,7 +111,8 @@ template <typename X, typename T> struct weighing {
       for (uint32 k = first; k < first + CODES && k < count; ++k) {
         y.enter(k / size);
         const T number = (T)y.number(y.turned(k));
-        const int64 step = f.at(at, k);
+        // Columns are one axis.
+        const int64 step = (int64)k * f.jump[at][0];
 #pragma unroll
         for (int row = 0; row < ROWS; ++row)
           if (row < live) sums[row] = dot<T>(wrap<T>(from[row][step]), number, sums[row]);

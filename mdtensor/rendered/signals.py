@@ -1,0 +1,86 @@
+"""Convolution and correlation of two signals: sums over windows of the first one.
+
+    full[s] = Σ x1[s - (n - 1) + j] · x2[j], over the n elements of x2 that meet one
+
+Sums are in ascending order of j. Other elements are left out, and not multiplied by 0:
+an infinity would make NaN of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+
+from mdtensor.device import Device
+from mdtensor.generics import signals
+from mdtensor.infer import infer
+from mdtensor.kernels.loops import ir
+from mdtensor.kernels.loops.ir import Loop, apply, cast, select
+from mdtensor.rendered.composed import rounded, widened
+from mdtensor.rendered.launches import NUMBERS, Operands, launch, types_of
+from mdtensor.rendered.methods import add
+from mdtensor.rendered.movement import filled, put, view
+from mdtensor.tensor import Tensor
+
+
+def register(device: Device) -> None:
+    """Add the methods of this file for a device."""
+    numbers: Any = Union[types_of(device, NUMBERS)]
+    add(signals.convolve, (numbers, numbers), _convolve)
+    add(signals.correlate, (numbers, numbers), _correlate)
+
+
+def _convolve(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
+    spec = infer(signals.convolve, x1, x2, mode=mode)
+    shorter = min(x1.size, x2.size)
+    turned = view(x2, lambda array: array[::-1])
+    return _sums(spec, "convolve", x1, turned, mode, shorter // 2)
+
+
+def _correlate(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
+    spec = infer(signals.correlate, x1, x2, mode=mode)
+    shorter = min(x1.size, x2.size)
+    # NumPy takes the longer signal first, and turns the result back: of an even
+    # number of elements, the middle is then that of the other direction.
+    before = shorter // 2 if x1.size >= x2.size else shorter - 1 - shorter // 2
+    return _sums(spec, "correlate", x1, x2, mode, before)
+
+
+def _sums(
+    spec: Any, name: str, x1: Tensor, x2: Tensor, mode: str, before: int
+) -> Any:
+    """Return the sums over the windows that a mode has.
+
+    Args:
+        before: windows of "same" in front of the first one that is complete.
+    """
+    a, b = (widened(x, spec.dtype.name) for x in (x1, x2))
+    window, (count,) = b.size, spec.shape
+    complete = min(a.size, window) - 1
+    first = {"full": 0, "same": complete - before, "valid": complete}[mode]
+
+    def windows(array: Any) -> Any:
+        found = np.lib.stride_tricks.sliding_window_view(array, window)
+        return found[first : first + count]
+
+    device, operands = spec.type.device, Operands(name, (x1, x2))
+    element = operands.view(_bordered(device, a.buffer, window - 1).view(windows))
+    product = apply("mul", element, operands.tensor(b))
+    if mode != "valid":
+        ones = filled(device, a.shape, np.ones((), bool))
+        is_met = operands.view(_bordered(device, ones, window - 1).view(windows))
+        zero = cast(ir.number(0, "int8"), product.type)
+        product = select(is_met, product, zero)
+    loop = Loop(tuple(operands.inputs), product, "add", is_serial=True, name=name)
+    found = launch(device, loop, (count,), operands.buffers, (1,))
+    return rounded(a.wrap(found), spec.dtype)
+
+
+def _bordered(device: Device, x: Any, border: int) -> Any:
+    """Return a buffer with zeros around its elements."""
+    if not border:
+        return x
+    whole = filled(device, (x.size + 2 * border,), np.zeros((), x.dtype))
+    inner = slice(border, border + x.size)
+    return put(device, whole, lambda array: array[inner], x, x.dtype.name)
