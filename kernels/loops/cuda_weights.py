@@ -22,9 +22,9 @@ extern "C" __global__ void __launch_bounds__(128)
   const long long high = (m.count + 3) / 4;
   const long long c = blockIdx.x / high % n.count, group = blockIdx.x / high / n.count;
   const long long top = blockIdx.x % high * 4;
+  mdt::weighing<{left}, {type}> x(x{at} + g.at({at}, group), {at}, m, top);
   mdt::column<{bits}, {is_signed}> y = {{(const mdt::uint8*)x{codes} + n.at({codes}, c),
       x{scale} + n.at({scale}, c), {zeros}, x{size}}};
-  mdt::weighing<{left}, {type}> x(x{at} + g.at({at}, group), {at}, m, top);
   if (x.is_dense(y, {at}, f))
     x.add_dense(y, (unsigned)f.count);
   else

@@ -78,7 +78,7 @@ template <typename X, typename T> struct weighing {
     const uint32 size = (uint32)y.size;
     for (uint32 k = threadIdx.x * CODES; k < count; k += THREADS * CODES) {
       const sixteen codes = *(const sixteen*)(y.bytes + k / 8 * BITS);
-      uint32 block = k / size, rest = size - k % size;
+      uint32 block = k / size, rest = (block + 1) * size - k;
       y.enter(block);
 #pragma unroll
       for (int word = 0; word < 4; ++word) {

@@ -226,7 +226,9 @@ def _gru(
     def step(part: Any, hidden: Any) -> tuple[Any]:
         z, s, g = _rows(part, 0, 1, 2)
         back = linear(hidden, gates, first)
-        z, s = (gate(add_(a, d)) for a, d in zip((z, s), _rows(back, 0, 1), strict=True))
+        z, s = (
+            gate(add_(a, d)) for a, d in zip((z, s), _rows(back, 0, 1), strict=True)
+        )
         if reset_after:
             back = mul(s, linear(hidden, last, after))
         else:
@@ -238,7 +240,16 @@ def _gru(
 
 
 def _rnn(
-    x: Any, w: Any, r: Any, b: Any, h: Any, lengths: Any, /, *, activations: Any, clip: Any
+    x: Any,
+    w: Any,
+    r: Any,
+    b: Any,
+    h: Any,
+    lengths: Any,
+    /,
+    *,
+    activations: Any,
+    clip: Any,
 ) -> Any:
     options = {"activations": activations, "clip": clip}
     spec = infer(recurrent.rnn, x, w, r, b, h, lengths, **options)

@@ -1,9 +1,9 @@
-"""Convolution and correlation of two signals: sums over windows of the first one.
+"""Convolution and correlation of two signals: sums over windows of the longer one.
 
     full[s] = Σ x1[s - (n - 1) + j] · x2[j], over the n elements of x2 that meet one
 
-Sums are in ascending order of j. Other elements are left out, and not multiplied by 0:
-an infinity would make NaN of it.
+Sums are in ascending order of j. Elements that meet none are left out, and not
+multiplied by 0: infinity times 0 is NaN.
 """
 
 from __future__ import annotations
@@ -33,32 +33,26 @@ def register(device: Device) -> None:
 
 def _convolve(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
     spec = infer(signals.convolve, x1, x2, mode=mode)
-    shorter = min(x1.size, x2.size)
-    turned = view(x2, lambda array: array[::-1])
-    return _sums(spec, "convolve", x1, turned, mode, shorter // 2)
+    longer, shorter = (x1, x2) if x1.size >= x2.size else (x2, x1)
+    turned = view(shorter, lambda array: array[::-1])
+    return _sums(spec, "convolve", longer, turned, mode)
 
 
 def _correlate(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
     spec = infer(signals.correlate, x1, x2, mode=mode)
-    shorter = min(x1.size, x2.size)
-    # NumPy takes the longer signal first, and turns the result back: of an even
-    # number of elements, the middle is then that of the other direction.
-    before = shorter // 2 if x1.size >= x2.size else shorter - 1 - shorter // 2
-    return _sums(spec, "correlate", x1, x2, mode, before)
+    if x1.size >= x2.size:
+        return _sums(spec, "correlate", x1, x2, mode)
+    # As NumPy does, which decides what is the middle of an even number of sums.
+    found = _sums(spec, "correlate", x2, x1, mode)
+    return view(found, lambda array: array[::-1])
 
 
-def _sums(
-    spec: Any, name: str, x1: Tensor, x2: Tensor, mode: str, before: int
-) -> Any:
-    """Return the sums over the windows that a mode has.
-
-    Args:
-        before: windows of "same" in front of the first one that is complete.
-    """
+def _sums(spec: Any, name: str, x1: Tensor, x2: Tensor, mode: str) -> Any:
+    """Return the sums over the windows that a mode has; x1 is not the shorter one."""
     a, b = (widened(x, spec.dtype.name) for x in (x1, x2))
     window, (count,) = b.size, spec.shape
-    complete = min(a.size, window) - 1
-    first = {"full": 0, "same": complete - before, "valid": complete}[mode]
+    complete = window - 1
+    first = {"full": 0, "same": complete - window // 2, "valid": complete}[mode]
 
     def windows(array: Any) -> Any:
         found = np.lib.stride_tricks.sliding_window_view(array, window)

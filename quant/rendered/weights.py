@@ -84,7 +84,9 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
         left, right = inputs.element(column), weight(weight.code(byte, at))
         products.append(apply("mul", cast(left, type), cast(right, type)))
     value = products[0] if share == 1 else apply("add", *products)
-    loop = inputs.loop("linear", value, fold="add", finish=_finish(inputs, b, type, spec))
+    loop = inputs.loop(
+        "linear", value, fold="add", finish=_finish(inputs, b, type, spec)
+    )
     return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
 
 
