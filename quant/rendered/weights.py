@@ -23,7 +23,7 @@ from mdtensor import Device, conv2d, linear, matmul
 from mdtensor.extend import constant, infer, launch, types_of
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.cuda_weights import WEIGHED
-from mdtensor.kernels.loops.ir import Value, apply, cast, gather
+from mdtensor.kernels.loops.ir import Loop, Value, apply, cast, gather
 from mdtensor.kernels.loops.weights import Weights, weight
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
@@ -60,34 +60,44 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
     given = (x, w) if b is None else (x, w, b)
     type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
     inputs = Inputs(x.device, "linear")
-    weight = _Weight(inputs, w)
-    # An order that blocks of any size have.
-    if getattr(x.device, "has_tensor_cores", False) and weight.is_in_rows:
-        element = x.buffer.view(lambda a: a[..., None, :])
-        left = cast(inputs.element(element), type)
-        value = apply("mul", left, cast(weight.along_rows(), type))
-        finish = _finish(inputs, b, type, spec)
-        options = {"fold": "dot", "is_serial": True, "tile": WEIGHED}
-        loop = inputs.loop("linear", value, finish=finish, **options)
-        return spec.type.wrap(
-            launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,))
-        )
-    if not weight.is_read:
+    numbers = _Weight(inputs, w)
+    if getattr(x.device, "has_tensor_cores", False) and numbers.is_in_rows:
+        loop = _loop_of_codes(inputs, x, numbers, b, type, spec)
+    elif numbers.is_read:
+        loop = _loop_of_bytes(inputs, x, numbers, b, type, spec)
+    else:
         raise no_method("linear", *given)
-    share = weight.share
+    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+
+
+def _loop_of_codes(
+    inputs: Inputs, x: Any, numbers: Any, b: Any, type: str, spec: Any
+) -> Loop:
+    """Return the loop that CUDA C++ has a text for."""
+    left = cast(inputs.element(x.buffer.view(lambda a: a[..., None, :])), type)
+    value = apply("mul", left, cast(numbers.along_rows(), type))
+    finish = _finish(inputs, b, type, spec)
+    return inputs.loop(
+        "linear", value, fold="dot", finish=finish, is_serial=True, tile=WEIGHED
+    )
+
+
+def _loop_of_bytes(
+    inputs: Inputs, x: Any, numbers: Any, b: Any, type: str, spec: Any
+) -> Loop:
+    """Return the loop that folds bytes, in any language."""
+    share = numbers.share
     if x.shape[-1] % share:
         # The last byte has one code, and a nibble of 0.
         x = md.pad(x, (*[(0, 0)] * (x.ndim - 1), (0, 1)))
-    byte, products = weight.byte(), list[Value]()
+    byte, products = numbers.byte(), list[Value]()
     for at in range(share):
         column = x.buffer.view(lambda a, at=at: a[..., None, at::share])
-        left, right = inputs.element(column), weight(weight.code(byte, at))
+        left, right = inputs.element(column), numbers(numbers.code(byte, at))
         products.append(apply("mul", cast(left, type), cast(right, type)))
     value = products[0] if share == 1 else apply("add", *products)
-    loop = inputs.loop(
-        "linear", value, fold="add", finish=_finish(inputs, b, type, spec)
-    )
-    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+    finish = _finish(inputs, b, type, spec)
+    return inputs.loop("linear", value, fold="add", finish=finish)
 
 
 def _finish(inputs: Inputs, b: Any, type: str, spec: Any) -> Value:
