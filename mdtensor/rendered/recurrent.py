@@ -142,11 +142,10 @@ def _wide(spec: Any, *given: Any) -> list[Any]:
 
 def _functions(activations: Any, clip: Any, count: int) -> list[Function]:
     """Return functions whose arguments are limited."""
-    named = recurrent.functions_of(activations, count)
-    found = []
-    for name, alpha, beta in named:
-        found.append(partial(_limited, FUNCTIONS[name], clip, alpha, beta))
-    return found
+    return [
+        partial(_limited, FUNCTIONS[name], clip, alpha, beta)
+        for name, alpha, beta in recurrent.functions_of(activations, count)
+    ]
 
 
 def _limited(function: Any, clip: Any, alpha: float, beta: float, x: Any) -> Any:
@@ -159,6 +158,11 @@ def _rows(x: Any, *parts: int) -> list[Any]:
     """Return parts of the columns [n, gates * k], each as wide as a state."""
     width = x.shape[1] // (max(parts) + 1)
     return [x[:, at * width : (at + 1) * width] for at in parts]
+
+
+def _cut(x: Any, at: int) -> tuple[Any, Any]:
+    """Return the rows before a place and from it on; None twice for None."""
+    return (None, None) if x is None else (x[:at], x[at:])
 
 
 def _sum_of(b: Any) -> Any:
@@ -219,9 +223,9 @@ def _gru(
     x, w, r, b, h = _wide(spec, x, w, r, b, h)
     gate, new = _functions(activations, clip, 2)
     k = r.shape[1]
-    gates, last = r[: 2 * k], r[2 * k :]
+    gates, last = _cut(r, 2 * k)
     left, right = (None, None) if b is None else (b[0], b[1])
-    first, after = (None, None) if b is None else (right[: 2 * k], right[2 * k :])
+    first, after = _cut(right, 2 * k)
 
     def step(part: Any, hidden: Any) -> tuple[Any]:
         z, s, g = _rows(part, 0, 1, 2)
