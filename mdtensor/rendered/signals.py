@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device
-from mdtensor.generics import signals
+from mdtensor.generics.signals import convolve, correlate
 from mdtensor.infer import infer
 from mdtensor.kernels.loops import ir
 from mdtensor.kernels.loops.ir import Loop, apply, cast, select
@@ -27,19 +27,19 @@ from mdtensor.tensor import Tensor
 def register(device: Device) -> None:
     """Add the methods of this file for a device."""
     numbers: Any = Union[types_of(device, NUMBERS)]
-    add(signals.convolve, (numbers, numbers), _convolve)
-    add(signals.correlate, (numbers, numbers), _correlate)
+    add(convolve, (numbers, numbers), _convolve)
+    add(correlate, (numbers, numbers), _correlate)
 
 
 def _convolve(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
-    spec = infer(signals.convolve, x1, x2, mode=mode)
+    spec = infer(convolve, x1, x2, mode=mode)
     longer, shorter = (x1, x2) if x1.size >= x2.size else (x2, x1)
     turned = view(shorter, lambda array: array[::-1])
     return _sums(spec, "convolve", longer, turned, mode)
 
 
 def _correlate(x1: Tensor, x2: Tensor, /, *, mode: str) -> Any:
-    spec = infer(signals.correlate, x1, x2, mode=mode)
+    spec = infer(correlate, x1, x2, mode=mode)
     if x1.size >= x2.size:
         return _sums(spec, "correlate", x1, x2, mode)
     # As NumPy does, which decides what is the middle of an even number of sums.
