@@ -19,9 +19,9 @@ extern "C" __global__ void __launch_bounds__(128)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ {type} kept[4][4];
-  const long long high = (m.count + 3) / 4;
-  const long long c = blockIdx.x / high % n.count, group = blockIdx.x / high / n.count;
-  const long long top = blockIdx.x % high * 4;
+  const unsigned high = ((unsigned)m.count + 3) / 4, wide = (unsigned)n.count;
+  const unsigned c = blockIdx.x / high % wide, group = blockIdx.x / high / wide;
+  const unsigned top = blockIdx.x % high * 4;
   mdt::weighing<{left}, {type}> x(x{at} + g.at({at}, group), {at}, m, top);
   mdt::column<{bits}, {is_signed}> y = {{(const mdt::uint8*)x{codes} + n.at({codes}, c),
       x{scale} + n.at({scale}, c), {zeros}, x{size}}};
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(128)
     x.add_sparse(y, {at}, f);
   x.keep(kept);
   __syncthreads();
-  const long long r = top + threadIdx.x;
+  const unsigned r = top + threadIdx.x;
   if (threadIdx.x < 4 && r < m.count) {{
 {places}
     {type} total = kept[0][threadIdx.x];

@@ -51,11 +51,12 @@ template <typename X, typename T> struct weighing {
   T sums[ROWS];
 
   template <int N>
-  __device__ weighing(const X* x, int at, const walk<N>& rows, int64 top) {
+  __device__ weighing(const X* x, int at, const walk<N>& rows, uint32 top) {
     live = rows.count - top < ROWS ? (int)(rows.count - top) : ROWS;
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-      from[i] = i < live ? x + rows.at(at, top + i) : x;
+      // There are fewer than 2**31 rows, so nothing is divided by calls.
+      from[i] = i < live ? x + rows.template place<uint32>(at, (uint32)top + i) : x;
       sums[i] = T(0);
     }
   }

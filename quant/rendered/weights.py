@@ -13,6 +13,7 @@ share a byte.
 convert all of them first, on any grid: their products are those of floats.
 """
 
+from math import prod
 from typing import Any, Union
 
 import numpy as np
@@ -37,7 +38,7 @@ from mdtensor.quant.rendered.types import (
 )
 from mdtensor.quant.tensor import QuantizedTensor
 
-#: The most codes of a row whose places have 32 bits.
+#: The most codes of a row, and elements of a result, whose places have 32 bits.
 MOST = 2**31 - 1
 
 
@@ -61,7 +62,8 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
     type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
     inputs = Inputs(x.device, "linear")
     numbers = _Weight(inputs, w)
-    if getattr(x.device, "has_tensor_cores", False) and numbers.is_in_rows:
+    has_text = getattr(x.device, "has_tensor_cores", False)
+    if has_text and numbers.is_in_rows and prod(spec.shape) <= MOST:
         loop = _loop_of_codes(inputs, x, numbers, b, type, spec)
     elif numbers.is_read:
         loop = _loop_of_bytes(inputs, x, numbers, b, type, spec)
