@@ -22,9 +22,10 @@ extern "C" __global__ void __launch_bounds__(128)
   const unsigned high = ((unsigned)m.count + 3) / 4, wide = (unsigned)n.count;
   const unsigned c = blockIdx.x / high % wide, group = blockIdx.x / high / wide;
   const unsigned top = blockIdx.x % high * 4;
-  mdt::weighing<{left}, {type}> x(x{at} + g.at({at}, group), {at}, m, top);
-  mdt::column<{bits}, {is_signed}> y = {{(const mdt::uint8*)x{codes} + n.at({codes}, c),
-      x{scale} + n.at({scale}, c), {zeros}, x{size}}};
+  mdt::weighing<{left}, {type}> x(x{at} + g.place<unsigned>({at}, group), {at}, m, top);
+  mdt::column<{bits}, {is_signed}> y = {{
+      (const mdt::uint8*)x{codes} + n.place<unsigned>({codes}, c),
+      x{scale} + n.place<unsigned>({scale}, c), {zeros}, x{size}}};
   if (x.is_dense(y, {at}, f))
     x.add_dense(y, (unsigned)f.count);
   else
@@ -62,7 +63,9 @@ def weights_fields(loop: Loop) -> dict[str, object]:
         "is_signed": str(weights.is_signed).lower(),
         "codes": weights.codes,
         "scale": weights.scale,
-        "zeros": "nullptr" if zero is None else f"x{zero} + n.at({zero}, c)",
+        "zeros": "nullptr"
+        if zero is None
+        else f"x{zero} + n.place<unsigned>({zero}, c)",
         "size": weights.size,
         "places": "\n".join(map(place_of, {**finish.loaded, last: None})),
         "finish": finish.text,
