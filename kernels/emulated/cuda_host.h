@@ -232,6 +232,20 @@ static inline void mma(int (&sums)[4], const unsigned (&a)[4], const unsigned (&
   }
 }
 
+// Each thread gives 8 bytes at most, and gets those of the lane `by` above, or its own.
+static unsigned long long lanes[2][WARPS * WARP];
+
+template <typename T> static inline T shuffled_down(T value, unsigned by) {
+  static_assert(sizeof(T) <= 8, "a lane has 8 bytes");
+  if (!has_fibers) return wait_at(__LINE__, MEETING), value;
+  unsigned long long* const given = lanes[fibers[current].turn ^= 1];
+  memcpy(&given[threadIdx.x], &value, sizeof(T));
+  wait_at(__LINE__, MEETING);
+  const bool is_inside = threadIdx.x % WARP + by < WARP;
+  memcpy(&value, &given[threadIdx.x + (is_inside ? by : 0)], sizeof(T));
+  return value;
+}
+
 // ldmatrix: a thread gives the place of a line of 16 bytes, and gets a word of four lines.
 static const void* lines_of_warp[2][WARPS * WARP];
 
@@ -276,6 +290,8 @@ static inline void arrive(int later) {
 }
 
 }  // namespace mdt_emulation
+
+#define __shfl_down_sync(WARP, VALUE, BY) mdt_emulation::shuffled_down(VALUE, BY)
 
 // The entry of a kernel for the emulated device.
 #define MDT_EMULATED(KERNEL, BARRIERS)                                                 \

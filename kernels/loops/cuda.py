@@ -25,15 +25,23 @@ from mdtensor.kernels.loops.cuda_rows import (
     total_of,
     tree_of,
 )
+from mdtensor.kernels.loops.cuda_serial import (
+    SCAN,
+    SERIAL,
+    scan_fields,
+    serial_fields,
+)
 from mdtensor.kernels.loops.cuda_tiles import TEXTS, product_of, tiles_fields
 from mdtensor.kernels.loops.cuda_values import CudaStatements, storage_type, value_type
-from mdtensor.kernels.loops.ir import Input, Loop, Value
+from mdtensor.kernels.loops.cuda_weights import TEXT, WEIGHED, weights_fields
+from mdtensor.kernels.loops.ir import Input, Loop
 from mdtensor.kernels.loops.kernel import FOLDING, Kernel
+from mdtensor.kernels.loops.weights import weights_of
 
 #: The functions that texts call; a compiler reads them before the text.
 SCALARS = "\n".join(
     Path(__file__).with_name(name).read_text()
-    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh", "planes.cuh")
+    for name in ("scalar.cuh", "tiles.cuh", "slices.cuh", "planes.cuh", "weights.cuh")
 )
 ELEMENTWISE = """\
 extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w) {{
@@ -72,29 +80,6 @@ extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
   }}
 }}
 """
-SERIAL = """\
-extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
-                                  mdt::walk<{last}> f) {{
-  const long long n = f.size[f.rank - 1];
-  for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
-       r += (long long)gridDim.x * blockDim.x) {{
-{before}
-    {type} sum = {start};
-    for (long long o = 0; o < f.count; o += n) {{
-{rows}
-      long long j = 0;
-{quads}
-      for (; j < n; ++j) {{
-{body}
-        sum = {combined};
-      }}
-    }}
-    const {folded} total = {total};
-{finish}
-    out[w.at({last}, r)] = {result};
-  }}
-}}
-"""
 
 #: The elements that a block folds: a whole line, one of each piece, or one piece.
 LINE = "const long long first = 0, end = f.count;"
@@ -111,35 +96,6 @@ SEVERAL = """\
 #pragma unroll
       for (int k = 0; k < 4; ++k) sum = mdt::{fold}(sum, found[k]);
     }}"""
-#: Some elements are on their way at once, since the next one is known before the sum.
-SCAN = """\
-extern "C" __global__ void {name}({parameters}, mdt::walk<{count}> w,
-                                  mdt::walk<{count}> f) {{
-  for (long long r = blockIdx.x * (long long)blockDim.x + threadIdx.x; r < w.count;
-       r += (long long)gridDim.x * blockDim.x) {{
-    {type} sum = {start};
-    const auto next = [&](long long i) {{
-{body}
-      return {element};
-    }};
-    const auto put = [&](long long i, {type} element) {{
-      sum = mdt::{fold}<{type}>(sum, element);
-      const {type} total = sum;
-{finish}
-      out[w.at({last}, r) + f.at({last}, i)] = {result};
-    }};
-    long long i = 0;
-    for (; i + 7 < f.count; i += 8) {{
-      {type} found[8];
-#pragma unroll
-      for (int k = 0; k < 8; ++k) found[k] = next(i + k);
-#pragma unroll
-      for (int k = 0; k < 8; ++k) put(i + k, found[k]);
-    }}
-    for (; i < f.count; ++i) put(i, next(i));
-  }}
-}}
-"""
 
 
 # Shapes are arguments, so a text is compiled once for its types (decision 0063).
@@ -153,23 +109,33 @@ def render(loop: Loop) -> Kernel:
     elif loop.fold is None:
         text = ELEMENTWISE.format(name="{name}", **fields, **_elementwise(loop))
     elif loop.is_scan:
-        text = SCAN.format(name="{name}", **fields, **_scan(loop))
+        text = SCAN.format(name="{name}", **fields, **scan_fields(loop))
+    elif loop.tile == WEIGHED:
+        text = TEXT.format(name="{name}", **fields, **weights_fields(loop))
     elif loop.tile:
         given = tiles_fields(loop)
         text = TEXTS[loop.tile].format(name="{name}", **fields, **given)
     elif loop.is_serial:
-        text = SERIAL.format(name="{name}", **fields, **_serial(loop))
+        text = SERIAL.format(name="{name}", **fields, **serial_fields(loop))
     else:
         text = FOLD.format(name="{name}", **fields, **_fold(loop))
     # One symbol for each text, since many texts can be in one library.
     name = f"{loop.title}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     text = text.replace("{name}", name)
     fold = loop.fold, loop.is_serial, loop.is_scan
-    factors = tuple(x.at for x in product_of(loop)) if loop.tile else ()
+    factors = _factors(loop) if loop.tile else ()
     rows = bool(loop.before), loop.is_row
     kernel = Kernel(name, text, loop.inputs, loop.type, *fold, loop.title, *rows)
     piece = 0 if loop.is_among else loop.piece
     return replace(kernel, tile=loop.tile, factors=factors, piece=piece)
+
+
+def _factors(loop: Loop) -> tuple[int, ...]:
+    """Return the numbers of the operands that tiles multiply."""
+    if loop.tile == WEIGHED:
+        left, weights = weights_of(loop)
+        return left.detail, weights.codes
+    return tuple(x.at for x in product_of(loop))
 
 
 def _parameters(loop: Loop) -> str:
@@ -232,81 +198,3 @@ def _bounds(loop: Loop) -> str:
     """Return the statement that says which elements a block folds."""
     text = AMONG if loop.is_among else PIECE if loop.piece else LINE
     return text.format(loop.piece)
-
-
-def _scan(loop: Loop) -> dict[str, object]:
-    """Return the fields of `SCAN`."""
-    place = "w.at({0}, r) + f.at({0}, i)"
-    body, finish = CudaStatements("      ", place), CudaStatements("      ", place, "c")
-    type = value_type(loop.value.type)
-    element = body.add(loop.value)
-    return {
-        "type": type,
-        "start": f"mdt::start_{loop.fold}<{type}>()",
-        "fold": loop.fold,
-        "body": body.text,
-        "element": element,
-        "result": "total" if loop.finish is None else finish.add(loop.finish),
-        "finish": finish.text,
-    }
-
-
-def _quads(parts: tuple[Value, ...]) -> str:
-    """Return the loop over four bytes at a time of a product of two lines of codes.
-
-    The first factor may be minus one zero point; the second is signed, without one.
-    """
-    if len(parts) != 2:
-        return ""
-    left, right = parts
-    zero = "0"
-    if left.name == "sub" and left.arguments[1].name == "scalar":
-        left, zero = left.arguments[0], f"x{left.arguments[1].detail}"
-    kinds = [x.arguments[0].type for x in (left, right) if x.name == "cast"]
-    is_codes = kinds in (["int8", "int8"], ["uint8", "int8"]) and left.type == "int32"
-    loads = [x.arguments[0] for x in (left, right)] if is_codes else []
-    if not loads or any(x.name != "load" for x in loads):
-        return ""
-    a, b = (x.detail for x in loads)
-    places = [f"x{at} + q{at}" for at in (a, b)]
-    return f"""\
-      if (s{a} == 1 && s{b} == 1 && mdt::aligned({", ".join(places)}))
-        for (; j + 4 <= n; j += 4)
-          sum = mdt::dot4({places[0]} + j, {places[1]} + j, {zero}, sum);"""
-
-
-def _serial(loop: Loop) -> dict[str, object]:
-    """Return the fields of `SERIAL`."""
-    type, rows = value_type(loop.value.type), []
-    body, after = (
-        CudaStatements("        ", "q{0} + j * s{0}"),
-        CudaStatements("    ", "w.at({0}, r)"),
-    )
-    before = CudaStatements("    ", "w.at({0}, r)", "b")
-    fold = loop.fold
-    parts = loop.value.arguments if fold == "dot" else (loop.value,)
-    elements = ", ".join(body.add(part) for part in parts)
-    for at in body.loaded:
-        place = f"w.at({at}, r) + f.at({at}, o)"
-        step = f"f.jump[{at}][f.rank - 1]"
-        rows.append(f"      const long long q{at} = {place}, s{at} = {step};")
-    start = f"mdt::start_{'add' if fold == 'dot' else fold}<{type}>()"
-    if loop.start is not None:
-        start = before.add(loop.start)
-    elif fold in ("add", "dot"):
-        start = f"({type})0"
-    return {
-        "quads": _quads(parts),
-        "type": type,
-        "folded": type,
-        "before": before.text,
-        "start": start,
-        "rows": "\n".join(rows),
-        "body": body.text,
-        "combined": f"mdt::{fold}<{type}>({elements}, sum)"
-        if fold == "dot"
-        else f"mdt::{fold}<{type}>(sum, {elements})",
-        "total": "sum",
-        "result": "total" if loop.finish is None else after.add(loop.finish),
-        "finish": after.text,
-    }

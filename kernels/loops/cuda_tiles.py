@@ -155,7 +155,7 @@ def tiles_fields(loop: Loop) -> dict[str, object]:
         # The rows of one operand are multiplied by the zero point of the other.
         "adds": ", ".join(str(name is not None).lower() for name in names[::-1]),
         "added": _added(names),
-        "places": "\n".join(map(_place, used)),
+        "places": "\n".join(map(place_of, used)),
         "zeros": zeros.text,
         "total": _total(names, *_SUMS[loop.tile == PLANE]),
         "finish": finish.text,
@@ -177,7 +177,8 @@ def product_of(loop: Loop) -> tuple[Factor, Factor]:
     return found
 
 
-def _place(at: int) -> str:
+def place_of(at: int) -> str:
+    """Return the statement that says where an operand of a sum is: `p0`, `p1`."""
     parts = f"g.at({at}, group) + m.at({at}, r) + n.at({at}, c)"
     return f"      const long long p{at} = {parts};"
 

@@ -63,11 +63,11 @@ class Value:
 
     Args:
         name: a function, `load`, `gather`, `scalar`, `number`, `cast`, `select`,
-            `position`, `total`, `count`, `local` or `folded`.
+            `position`, `total`, `count`, `local`, `folded` or `weight`.
         type: of the result.
         arguments: the nodes that it reads.
         detail: number of the input, of the local value or of the fold before; the
-            number itself; or rule and type of the cast.
+            number itself; rule and type of the cast; or the weights (`weights.py`).
     """
 
     name: str
@@ -139,7 +139,8 @@ class Loop:
         before: folds by the threads of a block, over the same axes, that the value
             reads by `folded`, and later ones of them too. Then `fold` is None.
         tile: rows and columns of the tiles by which a serial fold of products of codes
-            goes, 16, 64 or 128; 1 has many rows of one column; 0 without. Rows are the
+            goes, 16, 64 or 128; 1 has many rows of one column; 4 has four rows of one
+            column of quantized weights, see `weights.py`; 0 without. Rows are the
             axes that the second factor repeats, columns those that the first one
             repeats.
         piece: elements of a line that a block folds, if several blocks fold a line;

@@ -20,9 +20,9 @@ from mdtensor.kernels.loops.walk import Ints, jumps_of, walk
 
 Walk = npt.NDArray[np.int64]
 #: Threads of a block: of an elementwise kernel, of a fold, and of a tile by its side.
-THREADS, FOLDING, TILING = 256, 64, {1: 128, 16: 256, 64: 128, 128: 128}
+THREADS, FOLDING, TILING = 256, 64, {1: 128, 4: 128, 16: 256, 64: 128, 128: 128}
 #: Rows and columns of a block, by the side of its tile, where they are not this side.
-BLOCK_SIDES = {1: (512, 1)}
+BLOCK_SIDES = {1: (512, 1), 4: (4, 1)}
 #: The largest number of blocks; further elements are steps of the same threads.
 BLOCKS = 65535
 #: Layouts of operands for which a kernel keeps its launch.

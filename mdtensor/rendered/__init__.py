@@ -33,11 +33,13 @@ def register(device: Device) -> None:
         places,
         pool,
         products,
+        recurrent,
         reduction,
         resampling,
         running,
         scattering,
         searching,
+        signals,
         sorting,
         writing,
     )
@@ -45,7 +47,8 @@ def register(device: Device) -> None:
     elements = (arithmetic, comparison, activation, casts, movement, writing)
     lines = (reduction, running, products, pool, norms, sorting)
     chosen = (curves, picking, places, resampling, searching, scattering)
-    for family in (*elements, *lines, integer_products, composed, *chosen):
+    made = (integer_products, composed, recurrent, signals)
+    for family in (*elements, *lines, *made, *chosen):
         family.register(device)
     _DEVICES.append(device)
     for add in _ADDITIONS:

@@ -15,7 +15,7 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import Device
-from mdtensor.errors import BoundsError, ShapeError, describe
+from mdtensor.errors import BoundsError, OptionError, ShapeError, describe
 from mdtensor.generics import (
     arithmetic,
     attention,
@@ -50,6 +50,7 @@ from mdtensor.rendered.launches import (
 from mdtensor.rendered.methods import add, unary
 from mdtensor.spec.indices import is_mask, is_pick, key_parts
 from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, from_numpy, leaf
 
 #: Places of a matrix are added as int32.
@@ -65,15 +66,17 @@ def register(device: Device) -> None:
     unary(device, sorting.argwhere, REAL, _argwhere)
     unary(device, attention.one_hot, INTEGERS, _one_hot)
     real: Any = Union[types_of(device, REAL)]
+    whole: Any = Union[types_of(device, INTEGERS)]
+    add(manipulation.repeat, (Union[types_of(device, ALL)], whole), _repeat)
     floats: Any = Union[types_of(device, FLOATS)]
     add(sorting.isin, (real, real), _isin)
     attend = attention.scaled_dot_product_attention
     add(attend, (floats, floats, floats), _attention)
 
 
-def places_of(device: Device, count: int) -> Any:
-    """Return the buffer of 0, 1, 2 ... as int32."""
-    loop = Loop((), cast(ir.position(), "int32"), name="places")
+def places_of(device: Device, count: int, type: str = "int32") -> Any:
+    """Return the buffer of 0, 1, 2 ... as integers of a type."""
+    loop = Loop((), cast(ir.position(), type), name="places")
     return launch(device, loop, (count,), [])
 
 
@@ -121,6 +124,25 @@ def true_places(x: Tensor) -> Any:
     count = int(reduction.sum(truth))
     small = astype(truth, dtypes.int8)
     return sorting.argsort(small, descending=True, stable=True)[:count]
+
+
+def _repeat(x: Tensor, repeats: Tensor, /, *, axis: int | None) -> Any:
+    """Take each place as often as it has repeats. Waits for the device."""
+    infer(manipulation.repeat, x, repeats, axis=axis)
+    operands = Operands("repeat", (x, repeats))
+    zero, count = cast(ir.number(0, "int8"), "int64"), operands.tensor(repeats)
+    if count_true(operands, ir.compare("less", count, zero), x.device):
+        problem, fix = "a number of repeats is below 0", "Use integers of 0 or more"
+        raise OptionError(problem, fix, describe("repeat", x, repeats))
+    flat = manipulation.reshape(x, (-1,)) if axis is None else x
+    at = 0 if axis is None else normalize_axis(axis, x.ndim)
+    wide = astype(manipulation.reshape(repeats, (-1,)), dtypes.int64, casting="check")
+    each = manipulation.broadcast_to(wide, (flat.shape[at],))
+    ends = reduction.cumulative_sum(each)
+    total = int(reduction.sum(each))
+    every = ends.wrap(places_of(x.device, total, "int64"))
+    places = sorting.searchsorted(ends, every, side="right")
+    return indexing.take(flat, places, axis=at)
 
 
 def _unravelled(places: Any, shape: tuple[int, ...]) -> Any:
@@ -295,5 +317,5 @@ def _whole(x: Tensor, index: Any, size: int) -> Any:
     outside = apply("bit_or", low, ir.compare("less_equal", length, element))
     if index.size and count_true(operands, outside, x.device):
         raise outside_axis(size, index.dtype).within(describe("getitem", x))
-    whole = astype(index, dtypes.int64, casting="wrap")
+    whole = astype(index, dtypes.int64, casting="check")
     return sorting.where(whole < 0, whole + size, whole)

@@ -2,15 +2,18 @@
 
     w = float32(scale · (code - zero point))      linear = Σ x · w + bias
 
-`linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. The
-threads of a block add the products of a result, in the order of `sum`. A device reads
-scales of the whole, of rows, or of blocks along the columns; blocks of 4-bit codes
-have an even length, since two codes share a byte.
+`linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. A
+device with texts in CUDA C++ has one for it, `kernels/loops/weights.cuh`: each product
+is added with one rounding. Elsewhere the threads of a block add the products of a
+result, in the order of `sum`. A device reads scales of the whole, of rows, or of blocks
+along the columns. Elsewhere blocks of 4-bit codes have an even length, since two codes
+share a byte.
 
 `matmul` and `conv2d` read each weight many times, or across rows of bytes, so they
 convert all of them first, on any grid: their products are those of floats.
 """
 
+from math import prod
 from typing import Any, Union
 
 import numpy as np
@@ -20,7 +23,9 @@ import mdtensor as md
 from mdtensor import Device, conv2d, linear, matmul
 from mdtensor.extend import constant, infer, launch, types_of
 from mdtensor.kernels.loops import ir
-from mdtensor.kernels.loops.ir import Value, apply, cast, gather
+from mdtensor.kernels.loops.cuda_weights import WEIGHED
+from mdtensor.kernels.loops.ir import Loop, Value, apply, cast, gather
+from mdtensor.kernels.loops.weights import Weights, weight
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.rendered.rounding import Inputs, scales_of, zeros_of
 from mdtensor.quant.rendered.types import (
@@ -32,6 +37,9 @@ from mdtensor.quant.rendered.types import (
     types_on,
 )
 from mdtensor.quant.tensor import QuantizedTensor
+
+#: The most codes of a row, and elements of a result, whose places have 32 bits.
+MOST = 2**31 - 1
 
 
 def register(device: Device) -> None:
@@ -51,28 +59,56 @@ def register(device: Device) -> None:
 def _linear(x: Any, w: Any, b: Any, /) -> Any:
     spec = infer(linear, x, w, b)
     given = (x, w) if b is None else (x, w, b)
-    inputs = Inputs(x.device, "linear")
-    weight = _Weight(inputs, w)
-    if not weight.is_read:
-        raise no_method("linear", *given)
     type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
-    share = weight.share
+    inputs = Inputs(x.device, "linear")
+    numbers = _Weight(inputs, w)
+    has_text = getattr(x.device, "has_tensor_cores", False)
+    if has_text and numbers.is_in_rows and prod(spec.shape) <= MOST:
+        loop = _loop_of_codes(inputs, x, numbers, b, type, spec)
+    elif numbers.is_read:
+        loop = _loop_of_bytes(inputs, x, numbers, b, type, spec)
+    else:
+        raise no_method("linear", *given)
+    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+
+
+def _loop_of_codes(
+    inputs: Inputs, x: Any, numbers: Any, b: Any, type: str, spec: Any
+) -> Loop:
+    """Return the loop that CUDA C++ has a text for."""
+    left = cast(inputs.element(x.buffer.view(lambda a: a[..., None, :])), type)
+    value = apply("mul", left, cast(numbers.along_rows(), type))
+    finish = _finish(inputs, b, type, spec)
+    return inputs.loop(
+        "linear", value, fold="dot", finish=finish, is_serial=True, tile=WEIGHED
+    )
+
+
+def _loop_of_bytes(
+    inputs: Inputs, x: Any, numbers: Any, b: Any, type: str, spec: Any
+) -> Loop:
+    """Return the loop that folds bytes, in any language."""
+    share = numbers.share
     if x.shape[-1] % share:
         # The last byte has one code, and a nibble of 0.
         x = md.pad(x, (*[(0, 0)] * (x.ndim - 1), (0, 1)))
-    byte, products = weight.byte(), list[Value]()
+    byte, products = numbers.byte(), list[Value]()
     for at in range(share):
         column = x.buffer.view(lambda a, at=at: a[..., None, at::share])
-        left, right = inputs.element(column), weight(weight.code(byte, at))
+        left, right = inputs.element(column), numbers(numbers.code(byte, at))
         products.append(apply("mul", cast(left, type), cast(right, type)))
     value = products[0] if share == 1 else apply("add", *products)
+    finish = _finish(inputs, b, type, spec)
+    return inputs.loop("linear", value, fold="add", finish=finish)
+
+
+def _finish(inputs: Inputs, b: Any, type: str, spec: Any) -> Value:
+    """Return the result of a sum: with the bias, and rounded to its type."""
     total: Value = ir.total(type)
     if b is not None:
         bias = inputs.element(b.buffer.view(lambda a: a[:, None]))
         total = apply("add", total, cast(bias, type))
-    finish = cast(total, spec.dtype.name)
-    loop = inputs.loop("linear", value, fold="add", finish=finish)
-    return spec.type.wrap(launch(x.device, loop, spec.shape, inputs.buffers, (x.ndim,)))
+    return cast(total, spec.dtype.name)
 
 
 def _matmul(x1: Any, x2: Any, /) -> Any:
@@ -146,11 +182,32 @@ class _Weight:
         grid, columns = w.qparams, w.shape[-1]
         self._size = columns if grid.is_along(None, 0) else grid.block_size
         is_blocks = grid.block_size is not None and grid.axis == 1
+        #: Whether scales are of rows, or of blocks along them.
+        self.is_in_rows = columns <= MOST and (grid.is_along(None, 0) or is_blocks)
         is_whole = self._size is None or self._size >= columns
         #: Whether the device reads such grids.
         self.is_read = grid.is_along(None, 0) or (
             is_blocks and (is_whole or self._size % self.share == 0)
         )
+
+    def along_rows(self) -> Value:
+        """Return the number of the code at a place of its row."""
+        inputs, grid = self._inputs, self._w.qparams
+        zeros = np.broadcast_to(grid.zero_point, grid.scale.shape)
+        # Behind each other, so that no operand has all codes as elements.
+        codes = inputs.add(self._w.buffer.view(lambda a: a[:, :1]))
+        scale = inputs.add(self._first(grid.scale, "float32"))
+        zero = inputs.add(self._first(zeros, "int32")) if np.any(zeros) else None
+        size = np.array(max(self._size, 1), np.int32)
+        bits, is_signed = self._w.dtype.bits, grid.minimum < 0
+        at = inputs.add(size, is_number=True)
+        return weight(Weights(codes, scale, zero, at, bits, is_signed))
+
+    def _first(self, values: npt.NDArray[Any], type: str) -> Any:
+        """Return the view of the first number of each row."""
+        rows = values.reshape(-1, 1) if values.ndim < 2 else values
+        found = constant(self._inputs.device, rows.astype(type))
+        return found.view(lambda a: a[:, :1])
 
     def byte(self) -> Value:
         """Return the byte, as int32."""
@@ -175,8 +232,7 @@ class _Weight:
         rows = values.reshape(-1, 1) if values.ndim < 2 else values
         if rows.shape[1] == 1:
             return inputs.field(rows, type)
-        found = constant(inputs.device, rows.astype(type))
-        first = inputs.add(found.view(lambda a: a[:, :1]))
+        first = inputs.add(self._first(values, type))
         places = np.arange(0, columns, self.share) // self._size
         place = inputs.element(constant(inputs.device, places.astype(np.int32)))
         return gather(first, type, place)

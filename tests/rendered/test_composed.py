@@ -15,7 +15,13 @@ from support.on_device import agree, gpu, same_bytes, there
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.errors import BoundsError, DeviceError, MdtensorError, NoMethodError
+from mdtensor.errors import (
+    BoundsError,
+    DeviceError,
+    MdtensorError,
+    NoMethodError,
+    OptionError,
+)
 from mdtensor.kernels.emulated.launcher import ORDERS
 from mdtensor.kernels.loops import kernel
 
@@ -62,6 +68,18 @@ def test_places_of_elements(dtype: Any) -> None:
     agree(lambda x: md.repeat(x, 3, axis=1), x)
     agree(lambda x: md.repeat(x[..., ::-1], 2), x)
     agree(lambda x: md.repeat(x, 0, axis=0), x)
+    for kind, axis, repeats in (
+        (md.int64, 1, [2, 0, 1, 3]),
+        (md.uint8, 0, [0, 2]),
+        (md.uint64, 2, [2]),
+        (md.int32, None, list(range(48))),
+        (md.int8, 1, [0] * 4),
+    ):
+        counts = md.asarray(repeats).astype(kind)
+        agree(lambda x, n, axis=axis: md.repeat(x, n, axis=axis), x, counts)
+    counts = md.asarray([1, -1]).to(gpu)
+    with pytest.raises(OptionError, match="a number of repeats is below 0"):
+        md.repeat(there(x), counts, axis=0)
     agree(md.fft.fftshift, x)
     agree(lambda x: md.fft.ifftshift(x, axes=(0, 2)), x)
     image = whole(dtype, 2, 8, 3, 4)

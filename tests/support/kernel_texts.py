@@ -91,6 +91,7 @@ def calls_of_codes(device: Any) -> Iterator[Callable[[], Any]]:
             yield lambda x=x, w=w, g=grid: md.conv2d(x, w, padding=1, out=g)
         yield lambda x=rows, y=lines: md.add(x, y[:1], out=out)
     yield from calls_by_tiles(device)
+    yield from calls_of_weights(device)
     for kind in kinds:
         x = codes(kind, device, 1, 4, 6, 6)
         yield lambda x=x: md.max_pool2d(x, kernel_size=2)
@@ -124,6 +125,20 @@ def calls_by_tiles(device: Any) -> Iterator[Callable[[], Any]]:
     for grid in (None, out):
         yield lambda g=grid: md.conv2d(image, filters, padding=1, out=g)
         yield lambda g=grid: md.conv2d(image, apart, groups=4, padding=1, out=g)
+
+
+def calls_of_weights(device: Any) -> Iterator[Callable[[], Any]]:
+    """Yield products of floats with quantized weights, with zero points and a bias."""
+    kinds = ("qint4", "quint4", "qint8", "quint8")
+    for name, dtype in itertools.product(kinds, TYPES):
+        if not dtype.is_floating:
+            continue
+        for zero in (0, 3):
+            grid = QParams(np.ones((3, 4)), zero, dtype=name, axis=1, block_size=16)
+            w = quant.quantize(md.ones((3, 64)), grid).to(device)
+            x = md.ones((2, 64)).astype(dtype).to(device)
+            bias = md.ones((3,)).astype(dtype).to(device) if zero else None
+            yield lambda x=x, w=w, b=bias: md.linear(x, w, b)
 
 
 def codes(kind: Any, device: Any, *shape: int, zero: int = 0) -> Any:

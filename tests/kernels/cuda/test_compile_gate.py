@@ -19,6 +19,7 @@ import mdtensor as md
 from mdtensor.kernels.cuda import compiler, nvrtc
 from mdtensor.kernels.loops.cuda import SCALARS
 from mdtensor.kernels.loops.cuda_tiles import PLANE
+from mdtensor.kernels.loops.cuda_weights import WEIGHED
 from mdtensor.kernels.loops.kernel import Kernel
 
 ARCHITECTURES = (90, 80, 86, 89, 100, 120)
@@ -102,7 +103,7 @@ def test_products_of_bytes_are_dot_products_of_four(kernels: Any) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_tiles_are_multiplied_by_tensor_cores(kernels: Any, arch: int) -> None:
     """32 products of 16 x 8 sums are one instruction; 16 codes are one copy."""
-    found = [kernel for kernel in kernels if kernel.tile > PLANE]
+    found = [kernel for kernel in kernels if kernel.tile > WEIGHED]
     assert {kernel.tile for kernel in found} == {16, 64, 128} and len(found) >= 10
     require_no_spills(found, arch)
     code, _ = compiled(found, arch)
@@ -136,6 +137,23 @@ def test_depthwise_products_read_a_table(kernels: Any, arch: int) -> None:
         assert len(re.findall(r"\bLDG\.E\.[SU]8", body)) >= 16
         assert len(re.findall(r"\bIMAD\b", body)) >= 16
         assert "LDS" in body and not re.search(r"\b(LDL|STL)\b", body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_weights_are_read_16_bytes_at_a_time(kernels: Any, arch: int) -> None:
+    """Of four types, with and without zero points, times four types of floats."""
+    found = [kernel for kernel in kernels if kernel.tile == WEIGHED]
+    assert len(found) == 4 * 2 * 4
+    require_no_spills(found, arch)
+    listing = sass(compiled(found, arch)[0])
+    for kernel in found:
+        body = listing.partition(f".text.{kernel.name}:")[2].partition(".text.")[0]
+        assert "LDG.E.128" in body
+        # A code is converted once for four rows, of which each adds its product.
+        codes = 32 if re.search(r"column<4, ", kernel.text) else 16
+        assert len(re.findall(r"\b[FD]FMA\b", body)) >= 4 * codes
+        assert "SHFL.DOWN" in body and not re.search(r"\b(LDL|STL)\b", body)
 
 
 @pytest.mark.slow
