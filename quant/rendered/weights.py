@@ -3,11 +3,11 @@
     w = float32(scale · (code - zero point))      linear = Σ x · w + bias
 
 `linear` converts codes where it reads them, so weights stay 4 or 8 bits in memory. A
-device with texts in CUDA C++ has one for it, `kernels/loops/weights.cuh`: each product
-is added with one rounding. Elsewhere the threads of a block add the products of a
-result, in the order of `sum`. A device reads scales of the whole, of rows, or of blocks
-along the columns. Elsewhere blocks of 4-bit codes have an even length, since two codes
-share a byte.
+device with texts in CUDA C++ has one for sums of float32, `kernels/loops/weights.cuh`:
+each product is added with one rounding. Other sums are added by the threads of a block,
+in the order of `sum`. A device reads scales of the whole, of rows, or of blocks along
+the columns. Without that text, blocks of 4-bit codes have an even length, since two
+codes share a byte.
 
 `matmul` and `conv2d` read each weight many times, or across rows of bytes, so they
 convert all of them first, on any grid: their products are those of floats.
@@ -62,7 +62,8 @@ def _linear(x: Any, w: Any, b: Any, /) -> Any:
     type = "float64" if "float64" in (t.dtype.name for t in given) else "float32"
     inputs = Inputs(x.device, "linear")
     numbers = _Weight(inputs, w)
-    has_text = getattr(x.device, "has_tensor_cores", False)
+    # With sums of float64 the text has more values than the registers of sm_80 hold.
+    has_text = type == "float32" and getattr(x.device, "has_tensor_cores", False)
     if has_text and numbers.is_in_rows and prod(spec.shape) <= MOST:
         loop = _loop_of_codes(inputs, x, numbers, b, type, spec)
     elif numbers.is_read:
