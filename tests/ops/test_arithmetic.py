@@ -88,6 +88,12 @@ def test_integers_are_exact_or_wrap(operation: Any, data: st.DataObject) -> None
     assert found.tolist() == [wrapped(EXACT[operation](x, y), common)]
 
 
+def test_a_signaling_nan_is_a_nan() -> None:
+    x = md.from_numpy(np.array([0x7F81], np.uint16).view(md.bfloat16.storage))
+    for operation in (md.floor_divide, md.remainder, md.add, md.div):
+        assert np.isnan(operation(x, md.ones(1, dtype=md.bfloat16)).astype(md.float32))
+
+
 @pytest.mark.parametrize("operation", EXACT, **named)
 @pytest.mark.parametrize("dtype", [md.int8, md.uint8], ids=str)
 def test_every_pair_of_bytes(operation: Any, dtype: md.DType) -> None:

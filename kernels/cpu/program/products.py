@@ -222,6 +222,7 @@ class Conv2d(Step):
         return self.constants.size
 
 
+# With four rows and more, pairs of codes add up in 16 bits (decision 0121).
 class Linear(Conv2d):
     """A linear layer: out[..., n] = rounded (x - x_zero_point) @ weight.T + bias.
 
@@ -233,7 +234,7 @@ class Linear(Conv2d):
     """
 
     def __init__(self, weight, bias=None, *, rows=1, **options):
-        # A single row takes up to 1.4 times as long in pairs (decision 0121).
+        # A single row takes up to 1.4 times as long in pairs.
         is_worth = rows >= LEAST_ROWS and rows * weight.shape[1] >= LEAST_CODES
         self.is_windowed = is_worth
         super().__init__(weight[:, :, None, None], bias, **options)
