@@ -328,7 +328,7 @@ class _Lowering:
             return False
         from_rows = self._order(name)
         is_free = from_rows or is_orderless(before)
-        in_order = into_rows or (after.ndim != 4 and is_float(after))
+        in_order = into_rows or after.ndim != 4
         if not (in_order or (is_free and is_orderless(after))):
             return False
         slot = self._slot(name, from_rows)

@@ -363,3 +363,16 @@ def test_a_written_constant_is_seen():
     mask.buffer[...] = mask.qparams.zero
     assert not np.array_equal(np.asarray(small(feeds)), before)
     assert_compiled(small, feeds)
+
+
+@pytest.mark.parametrize("shape", [(2, 5 * 6 * 7), (2, 5, 6 * 7), (10, 6, 7)])
+def test_an_image_becomes_rows(shape):
+    """As between the last convolution and the first linear layer of old networks."""
+    nodes = [
+        (md.conv2d, "x w1 -", "a", {"padding": 1}),
+        (md.reshape, "a", "r", {"shape": shape, "copy": None}),
+        (md.linear, "r w2 -", "y", {}),
+    ]
+    known = {"w1": numbers(5, 3, 3, 3), "w2": numbers(4, shape[-1])}
+    small, feeds = quantized(network(nodes, {"x": (2, 3, 6, 7)}, known))
+    assert_compiled(small, feeds)
