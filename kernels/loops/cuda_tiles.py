@@ -177,9 +177,12 @@ def product_of(loop: Loop) -> tuple[Factor, Factor]:
     return found
 
 
-def place_of(at: int) -> str:
-    """Return the statement that says where an operand of a sum is: `p0`, `p1`."""
-    parts = f"g.at({at}, group) + m.at({at}, r) + n.at({at}, c)"
+def place_of(at: int, look: str = "at") -> str:
+    """Return the statement that says where an operand of a sum is: `p0`, `p1`.
+
+    Args: look: the function of `walk` that finds a place.
+    """
+    parts = f"g.{look}({at}, group) + m.{look}({at}, r) + n.{look}({at}, c)"
     return f"      const long long p{at} = {parts};"
 
 

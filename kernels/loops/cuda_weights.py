@@ -14,8 +14,10 @@ from mdtensor.kernels.loops.weights import weights_of
 
 #: The tile of such a product: its rows. It has one column.
 WEIGHED = 4
+# Two blocks at once leave 255 registers to a thread. Without this number the compiler
+# takes 72 and spills (decision 0122).
 TEXT = """\
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 2)
     {name}({parameters}, mdt::walk<{count}> g, mdt::walk<{count}> m,
            mdt::walk<{count}> n, mdt::walk<{last}> f) {{
   __shared__ {type} kept[4][4];
@@ -55,6 +57,8 @@ def weights_fields(loop: Loop) -> dict[str, object]:
     finish = CudaStatements("    ", PLACE, locals=loop.locals)
     result = "total" if loop.finish is None else finish.add(loop.finish)
     last, zero = len(loop.inputs), weights.zero
+    # There are fewer than 2**31 results; 64-bit divisions are calls, which spill.
+    places = [place_of(at, "place<unsigned>") for at in (*finish.loaded, last)]
     return {
         "type": value_type(loop.value.type),
         "left": storage_type(left.type),
@@ -67,7 +71,7 @@ def weights_fields(loop: Loop) -> dict[str, object]:
         if zero is None
         else f"x{zero} + n.place<unsigned>({zero}, c)",
         "size": weights.size,
-        "places": "\n".join(map(place_of, {**finish.loaded, last: None})),
+        "places": "\n".join(places),
         "finish": finish.text,
         "target": PLACE.format(last),
         "result": result,
