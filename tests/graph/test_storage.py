@@ -3,6 +3,7 @@
 import numpy as np
 
 import mdtensor as md
+import mdtensor.quant.codes  # the storage of codes
 from mdtensor import quant
 from mdtensor.graph.storage import channels_first, channels_last, storage_of
 
