@@ -109,7 +109,7 @@ def append_steps(values: Values, part: Called) -> Any:
 def require_small(specs: Any) -> None:
     """Raise Refused unless values have a type of the steps, and few elements.
 
-    A size that the elements decide is none.
+    A size of -1 depends on the elements, so it is refused.
     """
     for spec in specs:
         sizes, dtype = map(int, spec.shape), spec.dtype.storage
