@@ -42,7 +42,8 @@ def run(name, *command, **variables):
 
 def output(name, *command, **variables):
     """What it prints; it must succeed, and call kernels on that CPU."""
-    calls = ROOT / "calls"
+    # Of this process, since others may run tests beside it.
+    calls = ROOT / f"calls-{os.getpid()}"
     calls.unlink(missing_ok=True)
     done = run(name, *command, MDTENSOR_X86_CALLS=str(calls), **variables)
     assert done.returncode == 0, done.stderr + done.stdout[-4000:]
@@ -105,6 +106,7 @@ def test_a_network_gives_the_bytes_of_this_machine(name):
 #: The certificate of one library, without the others: sys.argv is the ISA.
 CERTIFY = """
 import json, sys
+from mdtensor.quant.certificate import verify
 from mdtensor.quant.certificate.cases import select_cases
 runs = tuple(verify.compute([sys.argv[1]], False))
 found = verify.judge(select_cases(False), runs, verify.WHOLE)
