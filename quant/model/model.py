@@ -81,6 +81,7 @@ class Model:
 
     #: Where the inputs have to be.
     device: Device = cpu
+    remedy = "Use methods of the model, such as x.quantize(x.calibrate(samples))"
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
@@ -216,12 +217,11 @@ class Model:
         """Return the plan: for each node its method, kernel, ISA, and the reason.
 
         Args:
-            input_shapes: the shape of each input by name, or of the only input;
-                required if the model has dynamic sizes.
+            input_shapes: the shape of each input by name, or of the only input.
 
         Raises:
-            DataError: a size is still dynamic; the shapes contradict the sizes of the
-                model or name unknown inputs; or one shape is given for several inputs.
+            DataError: a size is still dynamic, the shapes do not fit the inputs by name
+                and number of sizes, or one shape is given for several inputs.
         """
         shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():
