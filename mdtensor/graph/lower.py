@@ -329,9 +329,9 @@ class _Lowering:
         from_rows = self._order(name)
         is_free = from_rows or is_orderless(before)
         in_order = into_rows or after.ndim != 4
-        if not (in_order or (is_free and is_orderless(after))):
-            return False
         slot = self._slot(name, from_rows)
+        if not (in_order or (is_free and is_orderless(after))):
+            return is_float(before) and self._into_image(node, slot, is_free)
         if is_free:
             shape = slot_shape(after, into_rows)
             self._add(node, None, self._program.reshape(slot, shape), [], into_rows)
@@ -339,6 +339,16 @@ class _Lowering:
         step = to_rows(storage(after).dtype)
         result = self._program.reshape(self._program.append(step, slot), after.shape)
         self._add(node, step, result, [slot], into_rows)
+        return True
+
+    # Codes have a step for a reshape, which moves them once.
+    def _into_image(self, node: Node, slot: Slot, is_free: bool) -> bool:
+        """Append a reshape of floats whose result is an image; return True."""
+        after = self._specs[node.output]
+        if not is_free:
+            slot = self._program.append(to_rows(slot.dtype), slot)
+        slot, step = self._program.reshape(slot, after.shape), to_images(slot.dtype)
+        self._add(node, step, self._program.append(step, slot), [slot], False)
         return True
 
     def _order(self, name: str) -> bool:
