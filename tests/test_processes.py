@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parent
 FUSION = "rendered/test_fusion.py"
 FILES = ["test_emucuda.py", "test_ledger.py"]
 FILES += sorted(str(p.relative_to(TESTS)) for p in TESTS.glob("**/rendered/test_*.py"))
-#: What the default suite has of them: a compiler in C++ takes seconds for each other.
+#: Those in the default suite; for each other file a C++ compiler takes many seconds.
 SHORT = ["test_emucuda.py", "test_ledger.py", "rendered/test_operations.py"]
 SHORT += ["rendered/test_faults.py", "rendered/test_few_types.py"]
 #: On a double of CuPy: the code of cuda:0, and the operations with the most of it.

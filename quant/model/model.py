@@ -217,11 +217,11 @@ class Model:
         """Return the plan: for each node its method, kernel, ISA, and the reason.
 
         Args:
-            input_shapes: the shape of each input by name, or of the only input.
+            input_shapes: the shape of each input by name, or of the only input;
+                required if the model has dynamic sizes.
 
         Raises:
-            DataError: a size is still dynamic, the shapes do not fit the inputs by name
-                and number of sizes, or one shape is given for several inputs.
+            DataError: a size is still dynamic, or the shapes do not fit the inputs.
         """
         shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():

@@ -60,7 +60,7 @@ class Row:
     def ints(self, *names: str, least: int = 1, most: int = MOST) -> list[int]:
         """Return fields that must be in least .. most."""
         found = [getattr(self.fields, name) for name in names]
-        # Not `require`: most of the time of a check went into texts that nobody read.
+        # Not `require`, which would build the text of an error for each field.
         for name, value in zip(names, found, strict=True):
             if not least <= value <= most:
                 raise Refused(f"has {name} {value}")
