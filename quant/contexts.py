@@ -81,15 +81,18 @@ _THREAD_BLOCKS = Scope(THREADS)
 
 @explain_wrong_calls
 class threads:
-    """A context in which models run on up to `n` threads.
+    """A context in which models and compiled calls run on up to `n` threads.
 
-    Outside of such a block, models run on MDTENSOR_NUM_THREADS threads, or on one if
-    the variable is not set. Results are bit-identical for any number. `pieces` in a
-    plan shows into how many parts a node is split; short nodes are not split. The call
-    uses one thread where that is faster: if other processes use the cores, or for short
-    calls with pauses between them. It also uses one thread while another thread's call
-    has the thread pool, and on systems other than Linux. The context applies to this
-    thread, or asynchronous task, and to the code that it calls.
+    Compiled calls are calls of quantized tensors and convolutions of float32 that take
+    0.3 ms or longer on one thread. Outside of such a block, models and compiled calls
+    use MDTENSOR_NUM_THREADS threads, or one if the variable is not set. Results are
+    bit-identical for any number.
+
+    `pieces` in a plan shows into how many parts a node is split; short nodes are not
+    split. A model uses one thread where that is faster: if other processes use the
+    cores, or for short calls with pauses between them. It also uses one thread while
+    another thread's call has the thread pool, and on systems other than Linux. The
+    context applies to this thread, or asynchronous task, and to the code that it calls.
 
     Nodes that run as calls of NumPy use the threads of its BLAS; OPENBLAS_NUM_THREADS
     sets their number.

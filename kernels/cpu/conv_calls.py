@@ -14,7 +14,7 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.float_calls import F32, in_a_row
 from mdtensor.kernels.cpu.program.floats import Convolution, MatMul, Transpose
 from mdtensor.kernels.cpu.program.kinds import ITEM
-from mdtensor.kernels.cpu.program.step import allocator
+from mdtensor.kernels.cpu.program.step import BoundStep, allocator
 from mdtensor.kernels.numpy.threads import POOL
 
 #: Fewer multiply-adds are done before another thread has woken up.
@@ -82,12 +82,12 @@ class ImageCall:
     @cached_property
     def whole(self):
         """Return what computes all images."""
-        return self.bound(self._shape[0])
+        return self.bound(self._shape[0], BoundStep.share)
 
     @cached_property
     def single(self):
-        """Return what computes one image."""
-        return self.bound(1)
+        """Return what computes one image, in a piece of the thread pool."""
+        return self.bound(1, BoundStep.fill)
 
 
 class Sliding(ImageCall):
@@ -107,7 +107,7 @@ class Sliding(ImageCall):
         """Return the constants of a call."""
         return self._step.filters.pack(w, b, self._room)
 
-    def bound(self, images):
+    def bound(self, images, fill):
         """Return a function of pixels, constants and result, all bytes."""
         enter, leave = self._turns
         enter = enter.bound((images, *self._shape[1:]))
@@ -118,9 +118,9 @@ class Sliding(ImageCall):
 
         def convolve(x, constants, out):
             pixels, sums = allocate((size,), U8), room((space,), U8)
-            enter.fill(pixels, x, x, nothing)
-            work.fill(sums, pixels, pixels, constants)
-            leave.fill(out, sums, sums, nothing)
+            fill(enter, pixels, x, x, nothing)
+            fill(work, sums, pixels, pixels, constants)
+            fill(leave, out, sums, sums, nothing)
 
         return convolve
 
@@ -144,14 +144,14 @@ class Mixing(ImageCall):
             rows = np.concatenate([b[:, None], rows], axis=1)
         return in_a_row(rows).view(U8)
 
-    def bound(self, images):
+    def bound(self, images, fill):
         """Return a function of pixels, left side and result, all bytes."""
         _, c, *size = self._shape
         shapes = (1, self._filters, self._depth), (images, c, prod(size))
         work = self._step.bound(*shapes)
 
         def mix(x, given, out):
-            work.fill(out, given, x, work.constants)
+            fill(work, out, given, x, work.constants)
 
         return mix
 

@@ -6,6 +6,7 @@ imported at the first call of a function that no library has.
 
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 
 from mdtensor.kernels import refusal
 from mdtensor.kernels.cpu import isa
@@ -51,6 +52,12 @@ class Entry:
             return found
         library.require_numba(self.isa, self.key)
         return self.compiled
+
+    @cached_property
+    def is_available(self):
+        """Return whether a library has the function, or numba may compile it."""
+        found = library.function(self.isa, self.key) is not None
+        return found or (library.may_compile() and find_spec("numba") is not None)
 
     @cached_property
     def compiled(self):

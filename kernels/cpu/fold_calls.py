@@ -1,6 +1,7 @@
 """Reductions and running sums of arrays of NumPy that have short rows or few columns.
 
-NumPy calls a loop for each row. These kernels give the same bytes and do not.
+NumPy calls a loop for each row. These kernels give the same bytes and do not. Libraries
+hold those of floats; NumPy computes integers where numba is not at hand.
 """
 
 from math import prod
@@ -68,7 +69,12 @@ def reduce(ufunc, x, shape):
 
 
 def _run(name, x, size, *options, rows=None):
-    """Return `size` results of a kernel; options stand around the elements."""
+    """Return `size` results of a kernel, None if there is no such kernel.
+
+    Options stand around the elements.
+    """
+    if not KERNELS[name][x.dtype].is_available:
+        return None
     out = empty((size,), x.dtype, LARGE)
     before, after = options[:1], options[1:] if rows is None else (rows,)
     KERNELS[name][x.dtype].call(*before, in_a_row(x), *after, out)
@@ -86,11 +92,10 @@ def accumulate(ufunc, x, axis, out):
     is_known = x.dtype == out.dtype and x.dtype in KERNELS["accumulate"]
     if not is_known or x.size < LEAST or not out.flags.carray:
         return False
-    inner = prod(x.shape[axis + 1 :])
-    operation = OPERATIONS[ufunc]
-    KERNELS["accumulate"][x.dtype].call(
-        operation, in_a_row(x), x.shape[axis], inner, out.reshape(-1)
-    )
+    entry, inner = KERNELS["accumulate"][x.dtype], prod(x.shape[axis + 1 :])
+    if not entry.is_available:
+        return False
+    entry.call(OPERATIONS[ufunc], in_a_row(x), x.shape[axis], inner, out.reshape(-1))
     if observe.ACTIVE:
         observe.ran("accumulate", "generic")
     return True

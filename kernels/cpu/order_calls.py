@@ -28,17 +28,20 @@ KERNELS = {
 def leading(x, axis, count, descending):
     """Return the int64 places along `axis` of the first `count` elements in order.
 
-    Returns: None where sorting takes less time, or the type is another one.
+    Returns: None where sorting takes less time, or there is no kernel of the type.
     """
     length, inner = x.shape[axis], prod(x.shape[axis + 1 :])
     is_known = x.dtype in KERNELS["leading_rows"] and x.size >= LEAST
     # Lines that are sorted already move all places at each element.
     if not is_known or not 0 < count <= min(MOST, length // 4):
         return None
-    out = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.int64)
     name = "leading_rows" if inner == 1 else "leading_columns"
+    entry = KERNELS[name][x.dtype]
+    if not entry.is_available:
+        return None
+    out = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.int64)
     sizes = (length, count) if inner == 1 else (length, inner, count)
-    KERNELS[name][x.dtype].call(int(descending), in_a_row(x), *sizes, out.reshape(-1))
+    entry.call(int(descending), in_a_row(x), *sizes, out.reshape(-1))
     if observe.ACTIVE:
         observe.ran(name, "generic")
     return out

@@ -215,9 +215,14 @@ def remedy():
     return "Install numba, or run python -m mdtensor.kernels.build"
 
 
+def may_compile():
+    """Return whether MDTENSOR_KERNELS allows to compile a kernel."""
+    return MODE != "native" or isa.IS_JIT_DISABLED
+
+
 def require_numba(isa_name, key):
     """Raise `refusal.error` if MDTENSOR_KERNELS forbids to compile a kernel."""
-    if MODE != "native" or isa.IS_JIT_DISABLED:
+    if may_compile():
         return
     _, reason = _state(isa_name)
     raise refusal.error(

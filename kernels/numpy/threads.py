@@ -108,8 +108,10 @@ class ThreadPool:
         pieces = ((at, min(at + step, count)) for at in range(0, count, step))
         return self.share(work, deque(pieces))
 
-    def share(self, work: Work, pieces: Pieces) -> None:
+    def share(self, work: Work, pieces: Pieces, size: int = 0) -> None:
         """Call work(start, stop) for each of the pieces, on all free threads.
+
+        Args: size: the number of threads, if not that of the pool.
 
         Return or raise only when no thread works any more: the pieces write to arrays
         that the caller then releases. An exception of the caller's thread comes first,
@@ -118,7 +120,7 @@ class ThreadPool:
         futures: list[Any] = []
         error: BaseException | None = None
         try:
-            for _ in range(min(self.size, len(pieces)) - 1):
+            for _ in range(min(size or self.size, len(pieces)) - 1):
                 futures.append(self._start_worker(pieces, work))
             _drain(pieces, work)
         except BaseException as own:

@@ -16,7 +16,9 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import STEP
 from mdtensor.kernels.cpu.program.invoke import invokers
 from mdtensor.kernels.cpu.program.kinds import ALIGN, SLACK
+from mdtensor.kernels.cpu.threads.pieces import pieces_of, run_pieces
 from mdtensor.kernels.numpy import empty
+from mdtensor.kernels.numpy.threads import of_steps
 
 #: Bytes of a result from which it takes the memory of an earlier one.
 LARGE = 1 << 20
@@ -176,18 +178,19 @@ class BoundStep:
 
     __slots__ = (
         *("allocate", "constants", "invoke", "names", "output_type", "row", "scratch"),
-        "shape",
-        "__weakref__",
+        *("on", "shape", "_pieces", "__weakref__"),
     )
 
     def __init__(self, step, plan, row):
         self.row, self.constants, self.shape = row, plan.constants, plan.shape
-        self.scratch = plan.scratch + SLACK
+        self.scratch, self.on = plan.scratch + SLACK, step.on
         self.output_type = step.output_type
         size = prod(plan.shape) * np.dtype(step.output_type).itemsize
         self.allocate = allocator(size)
         self.invoke = invokers(step.on.name)[step.kind].call
         self.names = step.kernel, step.runway
+        # By the number of threads.
+        self._pieces = {}
 
     def __call__(self, x, y=None):
         """Return the result as a fresh array; x and y are the inputs' bytes, 1-D."""
@@ -196,7 +199,7 @@ class BoundStep:
             return out
         flat = out.reshape(-1).view(np.uint8)
         # The kernels of one input read it under both names.
-        self.fill(flat, x, x if y is None else y, self.constants)
+        self.share(flat, x, x if y is None else y, self.constants)
         return out
 
     def fill(self, out, x, y, constants):
@@ -205,6 +208,25 @@ class BoundStep:
         self.invoke(self.row, 0, x, y, out, scratch, constants)
         if observe.ACTIVE:
             observe.ran(*self.names)
+
+    def share(self, out, x, y, constants):
+        """Write the result as `fill` does, on as many threads as steps of plans use."""
+        threads = of_steps()
+        if threads == 1:
+            return self.fill(out, x, y, constants)
+        sizes = x.size, y.size, out.size, constants.size
+        key = threads, *sizes
+        if key not in self._pieces:
+            arguments = self.row, sizes, threads
+            self._pieces = {key: kernel_set.make_on(self.on, pieces_of, *arguments)}
+        pieces = self._pieces[key]
+        if pieces is None:
+            return self.fill(out, x, y, constants)
+        arrays = x, y, out, constants
+        run_pieces(self.invoke, pieces, threads, self.scratch, arrays)
+        if observe.ACTIVE:
+            observe.ran(*self.names)
+        return None
 
 
 def row_of(step, plan):

@@ -12,8 +12,10 @@ from mdtensor.kernels.cpu.dot8 import packing as dot8
 from mdtensor.kernels.cpu.generic import packing
 from mdtensor.kernels.cpu.program import kinds, norms, products, steps
 from mdtensor.kernels.cpu.program.program import Program
-from mdtensor.kernels.cpu.threads import split
+from mdtensor.kernels.cpu.program.step import as_bytes
+from mdtensor.kernels.cpu.threads import pieces, split
 from mdtensor.kernels.cpu.threads.pool import run_alone
+from mdtensor.kernels.numpy.threads import THREADS
 
 CANARY = 0xA5
 
@@ -43,7 +45,23 @@ def check(step, *arrays, count, least=1):
         run_alone(part.reshape(1), pieced, constants)
     start = row.scratch_bytes
     assert np.array_equal(pieced[start:], whole[start:])
+    if step.parts == (step,):
+        check_call(step, arrays, count)
     return parts
+
+
+def check_call(step, arrays, threads):
+    """Compare calls of a step outside of plans, on one thread and on several."""
+    call = step.bound(*(array.shape for array in arrays))
+    given = [as_bytes(array) for array in arrays]
+    alone = call(*given)
+    token = THREADS.set(threads)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pieces, "LONG_NANOSECONDS", 0)
+            assert call(*given).tobytes() == alone.tobytes()
+    finally:
+        THREADS.reset(token)
 
 
 def codes(*shape, seed=0):

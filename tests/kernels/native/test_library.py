@@ -61,6 +61,26 @@ def test_numba_gives_the_same(name):
     assert "numba" in loaded
 
 
+#: Calls whose kernels for integers are in no library.
+INTEGERS = """
+import sys, numpy as np, mdtensor as md
+x = np.random.default_rng(0).integers(-99, 99, (300, 400)).astype(np.int32)
+t = md.asarray(x)
+assert np.array_equal(md.max(t, axis=0), x.max(0))
+rows = x.reshape(-1, 4)
+assert np.array_equal(md.max(md.asarray(rows), axis=1), rows.max(1))
+assert np.array_equal(md.cumulative_sum(t, axis=0), x.cumsum(0))
+assert np.array_equal(md.topk(t, 3)[0], -np.sort(-x)[:, :3])
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(isa.IS_JIT_DISABLED, reason="libraries are not used")
+def test_numpy_folds_integers_where_nothing_may_be_compiled(tmp_path):
+    settings = {"MDTENSOR_KERNELS": "native", "MDTENSOR_LIBRARIES": str(tmp_path)}
+    assert libraries.output("-c", INTEGERS, **settings) == "False"
+
+
 MODE = "from mdtensor.kernels.native import library; print(library.MODE)"
 
 
@@ -192,6 +212,7 @@ def test_the_stamp_follows_every_source(monkeypatch, tmp_path):
 def test_a_free_threaded_python_uses_none(monkeypatch):
     library.require_gil()
     monkeypatch.setattr(sys, "abiflags", "t", raising=False)
+    monkeypatch.setattr(library, "MODE", "auto")
     with pytest.raises(library.Unusable, match="free-threaded"):
         library.Library("generic")
 
