@@ -45,6 +45,7 @@ RENAMED = {
     "int": "int64",
     "index_select": "take",
     "inv": "linalg.inv",
+    "inverse": "linalg.inv",
     "le": "less_equal",
     "logical_invert": "logical_not",
     "long": "int64",
@@ -73,6 +74,21 @@ RENAMED = {
     "view": "reshape",
     "vstack": "concat",
     "hstack": "concat",
+    **{
+        name: f"linalg.{name}"
+        for name in (
+            *("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_norm"),
+            *("matrix_power", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd"),
+            *("svdvals", "vector_norm"),
+        )
+    },
+    **{
+        name: f"fft.{name}"
+        for name in (
+            *("fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft"),
+            *("irfftn", "rfft", "rfftfreq", "rfftn"),
+        )
+    },
     **{
         name: f"quant.{name}"
         for name in (
@@ -183,15 +199,21 @@ ABSENT = {
 #: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
 _TORCH = frozenset(
     {
-        *("adaptive_avg_pool3d", "addr", "avg_pool3d", "bilinear", "cond", "conv3d"),
-        *("conv_transpose1d", "conv_transpose3d", "dropout", "embedding_bag"),
-        *("expm", "is_nonzero", "logcumsumexp", "lu", "max_pool3d"),
-        *("max_unpool2d", "mode", "rrelu"),
+        *("adaptive_avg_pool3d", "addr", "affine_grid", "avg_pool3d", "bilinear"),
+        *("block_diag", "cond", "conv3d", "conv_transpose1d", "conv_transpose3d"),
+        *("ctc_loss", "cross_entropy", "cummax", "cummin", "dropout", "embedding_bag"),
+        *("expm", "fold", "gumbel_softmax", "huber_loss", "is_nonzero", "istft"),
+        *("kl_div", "local_response_norm", "logcumsumexp", "lp_pool2d", "lu"),
+        *("matrix_exp", "max_pool3d", "max_unpool2d", "mode", "nll_loss", "pdist"),
+        *("rrelu", "stft", "unfold", "vmap"),
     }
 )
 #: PyTorch functions that are an expression of ours.
 WRITTEN = {
+    "addcdiv": "x + value * a / b",
+    "addcmul": "x + value * a * b",
     "addmm": "x + a @ b",
+    "addmv": "x + a @ b",
     "aminmax": "mdtensor.min(x) and mdtensor.max(x)",
     "angle": "mdtensor.atan2(mdtensor.imag(x), mdtensor.real(x))",
     "append": "mdtensor.concat([x, y])",
@@ -206,8 +228,13 @@ WRITTEN = {
     "cdist": "mdtensor.linalg.vector_norm(x[:, None] - y[None], axis=-1)",
     "chunk": "mdtensor.split(x, sizes, axis=axis)",
     "column_stack": "mdtensor.stack(columns, axis=1)",
+    "clone": "mdtensor.asarray(x, copy=True)",
     "copy": "mdtensor.asarray(x, copy=True)",
     "copyto": "x[...] = y",
+    "cosine_similarity": (
+        "mdtensor.vecdot(mdtensor.normalize(x, axis=-1), "
+        "mdtensor.normalize(y, axis=-1))"
+    ),
     "deg2rad": "x * (mdtensor.pi / 180)",
     "degrees": "x * (180 / mdtensor.pi)",
     "diag_embed": "mdtensor.diag(x)",
@@ -224,11 +251,13 @@ WRITTEN = {
     "fliplr": "mdtensor.flip(x, axis=1)",
     "flipud": "mdtensor.flip(x, axis=0)",
     "frac": "x - mdtensor.trunc(x)",
+    "hardshrink": "mdtensor.where(mdtensor.abs(x) > weight, x, 0)",
     "in1d": "mdtensor.isin(x, y)",
     "index_add": "mdtensor.scatter(x, indices, y, reduction='add')",
     "index_copy": "mdtensor.scatter(x, indices, y)",
     "inner": "mdtensor.tensordot(x, y, axes=((-1,), (-1,)))",
     "ix_": "x[rows[:, None], columns]",
+    "is_floating_point": "mdtensor.isdtype(x.dtype, 'real floating')",
     "kthvalue": "mdtensor.topk(x, k, largest=False).values[..., -1]",
     "l1_loss": "mdtensor.mean(mdtensor.abs(x - y))",
     "lerp": "x + weight * (y - x)",
@@ -245,6 +274,7 @@ WRITTEN = {
     "narrow": "x[:, start : start + length]",
     "ndim": "x.ndim",
     "numel": "x.size",
+    "pairwise_distance": "mdtensor.linalg.vector_norm(x - y, axis=-1)",
     "partition": "mdtensor.sort(x), or mdtensor.topk(x, k)",
     "pinverse": "mdtensor.linalg.pinv(x)",
     "place": "x[mask] = values",
@@ -260,11 +290,19 @@ WRITTEN = {
     "shape": "x.shape",
     "size": "x.size",
     "sliding_window_view": "x[mdtensor.arange(n)[:, None] + mdtensor.arange(size)]",
+    "smooth_l1_loss": (
+        "mdtensor.mean(mdtensor.where(mdtensor.abs(x - y) < 1, "
+        "mdtensor.square(x - y) / 2, mdtensor.abs(x - y) - 0.5))"
+    ),
     "softmin": "mdtensor.softmax(-x)",
+    "softshrink": "mdtensor.sign(x) * mdtensor.relu(mdtensor.abs(x) - weight)",
     "std_mean": "mdtensor.std(x) and mdtensor.mean(x)",
+    "tanhshrink": "x - mdtensor.tanh(x)",
+    "threshold": "mdtensor.where(x > weight, x, value)",
     "tri": "mdtensor.tril(mdtensor.ones((n, m)))",
     "var_mean": "mdtensor.var(x) and mdtensor.mean(x)",
     "vdot": "mdtensor.vecdot(x, y)",
+    "xlogy": "scipy.special.xlogy(x, y), which returns a tensor",
 }
 
 #: Operations with an in-place operator in Python, and its sign.
@@ -387,8 +425,11 @@ def hint(name: str, known: Iterable[str]) -> str:
         return f" {ABSENT[name]}."
     names = list(known)
     bare = name.removesuffix("_")
-    if bare != name and bare in names and name not in RENAMED:
+    bare = RENAMED.get(bare, bare)
+    if name.endswith("_") and bare in names and name not in RENAMED:
         return f" {_in_place(bare)}"
+    if name in QUANTIZING:
+        return f" Use {QUANTIZING[name]}."
     name = name if name in RENAMED else name.lower()
     if name in WRITTEN:
         return f" Use {WRITTEN[name]}."

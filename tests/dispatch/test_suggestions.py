@@ -27,6 +27,12 @@ TEXTS = {
     "bilinear": "'bilinear'. mdtensor does not have bilinear.",
     "rsqrt": "'rsqrt'. Use 1 / mdtensor.sqrt(x).",
     "sgn": "'sgn'. Use mdtensor.sign.",
+    "solve": "'solve'. Use mdtensor.linalg.solve.",
+    "clamp_": "'clamp_'. mdtensor.clip returns a new tensor; to write into x: "
+    "x[...] = mdtensor.clip(x).",
+    "quantize_per_tensor": "'quantize_per_tensor'. Use quant.quantize(x, "
+    "QParams(scale, zero_point)).",
+    "stft": "'stft'. mdtensor does not have stft.",
     "relu_": "'relu_'. mdtensor.relu returns a new tensor; to write into x: "
     "x[...] = mdtensor.relu(x).",
     "grad": "'grad'. mdtensor does not compute gradients.",
@@ -58,6 +64,9 @@ EXPRESSIONS: dict[str, Any] = {
     "bucketize": lambda x, edges: np.digitize(x, edges, right=True),
     "cdist": lambda x, y: np.linalg.norm(x[:, None] - y[None], axis=-1),
     "column_stack": lambda columns: np.column_stack(columns),
+    "cosine_similarity": lambda x, y: (
+        (x * y).sum(-1) / np.linalg.norm(x, axis=-1) / np.linalg.norm(y, axis=-1)
+    ),
     "deg2rad": lambda x: np.deg2rad(x),
     "diagflat": lambda x: np.diagflat(x),
     "digitize": lambda x, edges: np.digitize(x, edges),
@@ -67,6 +76,7 @@ EXPRESSIONS: dict[str, Any] = {
     "flatnonzero": lambda x: np.flatnonzero(x),
     "fliplr": lambda x: np.fliplr(x),
     "flipud": lambda x: np.flipud(x),
+    "hardshrink": lambda x, weight: np.where(np.abs(x) > weight, x, 0),
     "inner": lambda x, y: np.inner(x, y),
     "kthvalue": lambda x, k: np.sort(x)[..., k - 1],
     "lerp": lambda x, y, weight: x + weight * (y - x),
@@ -77,9 +87,14 @@ EXPRESSIONS: dict[str, Any] = {
     "mse_loss": lambda x, y: ((x - y) ** 2).mean(),
     "nanargmax": lambda gaps: np.nanargmax(gaps),
     "nanprod": lambda gaps: np.nanprod(gaps),
+    "pairwise_distance": lambda x, y: np.linalg.norm(x - y, axis=-1),
     "ptp": lambda x: np.ptp(x),
     "rad2deg": lambda x: np.rad2deg(x),
+    "smooth_l1_loss": lambda x, y: scipy.special.huber(1, x - y).mean(),
     "softmin": lambda x: scipy.special.softmax(-x, axis=-1),
+    "softshrink": lambda x, weight: np.sign(x) * np.maximum(np.abs(x) - weight, 0),
+    "tanhshrink": lambda x: x - np.tanh(x),
+    "threshold": lambda x, weight, value: np.where(x > weight, x, value),
     "tri": lambda n, m: np.tri(n, m),
 }
 
