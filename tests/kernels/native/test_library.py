@@ -300,6 +300,7 @@ CORE = (
     *("test_steps.py", "test_program.py", "test_feed.py", "test_moves.py"),
     *("test_norms.py", "test_attention.py", "test_extreme.py", "test_join.py"),
     *("test_thread_pool.py", "test_cut.py", "test_wide_weights.py"),
+    *("test_axis_folds.py", "test_leading.py"),
 )
 
 
