@@ -107,7 +107,7 @@ class _Group:
         given = (self._parts, executable, self._reads, writes, has_flag, packed)
         return [United(*given)]
 
-    # What the rules of `plain_steps` call.
+    # What rules read and write, see `plain_values.Values`.
 
     def slot(self, name: str) -> Any:
         """Return the slot of a value, in rows and of its own type."""

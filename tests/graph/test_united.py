@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.errors import BoundsError, MdtensorError
 from mdtensor.graph import Graph, Node
-from mdtensor.graph.plain_steps import MOST_ELEMENTS
+from mdtensor.graph.plain_values import MOST_ELEMENTS
 from mdtensor.graph.united import United
 from mdtensor.quant.model import Model
 
