@@ -60,7 +60,7 @@ def append_steps(values: Values, part: Called) -> Any:
     after = values.specs[node.output]
     if node.operation in RECURRENT:
         return _recurrent(values, part, after)
-    require_small(values.specs[name] for name in (*node.values, node.output))
+    require_small(values, (values.specs[name] for name in (*node.values, node.output)))
     if node.operation in RESHAPES:
         return values.slot(node.values[0])._replace(shape=after.shape)
     if node.operation in plain_moves.MOVES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any, Protocol
 
@@ -32,6 +32,8 @@ class Values(Protocol):
     specs: Mapping[str, TensorSpec]
     #: The operation that writes each value.
     operations: Mapping[str, Any]
+    #: The most elements of a value that a step reads or writes.
+    most_elements: int
 
     def slot(self, x: str) -> Any:
         """Return the slot of a value, in rows and of its own type."""
@@ -49,16 +51,22 @@ class Values(Protocol):
 Rule = Callable[[Values, Any, TensorSpec], Any]
 
 
-def require_small(specs: Any) -> None:
-    """Raise Refused unless values have a type of the steps, and few elements.
+def require_small(values: Values, specs: Iterable[TensorSpec]) -> None:
+    """Raise Refused unless values have a type of the steps, and few elements."""
+    given = list(specs)
+    if any(spec.dtype.storage not in steps.TYPES for spec in given):
+        raise Refused
+    require_few(values, given)
+
+
+def require_few(values: Values, specs: Iterable[TensorSpec]) -> None:
+    """Raise Refused unless values have few elements, and more than none.
 
     A size of -1 depends on the elements, so it is refused.
     """
     for spec in specs:
-        sizes, dtype = map(int, spec.shape), spec.dtype.storage
-        if dtype not in steps.TYPES or min(sizes, default=1) < 1:
-            raise Refused
-        if prod(map(int, spec.shape)) > MOST_ELEMENTS:
+        sizes = [*map(int, spec.shape)]
+        if min(sizes, default=1) < 1 or prod(sizes) > values.most_elements:
             raise Refused
 
 

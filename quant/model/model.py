@@ -525,8 +525,8 @@ class Model:
                 have them. By default that of this model.
 
         Raises:
-            ModelError: a node is not a compiled step, a value is neither float32 nor
-                8-bit codes, or the path is not writable.
+            ModelError: a node has no steps, a file cannot hold the type of a value, or
+                the path is not writable.
             DataError: as for `plan`.
             OptionError: an ISA is unknown, or the path is not one.
         """

@@ -81,7 +81,7 @@ def test_headers(content, tmp_path, name, value, said):
 # Format 1 has no records of slopes; its readers would take them for tables.
 @pytest.mark.parametrize("number", [1, 9])
 def test_a_plan_of_another_format(content, tmp_path, number):
-    said = f"has format {number}, and this version reads format 2. Compile the model"
+    said = f"has format {number}, and this version reads format 3. Compile the model"
     with pytest.raises(PlanError, match=said):
         opened(tmp_path, content[:8] + bytes([number]) + content[9:])
 

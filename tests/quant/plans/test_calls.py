@@ -1,0 +1,129 @@
+"""Stored plans of networks with calls: tokens, masks, indices, numbers of any type."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from support.plain_calls import drawn, fed, require_same
+
+import mdtensor as md
+from mdtensor.errors import BoundsError, DataError, MdtensorError, ModelError
+from mdtensor.graph import Graph, Node
+from mdtensor.quant import load_plan
+from mdtensor.quant.model import Model
+
+WORDS, UNITS, LENGTH = 500, 16, 7
+
+
+def listed(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+@given(st.data())
+def test_a_stored_plan_gives_the_bytes_of_calls(data: Any) -> None:
+    graph = drawn(data)
+    feeds = fed(data, graph)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.mdt"
+        try:
+            Model(graph).compile(path)
+        except ModelError as error:
+            # Some calls have no steps, such as sums of many floats.
+            assert "not compiled steps" in str(error)
+            return
+        stored = load_plan(path)
+        try:
+            wanted = graph.run(feeds)
+        except MdtensorError:
+            with pytest.raises(DataError, match="an index is outside of its axis"):
+                stored(*feeds.values())
+            return
+        found = listed(stored(*feeds.values()))
+        for name, one in zip(graph.outputs, found, strict=True):
+            require_same(wanted[name], one)
+
+
+def words(rng: np.random.Generator, count: int = 2) -> Any:
+    """Indices of words, of which 0 ends a sentence."""
+    found = rng.integers(1, WORDS, (count, LENGTH))
+    found[:, -2:] = 0
+    return found
+
+
+def tagger(rng: np.random.Generator) -> Model:
+    """A network of words: a table, a layer, a mean without the ends, and a choice."""
+    arrays = {"table": (WORDS, UNITS), "w": (UNITS, UNITS), "v": (3, UNITS)}
+    constants = {
+        name: md.asarray(rng.standard_normal(shape).astype(np.float32))
+        for name, shape in arrays.items()
+    }
+    nodes = (
+        Node("found", md.take, ("table", "ids"), "found", {"axis": 0}),
+        Node("layer", md.linear, ("found", "w", None), "layer"),
+        Node("relu", md.relu, ("layer",), "relu"),
+        Node("is_word", md.not_equal, ("ids", 0), "is_word"),
+        Node("mask", md.expand_dims, ("is_word",), "mask", {"axis": -1}),
+        Node("kept", md.where, ("mask", "relu", 0.0), "kept"),
+        Node("mean", md.mean, ("kept",), "mean", {"axis": (1,)}),
+        Node("scores", md.linear, ("mean", "v", None), "scores"),
+        Node("best", md.argmax, ("scores",), "best", {"axis": -1}),
+    )
+    ids = md.TensorSpec(md.Int64Tensor, (2, LENGTH))
+    return Model(Graph({"ids": ids}, nodes, constants, ("scores", "best", "is_word")))
+
+
+@pytest.mark.parametrize("is_quantized", [False, True])
+def test_tokens_come_in_and_choices_go_out(is_quantized: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    model = tagger(rng)
+    if is_quantized:
+        samples = [words(rng) for _ in range(4)]
+        model = model.quantize(model.calibrate(samples))
+    model.compile(tmp_path / "net.mdt")
+    stored = load_plan(tmp_path / "net.mdt")
+    for _ in range(3):
+        ids = words(rng)
+        for found, wanted in zip(stored(ids), model(ids), strict=True):
+            assert type(found) is type(wanted)
+            require_same(wanted, found)
+
+
+@pytest.mark.parametrize("word", [WORDS, -WORDS - 1, 1 << 50])
+def test_a_word_outside_the_table(word: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    model = tagger(rng)
+    model.compile(tmp_path / "net.mdt")
+    ids = words(rng)
+    ids[1, 3] = word
+    with pytest.raises(BoundsError):
+        model(ids)
+    stored = load_plan(tmp_path / "net.mdt")
+    with pytest.raises(DataError, match="an index is outside of its axis, between 'id"):
+        stored(ids)
+    # The memory of the call that failed is not that of the next one.
+    ids[1, 3] = -WORDS
+    require_same(model(ids)[0], stored(ids)[0])
+
+
+def test_a_table_of_any_size_is_stored(tmp_path: Path) -> None:
+    """A table is a constant, so only what is taken counts."""
+    table = md.asarray(np.arange(1 << 21, dtype=np.float32).reshape(-1, 8))
+    node = Node("y", md.take, ("table", "ids"), "y", {"axis": 0})
+    ids = md.TensorSpec(md.Int32Tensor, (3,))
+    model = Model(Graph({"ids": ids}, (node,), {"table": table}, ("y",)))
+    model.compile(tmp_path / "net.mdt")
+    x = np.int32([7, -1, 200_000])
+    require_same(model(x), load_plan(tmp_path / "net.mdt")(x))
+
+
+def test_values_that_only_change_their_shape(tmp_path: Path) -> None:
+    """A part with no step but views copies its value."""
+    x = md.TensorSpec(md.Float64Tensor, (2, 3))
+    node = Node("y", md.reshape, ("x",), "y", {"shape": (3, 2)})
+    model = Model(Graph({"x": x}, (node,), {}, ("y",)))
+    model.compile(tmp_path / "net.mdt")
+    given = np.arange(6.0).reshape(2, 3)
+    require_same(model(given), load_plan(tmp_path / "net.mdt")(given))
