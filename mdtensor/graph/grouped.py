@@ -29,6 +29,7 @@ class Group:
         from mdtensor.kernels.cpu.program.program import Program
 
         self._rules, self._graph = plain_steps, graph
+        self._held, self._refused = plain_values.held, plain_values.Refused
         self.most_elements = most_elements or plain_values.MOST_ELEMENTS
         self.constants, self.specs = graph.constants, graph.specs()
         made = {node.output: node.operation for node in graph.nodes}
@@ -46,7 +47,7 @@ class Group:
         counts = len(program.steps), len(program.inputs), len(program.sizes)
         try:
             self._append_part(part)
-        except self._rules.Refused:
+        except self._refused:
             self._slots, self._reads, self._flag = before
             del program.steps[counts[0] :]
             del program.inputs[counts[1] :]
@@ -62,7 +63,7 @@ class Group:
             Refused: it has none.
         """
         if not isinstance(part, CALLS) or not self._is_own(part):
-            raise self._rules.Refused
+            raise self._refused
         output = part.node.output
         self._slots[output] = self._rules.append_steps(self, part)
         self._made.append(output)
@@ -87,7 +88,7 @@ class Group:
         if name in self._slots:
             return self._slots[name]
         if name in self.constants:
-            found = self._rules.held(self, self.constants[name].buffer)
+            found = self._held(self, self.constants[name].buffer)
         else:
             spec = self.specs[name]
             found = self._program.input(spec.shape, spec.dtype.storage)
@@ -102,7 +103,7 @@ class Group:
             Refused: there is none yet.
         """
         if not self._program.inputs:
-            raise self._rules.Refused
+            raise self._refused
         return self._program.inputs[0]
 
     def append(self, step: Any, *slots: Any) -> Any:

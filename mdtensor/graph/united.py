@@ -74,9 +74,9 @@ class SmallGroup(Group):
         has_one_piece = max(executable.pieces, default=1) == 1
         is_whole = all(_is_float_or_short(spec) for spec in specs.values())
         if part.rounded or not (is_small and has_one_piece and is_whole):
-            raise self._rules.Refused
+            raise self._refused
         if any(name in self.constants for name in specs):
-            raise self._rules.Refused
+            raise self._refused
         program = executable.program
         slots = {
             slot.storage: self._read(part, name, slot)

@@ -199,9 +199,9 @@ class _File:
             "constants": int(contents.constants.size),
             "constants_at": self._place(contents.constants),
         }
-        is_compiled = isinstance(part, Compiled)
-        slots = _slots(part, contents) if is_compiled else _plain_slots(part, contents)
-        return found | slots
+        if isinstance(part, Compiled):
+            return found | _slots(part, contents)
+        return found | _plain_slots(part, contents)
 
     # Cut here, since the runner knows no kernel: a piece is a row (decision 0095).
     def _add_job(self, contents: Any) -> dict[str, int] | None:

@@ -56,6 +56,7 @@ def _reads_places(r: Row, at: int, count: int, size: int, low: int, high: int) -
     r.require(inside or not found.size, "has a place outside")
 
 
+# The numbers that steer these kernels lie among the constants (decision 0125).
 def calculate(r: Row, size: int, operations: frozenset[int]) -> None:
     """Check an operation on numbers of `size` bytes."""
     h = _header(r)
