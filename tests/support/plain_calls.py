@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 import mdtensor as md
 from mdtensor.errors import MdtensorError
 from mdtensor.graph import Graph, Node
+from mdtensor.quant.model import Model
 
+WORDS, UNITS, LENGTH = 500, 16, 7
 SHAPE = (3, 4)
 INPUTS = {
     "f": np.float32,
@@ -109,3 +111,32 @@ def require_same(wanted: Any, found: Any) -> None:
     assert np.array_equal(
         np.signbit(a[is_number] * 1.0), np.signbit(b[is_number] * 1.0)
     )
+
+
+def words(rng: np.random.Generator, count: int = 2) -> Any:
+    """Indices of words, of which 0 ends a sentence."""
+    found = rng.integers(1, WORDS, (count, LENGTH))
+    found[:, -2:] = 0
+    return found
+
+
+def tagger(rng: np.random.Generator) -> Model:
+    """A network of words: a table, a layer, a mean without the ends, and a choice."""
+    arrays = {"table": (WORDS, UNITS), "w": (UNITS, UNITS), "v": (3, UNITS)}
+    constants = {
+        name: md.asarray(rng.standard_normal(shape).astype(np.float32))
+        for name, shape in arrays.items()
+    }
+    nodes = (
+        Node("found", md.take, ("table", "ids"), "found", {"axis": 0}),
+        Node("layer", md.linear, ("found", "w", None), "layer"),
+        Node("relu", md.relu, ("layer",), "relu"),
+        Node("is_word", md.not_equal, ("ids", 0), "is_word"),
+        Node("mask", md.expand_dims, ("is_word",), "mask", {"axis": -1}),
+        Node("kept", md.where, ("mask", "relu", 0.0), "kept"),
+        Node("mean", md.mean, ("kept",), "mean", {"axis": (1,)}),
+        Node("scores", md.linear, ("mean", "v", None), "scores"),
+        Node("best", md.argmax, ("scores",), "best", {"axis": -1}),
+    )
+    ids = md.TensorSpec(md.Int64Tensor, (2, LENGTH))
+    return Model(Graph({"ids": ids}, nodes, constants, ("scores", "best", "is_word")))

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from support.plain_calls import drawn, fed, require_same
+from support import stored_plans
+from support.plain_calls import WORDS, drawn, fed, require_same, tagger, words
 
 import mdtensor as md
 from mdtensor.errors import BoundsError, DataError, MdtensorError, ModelError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant import load_plan
 from mdtensor.quant.model import Model
-
-WORDS, UNITS, LENGTH = 500, 16, 7
 
 
 def listed(found: Any) -> tuple[Any, ...]:
@@ -44,35 +43,6 @@ def test_a_stored_plan_gives_the_bytes_of_calls(data: Any) -> None:
         found = listed(stored(*feeds.values()))
         for name, one in zip(graph.outputs, found, strict=True):
             require_same(wanted[name], one)
-
-
-def words(rng: np.random.Generator, count: int = 2) -> Any:
-    """Indices of words, of which 0 ends a sentence."""
-    found = rng.integers(1, WORDS, (count, LENGTH))
-    found[:, -2:] = 0
-    return found
-
-
-def tagger(rng: np.random.Generator) -> Model:
-    """A network of words: a table, a layer, a mean without the ends, and a choice."""
-    arrays = {"table": (WORDS, UNITS), "w": (UNITS, UNITS), "v": (3, UNITS)}
-    constants = {
-        name: md.asarray(rng.standard_normal(shape).astype(np.float32))
-        for name, shape in arrays.items()
-    }
-    nodes = (
-        Node("found", md.take, ("table", "ids"), "found", {"axis": 0}),
-        Node("layer", md.linear, ("found", "w", None), "layer"),
-        Node("relu", md.relu, ("layer",), "relu"),
-        Node("is_word", md.not_equal, ("ids", 0), "is_word"),
-        Node("mask", md.expand_dims, ("is_word",), "mask", {"axis": -1}),
-        Node("kept", md.where, ("mask", "relu", 0.0), "kept"),
-        Node("mean", md.mean, ("kept",), "mean", {"axis": (1,)}),
-        Node("scores", md.linear, ("mean", "v", None), "scores"),
-        Node("best", md.argmax, ("scores",), "best", {"axis": -1}),
-    )
-    ids = md.TensorSpec(md.Int64Tensor, (2, LENGTH))
-    return Model(Graph({"ids": ids}, nodes, constants, ("scores", "best", "is_word")))
 
 
 @pytest.mark.parametrize("is_quantized", [False, True])
@@ -106,6 +76,27 @@ def test_a_word_outside_the_table(word: int, tmp_path: Path) -> None:
     # The memory of the call that failed is not that of the next one.
     ids[1, 3] = -WORDS
     require_same(model(ids)[0], stored(ids)[0])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("is_plain", False, "numbers that no kernel of codes reads"),
+        ("is_image", True, "is stored in two ways"),
+        ("is_signed", True, "is stored in two ways"),
+        ("is_number", True, "is stored in two ways"),
+        ("type", "int16", "nothing writes the value 'ids'"),
+    ],
+)
+def test_words_in_another_way(key: str, value: Any, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.mdt"
+    tagger(np.random.default_rng(5)).compile(path)
+    content = path.read_bytes()
+    header, _ = stored_plans.header_of(content)
+    header["plans"][0]["parts"][0]["inputs"][0][key] = value
+    path.write_bytes(stored_plans.with_header(content, header))
+    with pytest.raises(ModelError, match=said):
+        load_plan(path)
 
 
 def test_a_table_of_any_size_is_stored(tmp_path: Path) -> None:

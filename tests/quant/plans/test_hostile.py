@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import stored_plans
+from support.plain_calls import tagger
 
 from mdtensor.kernels.cpu.threads import split
 from mdtensor.quant.plans.machine import Process
@@ -128,10 +129,18 @@ def run_here(content, folder, count, seed):
     assert ran and refused
 
 
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory):
+    path = tmp_path_factory.mktemp("words") / "net.mdt"
+    tagger(np.random.default_rng(5)).compile(path)
+    return path.read_bytes()
+
+
 @pytest.mark.long
 @pytest.mark.compiled
-def test_sealed_files(content, tmp_path):
-    run_here(content, tmp_path, QUICK, seed=QUICK)
+@pytest.mark.parametrize("name", ["content", "of_words"])
+def test_sealed_files(name, request, tmp_path):
+    run_here(request.getfixturevalue(name), tmp_path, QUICK, seed=QUICK)
 
 
 @pytest.mark.slow
