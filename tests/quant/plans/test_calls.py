@@ -11,6 +11,7 @@ from support import stored_plans
 from support.plain_calls import WORDS, drawn, fed, require_same, tagger, words
 
 import mdtensor as md
+from mdtensor import quant
 from mdtensor.errors import BoundsError, DataError, MdtensorError, ModelError
 from mdtensor.graph import Graph, Node
 from mdtensor.quant import load_plan
@@ -118,3 +119,41 @@ def test_values_that_only_change_their_shape(tmp_path: Path) -> None:
     model.compile(tmp_path / "net.mdt")
     given = np.arange(6.0).reshape(2, 3)
     require_same(model(given), load_plan(tmp_path / "net.mdt")(given))
+
+
+FRAMES = [((0, 0), (0, 0), (1, 2), (3, 0)), ((0, 0), (2, 0), (0, 0), (0, 1))]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3, 4), (3, 4)])
+@pytest.mark.parametrize("kind", ["float32", "qint8", "quint8"])
+@pytest.mark.parametrize("widths", FRAMES)
+def test_frames_and_copies_are_steps(
+    shape: Any, kind: str, widths: Any, tmp_path: Path
+) -> None:
+    """A pad by a number and a tile, of images, signals and matrices."""
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    nodes, first = [], "x"
+    if kind != "float32":
+        grid = quant.QParams(0.05, 3, dtype=kind)
+        nodes, first = [Node("q", quant.quantize, ("x",), "q", {"qparams": grid})], "q"
+    options = {"pad_width": widths[-len(shape) :], "value": 0.5}
+    counts = (1, 2, 3, 1)[-len(shape) :]
+    nodes += [
+        Node("pad", md.pad, (first,), "pad", options),
+        Node("tile", md.tile, ("pad", counts), "tile"),
+    ]
+    model = Model(
+        Graph(
+            {"x": md.TensorSpec(md.Float32Tensor, shape)},
+            tuple(nodes),
+            {},
+            ("tile", "pad"),
+        )
+    )
+    assert all(node.isa != "numpy" for node in model.plan().nodes)
+    model.compile(tmp_path / "net.mdt")
+    wanted = model.graph.run({"x": md.asarray(x)})
+    for made in (model(x), load_plan(tmp_path / "net.mdt")(x)):
+        for name, found in zip(("tile", "pad"), made, strict=True):
+            assert type(found) is type(wanted[name])
+            assert np.array_equal(found.buffer, wanted[name].buffer)
