@@ -134,7 +134,7 @@ def test_frames_and_copies_are_steps(
     x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
     nodes, first = [], "x"
     if kind != "float32":
-        grid = quant.QParams(0.05, 3, dtype=kind)
+        grid = quant.QParams(0.0625, 3, dtype=kind)
         nodes, first = [Node("q", quant.quantize, ("x",), "q", {"qparams": grid})], "q"
     options = {"pad_width": widths[-len(shape) :], "value": 0.5}
     counts = (1, 2, 3, 1)[-len(shape) :]
