@@ -43,6 +43,7 @@ from mdtensor.generics.manipulation import (
     reshape,
     roll,
     squeeze,
+    tile,
 )
 from mdtensor.generics.matmul import linear, matmul
 from mdtensor.generics.normalization import layer_norm, rms_norm
@@ -198,7 +199,7 @@ BROADCASTING = (
 #: Operations on images whose result may have the shape of their argument.
 IMAGES = (
     *(conv2d, conv_transpose2d, max_pool2d, avg_pool2d, concat),
-    *(take, roll, pad),
+    *(take, roll, pad, tile),
 )
 
 

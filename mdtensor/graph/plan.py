@@ -167,6 +167,16 @@ class Plan:
         """Return the parts in the order in which they run."""
         return self._parts
 
+    def stepped(self) -> tuple[Any, ...]:
+        """Return the parts, with calls as steps where they have some.
+
+        A stored plan has such parts, see `stepped.py`.
+        """
+        # Imported late: only a stored plan needs it.
+        from mdtensor.graph.stepped import stepped
+
+        return stepped(self._parts, self._wide.graph)
+
     def __call__(self, feeds: Any) -> dict[str, Any]:
         """Return the outputs by name.
 

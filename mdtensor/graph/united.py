@@ -7,13 +7,14 @@ of calls that have steps on few elements of any type, see `plain_steps.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor.graph.bound import Called, Compiled, Direct, Part, Values, Viewed, wrap
+from mdtensor.graph.bound import Compiled, Part, Values, Viewed, wrap
 from mdtensor.graph.graph import Graph
+from mdtensor.graph.grouped import CALLS, Group
 from mdtensor.graph.layouts import is_plain, to_images, to_rows
 from mdtensor.graph.storage import AS_FLOATS, FLOATS, storage_of
 from mdtensor.spec.spec import TensorSpec
@@ -21,80 +22,37 @@ from mdtensor.spec.spec import TensorSpec
 #: Bytes of the values of a compiled part that others join. With more, calls are short
 #: beside the work.
 MOST_BYTES = 1 << 22
-#: Calls that may have steps.
-CALLS = (Called, Direct, Viewed)
 
 
 def united(parts: Sequence[Part], graph: Graph) -> tuple[Any, ...]:
     """Return the parts of a plan, with a `United` in place of neighbours that fit."""
     found: list[Any] = []
-    group = _Group(graph)
+    group = SmallGroup(graph)
     for at, part in enumerate(parts):
         if group.add(part):
             continue
         found += group.close(parts[at:])
-        group = _Group(graph)
+        group = SmallGroup(graph)
         if not group.add(part):
             found.append(part)
     found += group.close([])
     return tuple(found)
 
 
-class _Group:
-    """Parts that become one program; `add` says whether a part fits behind them."""
+class SmallGroup(Group):
+    """Parts that become one program, also compiled ones."""
 
-    def __init__(self, graph: Graph) -> None:
-        # Imported on use, because numba takes long to import.
-        from mdtensor.graph import plain_steps
-        from mdtensor.kernels.cpu.program.program import Program
-
-        self._rules, self._graph = plain_steps, graph
-        self.constants, self.specs = graph.constants, graph.specs()
-        made = {node.output: node.operation for node in graph.nodes}
-        self.operations: Mapping[str, Any] = made
-        self._program, self._parts = Program(), list[Any]()
-        self._slots: dict[str, Any] = {}
-        self._reads: list[str] = []
-        self._made: list[str] = []
-        self._flag: Any = None
-
-    def add(self, part: Part) -> bool:
-        """Append the steps of a part; return whether it has some."""
-        program = self._program
-        before = dict(self._slots), list(self._reads), self._flag
-        counts = len(program.steps), len(program.inputs), len(program.sizes)
-        try:
-            if isinstance(part, Compiled):
-                self._add_compiled(part)
-            elif isinstance(part, CALLS) and self._is_own(part):
-                output = part.node.output
-                self._slots[output] = self._rules.append_steps(self, part)
-                self._made.append(output)
-            else:
-                return False
-        except self._rules.Refused:
-            self._slots, self._reads, self._flag = before
-            del program.steps[counts[0] :]
-            del program.inputs[counts[1] :]
-            del program.sizes[counts[2] :]
-            return False
-        self._parts.append(part)
-        return True
-
-    def _is_own(self, part: Called) -> bool:
-        """Return whether a call runs a method of this package on plain tensors."""
-        names = (*part.node.values, part.node.output)
-        source = part.selection.method.implementation.__module__
-        plain = all(is_plain(self.specs[name]) for name in names)
-        return plain and source.startswith("mdtensor.ops.")
+    def _append_part(self, part: Part) -> None:
+        if isinstance(part, Compiled):
+            self._add_compiled(part)
+        else:
+            super()._append_part(part)
 
     def close(self, later: Sequence[Part]) -> list[Any]:
         """Return the parts as one, or as they are if one is all there is."""
         if len(self._parts) < 2 or all(isinstance(x, Viewed) for x in self._parts):
             return self._parts
-        wanted = {name for part in later for name in part.reads}
-        wanted.update(self._graph.outputs)
-        kept = [name for name in self._made if name in wanted]
+        kept = self._kept(later)
         outputs = [self._slots[name] for name in kept]
         if self._flag is not None:
             outputs.append(self._flag)
@@ -107,44 +65,6 @@ class _Group:
         given = (self._parts, executable, self._reads, writes, has_flag, packed)
         return [United(*given)]
 
-    # What the rules of `plain_steps` call.
-
-    def slot(self, name: str) -> Any:
-        """Return the slot of a value, in rows and of its own type."""
-        if name in self._slots:
-            return self._slots[name]
-        if name in self.constants:
-            found = self._rules.held(self, self.constants[name].buffer)
-        else:
-            spec = self.specs[name]
-            found = self._program.input(spec.shape, spec.dtype.storage)
-            self._reads.append(name)
-        self._slots[name] = found
-        return found
-
-    def any_slot(self) -> Any:
-        """Return a slot that exists.
-
-        Raises:
-            Refused: there is none yet.
-        """
-        if not self._program.inputs:
-            raise self._rules.Refused
-        return self._program.inputs[0]
-
-    def append(self, step: Any, *slots: Any) -> Any:
-        """Append a step; return the slot of its result."""
-        return self._program.append(step, *slots)
-
-    def watch(self, indices: Any, size: int) -> None:
-        """Let a call fail if an index is outside [-size, size)."""
-        from mdtensor.kernels.cpu.program import plain
-
-        has_flag = self._flag is not None
-        step = plain.outside(int(np.prod(indices.shape)), size, has_flag)
-        given = (indices, self._flag) if has_flag else (indices,)
-        self._flag = self.append(step, *given)
-
     # Programs of compiled parts are copied step by step.
 
     def _add_compiled(self, part: Compiled) -> None:
@@ -154,9 +74,9 @@ class _Group:
         has_one_piece = max(executable.pieces, default=1) == 1
         is_whole = all(_is_float_or_short(spec) for spec in specs.values())
         if part.rounded or not (is_small and has_one_piece and is_whole):
-            raise self._rules.Refused
+            raise self._refused
         if any(name in self.constants for name in specs):
-            raise self._rules.Refused
+            raise self._refused
         program = executable.program
         slots = {
             slot.storage: self._read(part, name, slot)

@@ -35,6 +35,7 @@ from mdtensor.ops.direct import (
     direct_squeeze,
     direct_stack,
 )
+from mdtensor.ops.frame_steps import pad_step, tile_step
 from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
@@ -105,7 +106,7 @@ def unstack(x: Dense, /, *, axis: int) -> tuple[Tensor, ...]:
     return tuple(map(x.wrap, kernel.unstack(x.buffer, axis)))
 
 
-@method(pad)
+@method(pad, prepare=pad_step)
 def pad(x: Dense, /, *, pad_width: object, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width, value=value)
     widths = pad_widths(pad_width, x.ndim)
@@ -178,7 +179,7 @@ def repeat(
     return x.wrap(allocate(made, "repeat", x, repeats))
 
 
-@method(tile)
+@method(tile, prepare=tile_step)
 def tile(x: Dense, repetitions: object, /) -> Tensor:
     deduced(tile, x, repetitions)
     counts = integers(repetitions, "repetitions", "")

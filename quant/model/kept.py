@@ -14,10 +14,9 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph
 from mdtensor.graph.plan import Plan
-from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.numpy.threads import of_steps
-from mdtensor.quant.model.model import MOST, Model, is_unchanged
-from mdtensor.quant.model.recent import Recent
+from mdtensor.quant.model.model import Model, is_unchanged
+from mdtensor.quant.model.shaped import ShapedPlans
 from mdtensor.quant.plans import cache
 from mdtensor.quant.plans.cache import Kept
 from mdtensor.quant.plans.network import StoredNetwork
@@ -44,8 +43,8 @@ class KeptModel(Model):
     def __init__(
         self, read: Callable[[], Graph], place: Path, name: str, kept: Kept | None
     ) -> None:
-        self._on, self.search = kernel_set.CHOSEN.get(), None
-        self._plans, self._calls = Recent(MOST), {}
+        self._plans, self.search = ShapedPlans(), None
+        self._calls: dict[Hashable, Any] = {}
         self._lock, self._reading = threading.Lock(), threading.RLock()
         self._read, self._place, self._name = read, place, name
         self._kept = kept
@@ -130,7 +129,7 @@ class KeptModel(Model):
         plan = super()._plan_for_shapes(shapes)
         if self._is_new and cache.may_keep():
             self._is_new = False
-            cache.keep(self._place, plan, self._on.name, self._name, graph)
+            cache.keep(self._place, plan, self._plans.on.name, self._name, graph)
         return plan
 
 

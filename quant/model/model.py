@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from mdtensor import Device, DType, TensorSpec, cpu
 from mdtensor.errors import DataError, shown
@@ -26,13 +26,10 @@ from mdtensor.graph.inputs import (
     Shapes,
     by_name,
     checked_feeds,
-    chosen,
     each,
-    shapes_example,
 )
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
-from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.automatic import place_of
 from mdtensor.quant.model.names import hint
@@ -59,15 +56,13 @@ from mdtensor.quant.model.quantize.search import (
     Step,
     check_budget,
 )
-from mdtensor.quant.model.recent import Recent
+from mdtensor.quant.model.shaped import MOST, ShapedPlans, sized, whole_shapes
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_for_bits, type_of_codes
 from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
-#: Calls that a model remembers, and plans; for a new one the oldest goes.
-MOST = 64
 
 
 class Model:
@@ -84,10 +79,10 @@ class Model:
     remedy = "Use methods of the model, such as x.quantize(x.calibrate(samples))"
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self._on = graph, kernel_set.CHOSEN.get()
+        self.graph = graph
         #: What `quantize` tried and chose for a budget; None without one.
         self.search: Search | None = None
-        self._plans: Recent[tuple[tuple[int, ...], ...], Plan] = Recent(MOST)
+        self._plans = ShapedPlans()
         self._calls: dict[Hashable, Callable[..., tuple[Any, ...]]] = {}
         self._lock = threading.Lock()
 
@@ -204,13 +199,7 @@ class Model:
         return self._plan_for_shapes({name: feeds[name].shape for name in self.inputs})
 
     def _plan_for_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
-        def make() -> Plan:
-            specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
-            graph = replace(self.graph, inputs=specs)
-            # With the instruction set of the model, not that of the caller's context.
-            return cast(Plan, kernel_set.make_on(self._on, Plan, graph, STAY_FLOAT))
-
-        return self._plans.get(tuple(shapes.values()), make)
+        return self._plans.made(self.graph, shapes)
 
     @explain_wrong_calls
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
@@ -223,15 +212,7 @@ class Model:
         Raises:
             DataError: a size is still dynamic, or the shapes do not fit the inputs.
         """
-        shapes = chosen(self.inputs, input_shapes)
-        for name, shape in shapes.items():
-            if -1 in shape:
-                specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
-                raise DataError(
-                    f"input {name!r} has the dynamic shape {shape}",
-                    f"Give the sizes to plan for, such as {shapes_example(specs)}",
-                )
-        return self._plan_for_shapes(shapes)
+        return self._plan_for_shapes(whole_shapes(self.graph, input_shapes))
 
     def profile(self, /, *inputs: Any, repeat: int = 20, **named: Any) -> Profile:
         """Measure each node: time, kernel, work, bytes, and why it is float.
@@ -250,8 +231,7 @@ class Model:
             OptionError: `repeat` is not an integer of at least 1.
         """
         feeds = self.fed(*inputs, **named)
-        specs = {n: s.with_shape(feeds[n].shape) for n, s in self.inputs.items()}
-        graph = replace(self.graph, inputs=specs)
+        graph = sized(self.graph, {name: x.shape for name, x in feeds.items()})
         return profile_plan(self._plan_for(feeds), graph, feeds, repeat)
 
     @explain_wrong_calls
@@ -545,15 +525,15 @@ class Model:
                 have them. By default that of this model.
 
         Raises:
-            ModelError: a node is not a compiled step, a value is neither float32 nor
-                8-bit codes, or the path is not writable.
+            ModelError: a node has no steps, a file cannot hold the type of a value, or
+                the path is not writable.
             DataError: as for `plan`.
             OptionError: an ISA is unknown, or the path is not one.
         """
         # Imported late: only `compile` needs the writer.
         from mdtensor.quant.plans.write import chosen_isas, plan_for, write_plan
 
-        names = chosen_isas(isas, self._on.name)
+        names = chosen_isas(isas, self._plans.on.name)
         plan = self.plan(input_shapes)
         write_plan(path, {name: plan_for(plan, name, STAY_FLOAT) for name in names})
 

@@ -20,8 +20,9 @@ from mdtensor.graph.bound import in_order, key_of
 from mdtensor.graph.carried import Carried, carry
 from mdtensor.graph.inputs import by_name, checked_feeds
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.model import MOST, Model
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.passes.states import keep_codes
+from mdtensor.quant.model.shaped import MOST
 from mdtensor.quant.tensor import QuantizedTensor
 
 

@@ -43,12 +43,15 @@ from mdtensor.extend import (
     shape_rule,
 )
 from mdtensor.graph.storage import channels_first
+from mdtensor.kernels.cpu.program.frames import Pad, Tile
 from mdtensor.kernels.cpu.program.steps import (
+    U8,
     Concat,
     Move,
     pixel_shuffle as pixel_shuffle_move,
     pixel_unshuffle as pixel_unshuffle_move,
 )
+from mdtensor.quant.codes import OFFSETS
 from mdtensor.quant.deduction import (
     RoundingAware,
     check_integers,
@@ -69,7 +72,7 @@ from mdtensor.quant.tensor import NarrowTensor, PackedTensor, QuantizedTensor, s
 # Compiled steps for data movement. Images are stored channels last, whatever the order
 # of their axes.
 #
-# Each step is a NumPy view of codes in this layout. A movement that needs a copy is not
+# Most are a NumPy view of codes in this layout; a reshape that needs a copy is not
 # compiled.
 
 Codes = npt.NDArray[np.uint8]
@@ -465,7 +468,20 @@ def _infer_tile(x: TensorSpec, repetitions: Any) -> TensorSpec:
     return on_grid(shape, grid)
 
 
-@method(tile, deduce=_infer_tile)
+def tile_step(x: TensorSpec, repetitions: Any, /) -> Tile:
+    """Return the step that puts copies of codes side by side."""
+    shape, counts = layout(x), integers(repetitions, "repetitions", "")
+    if not x.ndim or len(counts) > x.ndim or min(counts, default=1) < 1:
+        raise NotCompiled("a compiled tile has copies along axes of its argument")
+    return Tile(_stored([1] * (x.ndim - len(counts)) + [*counts]), shape, U8)
+
+
+def _stored(given: Sequence[Any]) -> list[Any]:
+    """Return what there is for each axis in the order of `layout`."""
+    return [given[i] for i in (0, 2, 3, 1)] if len(given) == 4 else list(given)
+
+
+@method(tile, deduce=_infer_tile, prepare=tile_step)
 def tile(x: QuantizedTensor, repetitions: object, /) -> QuantizedTensor:
     return move_codes("tile", tile, x, repetitions)
 
@@ -487,7 +503,18 @@ def _infer_pad(x: TensorSpec, *, pad_width: object, value: object) -> TensorSpec
     return on_grid(shape, moves.broadcast(grid, one, shape))
 
 
-@method(pad, deduce=_infer_pad)
+def pad_step(x: TensorSpec, /, *, pad_width: Any, value: Any) -> Pad:
+    """Return the step that puts a frame of one code around codes."""
+    layout(x)
+    (code,) = np.reshape(codes_of(x.qparams, (1,) * x.ndim, value), -1)
+    fill = int(code) + OFFSETS.get(x.qparams.dtype, 0)
+    widths = _stored(pad_widths(pad_width, x.ndim))
+    if not any(map(any, widths)):
+        raise NotCompiled("a compiled pad has a width above 0")
+    return Pad(widths, fill, U8)
+
+
+@method(pad, deduce=_infer_pad, prepare=pad_step)
 @bind_once
 def pad(
     x: QuantizedTensor, /, *, pad_width: Collection[Collection[int]], value: object

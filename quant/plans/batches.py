@@ -15,16 +15,21 @@ from mdtensor.graph import Graph, Node
 
 Specs = Mapping[str, TensorSpec]
 #: Operations along the first axis, or that may be.
-MIXING = {md.lstm, md.gru, md.rnn, md.moveaxis, md.broadcast_to}
+MIXING = {md.lstm, md.gru, md.rnn, md.moveaxis, md.broadcast_to, md.tile, md.stack}
+MIXING |= {md.scatter, md.searchsorted}
 #: One grid covers all samples.
 MIXING |= {md.dynamic_matmul, md.dynamic_conv2d, md.dynamic_lstm}
 #: Operations on the last two axes, and on the last three.
 OF_MATRICES = {md.matmul, md.matrix_transpose, md.scaled_dot_product_attention}
+OF_MATRICES |= {md.tril, md.triu}
 OF_IMAGES = {md.pixel_shuffle, md.pixel_unshuffle}
 #: Operations whose other operands are weights, which have axes of their own.
 WEIGHTED = {md.linear, md.conv2d, md.layer_norm, md.rms_norm, md.take}
 #: The axis of an operation, if no option names it.
 AXES = {md.softmax: -1, md.concat: 0, md.flip: None, md.take: None}
+AXES |= {md.argsort: -1, md.take_along_axis: -1}
+AXES |= dict.fromkeys((md.argmax, md.argmin, md.cumulative_sum, md.roll))
+AXES |= dict.fromkeys((md.any, md.all, md.sum))
 
 
 # Whoever passes more than the sizes of a plan means several calls. With another

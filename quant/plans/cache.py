@@ -18,6 +18,7 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, OptionError
 from mdtensor.graph import Graph
+from mdtensor.graph.bound import Compiled
 from mdtensor.graph.plan import Plan
 from mdtensor.quant.plans.network import spec_of
 from mdtensor.quant.plans.write import write_plan
@@ -167,8 +168,10 @@ def keep(path: Path, plan: Plan, isa: str, name: str, graph: Graph) -> None:
     written = [n for part in plan.parts for n in getattr(part, "writes", ())]
     if graph.states or any(written.count(n) != 1 for n in graph.outputs):
         return
-    # A plan with calls between compiled steps is not stored, nor is one where nobody
-    # may write, or on a full disk.
+    # A plan runs its calls and compiled parts as one call, a runner one by one.
+    if not all(isinstance(part, Compiled) for part in plan.parts):
+        return
+    # A plan is not kept where nobody may write, or on a full disk.
     with suppress(ModelError, OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_plan(path, {isa: plan}, facts)

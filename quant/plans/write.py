@@ -10,12 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 import mdtensor as md
-from mdtensor import Float32Tensor, TensorSpec
+from mdtensor import (
+    Float32Tensor,
+    Float64Tensor,
+    Int32Tensor,
+    Int64Tensor,
+    TensorSpec,
+)
 from mdtensor.errors import ModelError, OptionError, shown
 from mdtensor.extend import file_path, replacing, write_problem
 from mdtensor.graph.bound import Called, Compiled, FloatLayer
+from mdtensor.graph.graph import Graph
 from mdtensor.graph.layouts import storage
 from mdtensor.graph.plan import Plan
+from mdtensor.graph.stepped import Stepped
 from mdtensor.graph.storage import AS_FLOATS
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.elsewhere import kernels_elsewhere
@@ -35,7 +43,10 @@ PLACES = {"at", "rows_at", "constants_at", "pieces_at", "first_at"}
 #: Types of codes that a file can hold, and their NumPy types.
 CODES = {qint8: "int8", quint8: "uint8"}
 #: The types of values without a grid, and the names that NumPy has for them.
-PLAIN = {kind: kind.dtype.storage.name for kind in (Float32Tensor, *AS_FLOATS)}
+PLAIN = {
+    kind: kind.dtype.storage.name
+    for kind in (Float32Tensor, *AS_FLOATS, Int32Tensor, Int64Tensor, Float64Tensor)
+}
 
 
 # A plan for each ISA, because weights are packed for one (decision 0064).
@@ -52,13 +63,11 @@ def write_plan(
         model: facts about the model, which a runner does not read.
 
     Raises:
-        ModelError: a node runs as a call, a value is neither float32 nor 8-bit codes,
+        ModelError: a node has no steps, a value has a type that a file cannot hold,
             or the path is not writable; an existing file is unchanged then.
         OptionError: the path is not one.
     """
     path = file_path(path, "path")
-    for plan in plans.values():
-        _require_compiled(plan)
     file = _File(plans)
     file.add(model or {})
     content = pack(file.header, file.sections)
@@ -110,11 +119,16 @@ def _compiled(plan: Plan) -> list[Compiled]:
     return [part for part in plan.parts if isinstance(part, Compiled)]
 
 
-def _require_compiled(plan: Plan) -> None:
-    """Raise ModelError with the name of each node that is not a compiled step."""
-    others = [part for part in plan.parts if not isinstance(part, Compiled)]
+def _steps_of(plan: Plan, isa: str) -> list[Compiled | Stepped]:
+    """Return the parts of a plan for an ISA, with calls as steps.
+
+    Raises:
+        ModelError: with the name of each node that is not a compiled step.
+    """
+    parts = kernel_set.make_on(_kernels_of(isa), plan.stepped)
+    others = [part for part in parts if not isinstance(part, (Compiled, Stepped))]
     if not others:
-        return
+        return list(parts)
     listed = "; ".join(f"{part.node.name!r}, {_reason(part)}" for part in others[:3])
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     raise ModelError(
@@ -144,8 +158,9 @@ class _File:
         }
         self._inputs = [describe(name, specs[name]) for name in graph.inputs]
         self._outputs = [describe(name, specs[name]) for name in graph.outputs]
-        self._constants = self._add_constants(each)
-        self._plans = [[self._add(part) for part in _compiled(plan)] for plan in each]
+        parts = [_steps_of(plan, isa) for isa, plan in plans.items()]
+        self._constants = self._add_constants(graph, specs, parts)
+        self._plans = [[self._add(part) for part in own] for own in parts]
 
     def add(self, model: Mapping[str, Any]) -> None:
         """Add facts about the model to the header."""
@@ -156,24 +171,26 @@ class _File:
         self.sections.append(content.tobytes())
         return len(self.sections) - 1
 
-    def _add_constants(self, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+    def _add_constants(
+        self, graph: Graph, specs: Mapping[str, TensorSpec], plans: Sequence[Any]
+    ) -> list[dict[str, Any]]:
         """Add the constants that parts read as inputs, or that are results."""
-        graph, found = plans[0].graph, dict.fromkeys(plans[0].graph.outputs)
-        for plan in plans:
-            found |= dict.fromkeys(n for part in plan.parts for n in part.reads)
+        found = dict.fromkeys(graph.outputs)
+        for parts in plans:
+            found |= dict.fromkeys(name for part in parts for name in part.reads)
         names = [name for name in found if name in graph.constants]
         return [
-            describe(name, plans[0].specs[name])
+            describe(name, specs[name])
             | {"at": self._place(_elements(graph.constants[name]))}
             for name in names
         ]
 
-    def _add(self, part: Compiled) -> dict[str, Any]:
+    def _add(self, part: Compiled | Stepped) -> dict[str, Any]:
         """Add the sections of a part; return its description."""
         contents = contents_of(part)
         rows, kernels = _named(contents.rows)
         _require_rules(rows, kernels, contents)
-        return {
+        found = {
             "job": self._add_job(contents),
             "arena": int(contents.arena),
             "rows": len(rows),
@@ -181,26 +198,10 @@ class _File:
             "kernels": kernels,
             "constants": int(contents.constants.size),
             "constants_at": self._place(contents.constants),
-            "inputs": [
-                _slot(part, *item, place, refuses)
-                for item, (place, _), refuses in zip(
-                    part.reads.items(),
-                    contents.inputs,
-                    contents.refuses_nan,
-                    strict=True,
-                )
-            ],
-            "outputs": [
-                _slot(part, *item, place, False)
-                for item, (place, _) in zip(
-                    part.writes.items(), contents.outputs, strict=True
-                )
-            ],
-            "checked": [
-                _checked(part.rounded[number].values[0], slot.shape, place)
-                for number, slot, place in contents.checked
-            ],
         }
+        if isinstance(part, Compiled):
+            return found | _slots(part, contents)
+        return found | _plain_slots(part, contents)
 
     # Cut here, since the runner knows no kernel: a piece is a row (decision 0095).
     def _add_job(self, contents: Any) -> dict[str, int] | None:
@@ -247,7 +248,7 @@ class _File:
         return self._head | values | {"constants": [*map(moved, self._constants)]}
 
 
-def contents_of(part: Compiled) -> Any:
+def contents_of(part: Compiled | Stepped) -> Any:
     """Return the `Contents` of the program of a part."""
     return part.executable.contents
 
@@ -286,8 +287,7 @@ def describe(name: str, spec: TensorSpec) -> dict[str, Any]:
     """Return the description of a value.
 
     Raises:
-        ModelError: it is neither float32, a bool, 8-bit codes, nor an integer of at
-            most 16 bits.
+        ModelError: it is neither a float, a bool, an integer nor 8-bit codes.
     """
     shape, grid = [int(size) for size in spec.shape], spec.qparams
     if spec.type in PLAIN:
@@ -324,8 +324,49 @@ def _checked(name: str, shape: Sequence[int], place: int) -> dict[str, Any]:
     """Return the description of floats inside a part that become codes."""
     found = {"name": name, "type": "float32", "shape": [int(n) for n in shape]}
     flags = {"is_image": False, "is_signed": False, "is_number": False}
-    flags["refuses_nan"] = True
+    flags |= {"refuses_nan": True, "is_plain": False}
     return {**found, "at": place, **flags}
+
+
+def _slots(part: Compiled, contents: Any) -> dict[str, Any]:
+    """Return the descriptions of the values of a compiled part."""
+    reads = zip(part.reads.items(), contents.inputs, contents.refuses_nan, strict=True)
+    writes = zip(part.writes.items(), contents.outputs, strict=True)
+    return {
+        "inputs": [_slot(part, *item, at, flag) for item, (at, _), flag in reads],
+        "outputs": [_slot(part, *item, at, False) for item, (at, _) in writes],
+        "checked": [
+            _checked(part.rounded[number].values[0], slot.shape, at)
+            for number, slot, at in contents.checked
+        ],
+        "outside": [],
+    }
+
+
+def _plain_slots(part: Stepped, contents: Any) -> dict[str, Any]:
+    """Return the descriptions of the values of calls as steps."""
+    found = []
+    for specs, places in (
+        (part.reads, contents.inputs),
+        (part.writes, contents.outputs),
+    ):
+        each = zip(specs.items(), places, strict=False)
+        found.append([_plain(describe(*item), at) for item, (at, _) in each])
+    flag = {"name": "outside", "type": "bool", "shape": [1]}
+    is_watched = part.outside is not None
+    return {
+        "inputs": found[0],
+        "outputs": found[1],
+        "checked": [],
+        "outside": [_plain(flag, part.outside)] if is_watched else [],
+    }
+
+
+def _plain(described: Mapping[str, Any], at: Any) -> dict[str, Any]:
+    """Return the description of a value in rows and in its own type."""
+    flags = dict.fromkeys(("is_image", "is_signed", "is_number", "refuses_nan"), False)
+    found = {key: described[key] for key in ("name", "type", "shape")}
+    return found | flags | {"at": at, "is_plain": True}
 
 
 def _slot(
@@ -341,4 +382,5 @@ def _slot(
         "is_signed": found["type"] == "int8" and spec.qparams is not None,
         "is_number": spec.type in AS_FLOATS,
         "refuses_nan": bool(refuses_nan),
+        "is_plain": False,
     }

@@ -13,10 +13,11 @@ from mdtensor_run.row import ALIGN, ITEM, SLACK, Refused, Row
 from mdtensor_run.rules_of_codes import RULES as OF_CODES
 from mdtensor_run.rules_of_dynamic import RULES as OF_DYNAMIC
 from mdtensor_run.rules_of_floats import RULES as OF_FLOATS
+from mdtensor_run.rules_of_plain import RULES as OF_PLAIN
 from mdtensor_run.rules_of_sequences import RULES as OF_SEQUENCES
 
 #: The rule of each kind of step, by the name of its function.
-RULES = OF_CODES | OF_FLOATS | OF_SEQUENCES | OF_DYNAMIC
+RULES = OF_CODES | OF_FLOATS | OF_SEQUENCES | OF_DYNAMIC | OF_PLAIN
 
 
 # Kernels do not test their indices, so a plan is checked once, when it is loaded

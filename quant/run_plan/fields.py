@@ -10,6 +10,7 @@ from mdtensor_run.errors import damaged
 MOST = 1 << 40
 #: Element types of values, by their names in a header.
 ITEMS = {"float32": 4, "uint8": 1, "int8": 1, "bool": 1, "uint16": 2, "int16": 2}
+ITEMS |= {"int32": 4, "int64": 8, "float64": 8}
 
 
 class Fields:

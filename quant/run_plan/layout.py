@@ -26,8 +26,8 @@ from mdtensor_run.errors import PlanError, damaged
 
 MAGIC, ALIGN = b"mdtplan\n", 64
 #: Raised whenever an older reader would take a file for something else: 2 has records
-#: of slopes, which a reader of 1 takes for tables.
-FORMAT = 2
+#: of slopes, which a reader of 1 takes for tables; 3 has values of any type.
+FORMAT = 3
 HEAD = struct.Struct("<8sIIQQ")
 #: The checksum covers the bytes from here on.
 CHECKED = 16

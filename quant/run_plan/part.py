@@ -32,9 +32,9 @@ class Library(Protocol):
         """Return the address of a function for the loop over steps."""
 
 
-FLAGS = ("is_image", "is_signed", "is_number", "refuses_nan")
-#: Types of which no codes are.
-NUMBERS = ("bool", "uint16", "int16")
+FLAGS = ("is_image", "is_signed", "is_number", "refuses_nan", "is_plain")
+#: Types of which no codes are, and those that only steps on any type read.
+NUMBERS, WIDE = ("bool", "uint16", "int16"), ("int32", "int64", "float64")
 
 
 class Slot(NamedTuple):
@@ -47,6 +47,7 @@ class Slot(NamedTuple):
         is_signed: codes of int8, stored as uint8 with the top bit flipped.
         is_number: bools or integers that are no codes, stored as float32.
         refuses_nan: rounded to codes; a value inside of a part is checked behind it.
+        is_plain: stored in rows and in its own type.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Slot(NamedTuple):
     is_signed: bool
     is_number: bool
     refuses_nan: bool
+    is_plain: bool
 
     @classmethod
     def read(cls, fields: Fields) -> "Slot":
@@ -70,15 +72,26 @@ class Slot(NamedTuple):
         )
         if slot.type not in ITEMS or slot.at % ALIGN:
             fields.refuse("has a wrong type or place")
-        if slot.is_image and len(slot.shape) != 4:
-            fields.refuse("is an image without four axes")
-        if slot.is_signed != (slot.type == "int8" and not slot.is_number):
-            fields.refuse("has codes of another sign")
-        if slot.type == "float32" if slot.is_number else slot.type in NUMBERS:
-            fields.refuse("has numbers that are stored in another way")
-        if slot.refuses_nan and slot.type != "float32":
-            fields.refuse("has codes that may be NaN")
+        slot._check(fields)
         return slot
+
+    def _check(self, fields: Fields) -> None:
+        """Raise PlanError unless the flags fit each other and the type."""
+        ways = [self.is_image, self.is_signed, self.is_number, self.refuses_nan]
+        if self.is_plain:
+            if any(ways):
+                fields.refuse("is stored in two ways")
+            return
+        if self.is_image and len(self.shape) != 4:
+            fields.refuse("is an image without four axes")
+        if self.type in WIDE:
+            fields.refuse("has numbers that no kernel of codes reads")
+        if self.is_signed != (self.type == "int8" and not self.is_number):
+            fields.refuse("has codes of another sign")
+        if self.type == "float32" if self.is_number else self.type in NUMBERS:
+            fields.refuse("has numbers that are stored in another way")
+        if self.refuses_nan and self.type != "float32":
+            fields.refuse("has codes that may be NaN")
 
     @property
     def bytes(self) -> int:
@@ -87,6 +100,8 @@ class Slot(NamedTuple):
 
     @property
     def _stored(self) -> np.dtype[Any]:
+        if self.is_plain:
+            return np.dtype(self.type)
         is_float = self.type == "float32" or self.is_number
         return np.dtype(np.float32 if is_float else np.uint8)
 
@@ -133,7 +148,7 @@ def _has_nan(name: str) -> HasNaN:
 class Arena:
     """The memory of one call at a time, with its inputs and outputs as views."""
 
-    __slots__ = ("bytes", "checked", "inputs", "outputs")
+    __slots__ = ("bytes", "checked", "inputs", "outputs", "outside")
 
     def __init__(
         self,
@@ -141,12 +156,14 @@ class Arena:
         inputs: list[Slot],
         outputs: list[Slot],
         checked: list[Slot],
+        outside: list[Slot],
     ) -> None:
         room = np.zeros(size + ALIGN, np.uint8)
         start = -room.ctypes.data % ALIGN
         self.bytes = room[start : start + size]
         self.inputs = [slot.view(self.bytes) for slot in inputs]
         self.outputs = [slot.view(self.bytes) for slot in outputs]
+        self.outside = [slot.view(self.bytes) for slot in outside]
         views = (slot.view(self.bytes) for slot in checked)
         self.checked = [view.reshape(-1).view(np.uint32) for view in views]
 
@@ -171,10 +188,11 @@ class Part:
         self.inputs = fields.each("inputs", Slot.read)
         self.outputs = fields.each("outputs", Slot.read)
         self.checked = fields.each("checked", Slot.read)
+        self.outside = fields.each("outside", Slot.read)
         if not all(slot.refuses_nan for slot in self.checked):
             fields.refuse("checks codes for NaN")
         self._size, count = fields.size("arena"), fields.size("rows")
-        for slot in (*self.inputs, *self.outputs, *self.checked):
+        for slot in (*self.inputs, *self.outputs, *self.checked, *self.outside):
             if slot.at + slot.bytes + SLACK > self._size:
                 fields.refuse(f"has the value {slot.name!r} outside of its arena")
         kernels = fields.texts("kernels")
@@ -250,8 +268,9 @@ class Part:
         return found
 
     def _arena(self) -> Arena:
+        slots = self.inputs, self.outputs, self.checked, self.outside
         try:
-            return Arena(self._size, self.inputs, self.outputs, self.checked)
+            return Arena(self._size, *slots)
         except (MemoryError, ValueError):
             problem = f"the plan needs an arena of {self._size:,} bytes"
             raise PlanError(problem, "Run it where there is more memory") from None
@@ -262,7 +281,8 @@ class Part:
         The bytes are the same for any number of threads.
 
         Raises:
-            PlanError: a NaN would become a code, or a kernel failed.
+            PlanError: a NaN would become a code, an index is outside of its axis, or
+                a kernel failed.
         """
         # Taking an arena is one operation of a list, so threads need no lock.
         try:
@@ -279,9 +299,20 @@ class Part:
         for slot, bits in zip(self.checked, arena.checked, strict=True):
             if not self._copy(bits, bits):
                 raise _has_nan(slot.name)
+        if any(view.any() for view in arena.outside):
+            problem = f"an index is outside of its axis, {self._named()}"
+            raise PlanError(problem, "Check the numbers of the inputs")
         for slot, view in zip(self.outputs, arena.outputs, strict=True):
             values[slot.name] = slot.take(view)
         self._free.append(arena)
+
+    def _named(self) -> str:
+        """Return the values that the part reads and writes, for an error."""
+        reads, writes = (
+            ", ".join(repr(slot.name) for slot in slots)
+            for slots in (self.inputs, self.outputs)
+        )
+        return f"between {reads} and {writes}"
 
     def _compute(self, arena: Array, threads: int) -> None:
         """Run all rows, on several threads if the workers are free."""

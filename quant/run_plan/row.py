@@ -118,11 +118,15 @@ class Row:
 
         The bytes become private: who changes the file later does not change them.
         """
-        self.reads_constants(at, 8 * rows * columns)
+        return self.integers(at, rows * columns, 8).reshape(rows, columns)
+
+    def integers(self, at: int, count: int, size: int) -> npt.NDArray[Any]:
+        """Return integers of the constants, of 4 or 8 bytes each; see `numbers`."""
+        self.reads_constants(at, size * count)
         first = self.fields.constants + at
-        part = self._constants[first : first + 8 * rows * columns]
+        part = self._constants[first : first + size * count]
         part[:] = part.copy()
-        return part.view(np.int64).reshape(rows, columns).copy()
+        return part.view(f"i{size}").copy()
 
     # Parts that several kinds share.
 

@@ -5,12 +5,13 @@ from fractions import Fraction
 import numpy as np
 from support.windows import draw_window
 
-from mdtensor.kernels.cpu.generic import opcodes
+from mdtensor.kernels.cpu.generic import opcodes, plain_codes
 from mdtensor.kernels.cpu.program import (
     attention,
     dynamic,
     floats,
     norms,
+    plain,
     products,
     recurrent,
     reductions,
@@ -272,10 +273,105 @@ def resampled(rng):
     return resize.Resample(axis, np.stack([places, weights], axis=-1)), [shape]
 
 
+def of_plain(rng):
+    """Steps on elements of any type, with the shapes of their inputs."""
+    shape = shape_of(rng, 3)
+    count, one = int(np.prod(shape)), (1,)
+    for dtype, operation in PLAIN:
+        other = rng.random() < 0.5
+        step = plain.combine(operation, dtype, shape, count, count if other else 1)
+        yield step, [shape, shape if other else one]
+        held = np.ones(count, dtype)
+        yield plain.combine(operation, dtype, shape, 1, held), [one]
+    for dtype in plain.NUMBERS:
+        is_bits = dtype == plain.BOOL
+        yield (
+            plain.apply(
+                plain_codes.NOT if is_bits else plain_codes.ABS, *(dtype, shape)
+            ),
+            [shape],
+        )
+    for before in plain.TYPES:
+        yield plain.cast(before, plain.TYPES[rng.integers(6)], shape), [shape]
+    yield plain.cast(plain.FLOAT64, plain.INT32, shape, saturates=True), [shape]
+    yield from moves_of_plain(rng, shape)
+    yield from lines_of_plain(rng, shape)
+
+
+#: Operations of two operands of a type.
+PLAIN = (
+    *((dtype, plain_codes.ADD) for dtype in (plain.INT64, plain.FLOAT32)),
+    *((plain.FLOAT64, plain_codes.DIV), (plain.INT64, plain_codes.MOST)),
+    *((plain.FLOAT32, plain_codes.LESS), (plain.BOOL, plain_codes.XOR)),
+)
+
+
+def moves_of_plain(rng, shape):
+    """Elements at known places and at indices, choices and scatters."""
+    count = int(np.prod(shape))
+    dtype = np.dtype(str(rng.choice(["bool", "float32", "int64"])))
+    places = rng.integers(-1, count, (5, 3))
+    yield plain.pick(dtype, places, (count,)), [shape]
+    yield plain.pick(dtype, places + 3, (count, 3)), [shape, (3,)]
+    yield plain.hold(np.ones(shape, dtype), dtype), [shape]
+    chosen = plain.choose(dtype, shape, (count, 1), np.ones(count, dtype), True)
+    yield chosen, [shape, (1,)]
+    outer, length, inner = shape
+    n = int(rng.integers(1, 6))
+    given = [shape, (n,)]
+    made = (outer, n, inner)
+    yield plain.take((dtype, count), made, n, length, inner), given
+    table = np.ones(count, dtype)
+    yield plain.take(table, made, n, length, inner), [(n,)]
+    along = plain.take(
+        (dtype, count), made, n * outer * inner, length, inner, along=True
+    )
+    yield along, [shape, made]
+    yield plain.outside(n, length, False), [(n,)]
+    yield plain.outside(n, length, True), [(n,), (1,)]
+    size = outer * n * inner
+    kind = plain.FLOAT32 if dtype == plain.BOOL else dtype
+    both = size * (8 + kind.itemsize)
+    step = plain.scatter(kind, shape, 1, made, bool(rng.integers(2)))
+    yield step, [shape, (both,)]
+
+
+def lines_of_plain(rng, shape):
+    """Searches, sorts and sums along an axis, truths, and trees."""
+    count, (outer, length, inner) = int(np.prod(shape)), shape
+    few = (outer, 1, inner)
+    yield plain.truths(bool(rng.integers(2)), count, few, length, inner), [shape]
+    for dtype in plain.ORDERS:
+        for operation in (plain_codes.ARGMAX, plain_codes.TOTAL):
+            yield plain.order(operation, dtype, count, few, length, inner), [shape]
+        for operation in (plain_codes.ARGSORT_DOWN, plain_codes.ADD_UP):
+            yield plain.order(operation, dtype, count, shape, length, inner), [shape]
+        table = np.arange(5, dtype=dtype)
+        search = plain.order(
+            plain_codes.SEARCH, dtype, *(count, shape, count, 1, table)
+        )
+        yield search, [shape]
+    rows, features, nodes, trees = rng.integers(1, 6, 4).tolist()
+    for dtype in plain.TREES:
+        index = np.dtype(str(rng.choice(["int32", "int64"])))
+        thresholds = rng.normal(size=nodes).astype(dtype)
+        columns = rng.integers(0, features, nodes).astype(index)
+        children = rng.integers(-4, nodes, (nodes, 3)).astype(index)
+        roots = rng.integers(-4, nodes, trees).astype(index)
+        step = plain.trees((rows, features), thresholds, columns, children, roots)
+        yield step, [(rows, features)]
+
+
+def drawn(rng):
+    """Steps of every kind, with the shapes of their inputs."""
+    for family in (of_codes, pools, of_floats, of_plain):
+        yield from family(rng)
+
+
 def programs(seed):
     """(contents, rows with kinds by name, names) of a program for each kind."""
     rng = np.random.default_rng(seed)
-    for step, shapes in (*of_codes(rng), *pools(rng), *of_floats(rng)):
+    for step, shapes in drawn(rng):
         program = Program()
         pairs = zip(shapes, step.input_types, strict=True)
         slots = [program.input(shape, dtype) for shape, dtype in pairs]

@@ -22,7 +22,7 @@ from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.program.program import Executable
 from mdtensor.kernels.numpy import threads
 from mdtensor.quant import QParams, qint8, quint8, rules
-from mdtensor.quant.model import model as models
+from mdtensor.quant.model import model as models, shaped
 from mdtensor.quant.model.model import Model
 
 GRID = QParams(0.25, 3, dtype=quint8)
@@ -360,7 +360,7 @@ def test_a_model_keeps_the_plans_that_it_used_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A new size of the batch in each call must not fill the memory."""
-    monkeypatch.setattr(models, "MOST", 3)
+    monkeypatch.setattr(shaped, "MOST", 3)
     spec = md.TensorSpec(md.Float32Tensor, (-1, 6))
     nodes = (Node("y", md.linear, ("x", "w", None), "y"),)
     model = Model(Graph({"x": spec}, nodes, {"w": weights()}, ("y",)))
@@ -371,11 +371,11 @@ def test_a_model_keeps_the_plans_that_it_used_last(
     second = model.plan({"x": (2, 6)})
     model.plan({"x": (4, 6)})
     # The plan for 3 rows was used longest ago.
-    assert [key for (key,) in model._plans._values] == [(1, 6), (2, 6), (4, 6)]
+    assert [key for (key,) in model._plans.recent._values] == [(1, 6), (2, 6), (4, 6)]
     assert model.plan({"x": (2, 6)}) is second
     for rows in range(1, 9):
         assert np.asarray(model(pixels(rows))).shape == (rows, 5)
-    assert len(model._plans) == 3
+    assert len(model._plans.recent) == 3
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from mdtensor.quant import load, onnx_backend
 from mdtensor.quant.model.onnx.operators.recurrent import FUNCTIONS
 
 T, N, IN, K = 5, 3, 4, 2
-RNG = np.random.default_rng(2)
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 LENGTHS = np.array([5, 2, 3], np.int32)
 #: Options, one by one: which inputs are given, and attributes.
@@ -44,8 +43,10 @@ def arrays(kind: str, given: str, attributes: dict[str, Any]) -> dict[str, Any]:
     shapes = {"w": (d, rows, IN), "r": (d, rows, K), "b": (d, 2 * rows)}
     shapes |= {"h": (d, N, K), "c": (d, N, K), "p": (d, 3 * K)}
     wanted = "wr" + given + ("c" if "h" in given and kind == "LSTM" else "")
+    # A generator of its own, so that a case does not depend on those before it.
+    rng = np.random.default_rng(2)
     made: dict[str, Any] = {
-        name: RNG.uniform(-1, 1, shape).astype(np.float32)
+        name: rng.uniform(-1, 1, shape).astype(np.float32)
         for name, shape in shapes.items()
         if name in wanted
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import stored_plans
+from support.plain_calls import tagger
 
 from mdtensor.kernels.cpu.threads import split
 from mdtensor.quant.plans.machine import Process
@@ -81,7 +82,7 @@ def test_headers(content, tmp_path, name, value, said):
 # Format 1 has no records of slopes; its readers would take them for tables.
 @pytest.mark.parametrize("number", [1, 9])
 def test_a_plan_of_another_format(content, tmp_path, number):
-    said = f"has format {number}, and this version reads format 2. Compile the model"
+    said = f"has format {number}, and this version reads format 3. Compile the model"
     with pytest.raises(PlanError, match=said):
         opened(tmp_path, content[:8] + bytes([number]) + content[9:])
 
@@ -128,10 +129,18 @@ def run_here(content, folder, count, seed):
     assert ran and refused
 
 
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory):
+    path = tmp_path_factory.mktemp("words") / "net.mdt"
+    tagger(np.random.default_rng(5)).compile(path)
+    return path.read_bytes()
+
+
 @pytest.mark.long
 @pytest.mark.compiled
-def test_sealed_files(content, tmp_path):
-    run_here(content, tmp_path, QUICK, seed=QUICK)
+@pytest.mark.parametrize("name", ["content", "of_words"])
+def test_sealed_files(name, request, tmp_path):
+    run_here(request.getfixturevalue(name), tmp_path, QUICK, seed=QUICK)
 
 
 @pytest.mark.slow
