@@ -74,6 +74,14 @@ RENAMED = {
     "vstack": "concat",
     "hstack": "concat",
     **{
+        name: f"linalg.{name}"
+        for name in (
+            *("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_norm"),
+            *("matrix_power", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svd"),
+            *("svdvals", "vector_norm"),
+        )
+    },
+    **{
         name: f"quant.{name}"
         for name in (
             *("QFloat8E4M3Tensor", "QFloat8E5M2Tensor", "QInt16Tensor", "QInt32Tensor"),
@@ -121,6 +129,7 @@ ATTRIBUTES = {
     "fill": "x[...] = value",
     "fill_": "x[...] = value",
     "flatten": "reshape(x, (-1,))",
+    "flat": "reshape(x, (-1,))",
     "float": "astype(x, float32)",
     "half": "astype(x, float16)",
     "int": "astype(x, int32)",
@@ -136,6 +145,8 @@ ATTRIBUTES = {
     "short": "astype(x, int16)",
     "strides": "x.buffer.strides",
     "t": "x.T",
+    "trace": "linalg.trace(x)",
+    "zero_": "x[...] = 0",
 }
 #: The same for attributes of PyTorch's quantized tensors.
 QUANTIZED = {
@@ -224,6 +235,7 @@ WRITTEN = {
     "fliplr": "mdtensor.flip(x, axis=1)",
     "flipud": "mdtensor.flip(x, axis=0)",
     "frac": "x - mdtensor.trunc(x)",
+    "identity": "mdtensor.eye(n)",
     "in1d": "mdtensor.isin(x, y)",
     "index_add": "mdtensor.scatter(x, indices, y, reduction='add')",
     "index_copy": "mdtensor.scatter(x, indices, y)",
@@ -237,6 +249,7 @@ WRITTEN = {
     "logspace": "base ** mdtensor.linspace(start, stop, num)",
     "masked_fill": "mdtensor.where(mask, value, x)",
     "masked_select": "x[mask]",
+    "mgrid": "mdtensor.meshgrid(rows, columns, indexing='ij')",
     "mse_loss": "mdtensor.mean(mdtensor.square(x - y))",
     "msort": "mdtensor.sort(x, axis=0)",
     "nanargmax": "mdtensor.argmax(mdtensor.where(mdtensor.isnan(x), -inf, x))",
@@ -264,6 +277,7 @@ WRITTEN = {
     "std_mean": "mdtensor.std(x) and mdtensor.mean(x)",
     "tri": "mdtensor.tril(mdtensor.ones((n, m)))",
     "var_mean": "mdtensor.var(x) and mdtensor.mean(x)",
+    "vectorize": "mdtensor.elementwise(function)",
     "vdot": "mdtensor.vecdot(x, y)",
 }
 
@@ -436,9 +450,13 @@ def _of_numpy(name: str) -> str:
     if isinstance(function, np.ufunc):
         return f": numpy.{name} takes tensors and returns tensors"
     # Only its functions of arrays have this attribute.
-    if hasattr(function, "_implementation"):
+    if hasattr(function, "_implementation") or name in _WINDOWS:
         return f": use asarray(numpy.{name}(...))"
     return ""
+
+
+#: NumPy's functions that take a size, as weights of signals do.
+_WINDOWS = frozenset({"bartlett", "blackman", "hamming", "hanning", "kaiser"})
 
 
 def _in_place(name: str) -> str:
