@@ -4648,6 +4648,7 @@ class Operators:
     @overload
     def __eq__(self, other: np.ndarray[Any, Any] | np.generic, /) -> Any: ...
     __ne__ = __eq__
+    def __contains__(self, value: object) -> bool: ...
     @overload
     def __lt__(self: HostReal | BoolTensor, other: HostReal | BoolTensor, /) -> BoolTensor: ...
     @overload
@@ -4677,7 +4678,7 @@ class Operators:
     __le__ = __lt__
     __gt__ = __lt__
     __ge__ = __lt__
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any) -> Any: ...
+    __array_ufunc__ = __contains__
 
 def _is_ours(value: object) -> bool: ...
 
