@@ -4678,7 +4678,7 @@ class Operators:
     __le__ = __lt__
     __gt__ = __lt__
     __ge__ = __lt__
-    __array_ufunc__ = __contains__
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any) -> Any: ...
 
 def _is_ours(value: object) -> bool: ...
 
