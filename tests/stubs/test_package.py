@@ -100,11 +100,15 @@ def test_others_do_not_change_our_own_files(capsys: pytest.CaptureFixture[str]) 
     )
 
 
+def required(name: str) -> list[str]:
+    """The parameters of a method of tensors that have no default."""
+    parameters = inspect.signature(getattr(operators.Operators, name)).parameters
+    return [p.name for p in parameters.values() if p.default is p.empty]
+
+
 def test_operators_with_one_text_have_the_same_parameters() -> None:
     text = Path(operators.__file__).with_suffix(".pyi").read_text()
     pairs = re.findall(r"^    (__\w+__) = (__\w+__)$", text, re.MULTILINE)
     assert ("__gt__", "__lt__") in pairs
-    for names in pairs:
-        methods = (getattr(operators.Operators, name) for name in names)
-        first, second = (list(inspect.signature(m).parameters) for m in methods)
-        assert first == second, names
+    for name, first in pairs:
+        assert required(name) == required(first), name
