@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from mdtensor.compositions import as_real, as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.comparison import equal
 from mdtensor.generics.math import isnan
@@ -16,7 +16,7 @@ from mdtensor.generics.sorting import where
 from mdtensor.spec.options import number
 
 
-@explain_wrong_calls
+@composed
 def select(
     conditions: Sequence[Any], choices: Sequence[Any], /, default: Any = 0
 ) -> Any:
@@ -55,7 +55,7 @@ def select(
     return found
 
 
-@explain_wrong_calls
+@composed
 def nan_to_num(
     x: Any,
     /,

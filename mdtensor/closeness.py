@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.compositions import as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import float64
 from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.arithmetic import abs as magnitude, add, mul, sub
@@ -22,7 +22,7 @@ from mdtensor.spec.options import flag, number
 from mdtensor.tensor import Tensor
 
 
-@explain_wrong_calls
+@composed
 def isclose(
     x1: Any,
     x2: Any,
@@ -110,7 +110,7 @@ def _are_nan(a: Any, b: Any) -> Any:
     return logical_and(found, isnan(tensors[-1]))
 
 
-@explain_wrong_calls
+@composed
 def allclose(
     x1: Any,
     x2: Any,
@@ -144,7 +144,7 @@ def allclose(
     return bool(all_of(found))
 
 
-@explain_wrong_calls
+@composed
 def array_equal(x1: Any, x2: Any, /, *, equal_nan: bool = False) -> bool:
     """Return whether two tensors have one shape and equal elements; a Python bool.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import (
     BoundsError,
     DispatchError,
@@ -35,7 +35,7 @@ class TopKResult(NamedTuple):
     indices: Any
 
 
-@explain_wrong_calls
+@composed
 def split(x: Any, /, sizes: Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     """Split `x` along `axis` into parts of these sizes; views.
 
@@ -77,7 +77,7 @@ def split(x: Any, /, sizes: Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(getitem(x, (*[slice(None)] * at, part)) for part in ranges)
 
 
-@explain_wrong_calls
+@composed
 def topk(x: Any, /, k: int, *, axis: int = -1, largest: bool = True) -> TopKResult:
     """Return the `k` largest elements along `axis` in order, and their indices.
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from mdtensor.compositions import as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import OptionError, ShapeError, checked, describe, shown
 from mdtensor.generics.arithmetic import mul
 from mdtensor.generics.conversion import to
@@ -244,7 +244,7 @@ class _Calls:
         return sum_of(x, axis=axis, **own)
 
 
-@explain_wrong_calls
+@composed
 def einsum(equation: str, /, *operands: Any) -> Any:
     """Return the sums of products that an equation of labels describes.
 

@@ -6,7 +6,7 @@ They are made of other operations, so they take every type and device that these
 from typing import Any
 
 from mdtensor.compositions import as_real
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import float64
 from mdtensor.errors import OptionError, ShapeError, describe, shown
 from mdtensor.generics.arithmetic import clip, div, sub
@@ -19,7 +19,7 @@ from mdtensor.generics.matmul import matmul
 from mdtensor.generics.reduction import mean
 
 
-@explain_wrong_calls
+@composed
 def cov(x: Any, /, *, correction: int = 1) -> Any:
     """Return the covariance matrix of variables, whose observations are the rows.
 
@@ -51,7 +51,7 @@ def cov(x: Any, /, *, correction: int = 1) -> Any:
     return astype(_covariance(x, "cov", correction), _type_of_mean(x))
 
 
-@explain_wrong_calls
+@composed
 def corrcoef(x: Any, /) -> Any:
     """Return the correlation coefficients of variables; the rows are observations.
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdtensor.compositions import as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import OptionError, ShapeError, checked, describe, shown
 from mdtensor.generics.arithmetic import (
     abs as magnitude,
@@ -35,7 +35,7 @@ class LstsqResult(NamedTuple):
     singular_values: Any
 
 
-@explain_wrong_calls
+@composed
 def lstsq(x1: Any, x2: Any, /, *, rtol: float | None = None) -> LstsqResult:
     """Return the y for which |x1 · y - x2| is least; of several, the shortest.
 

@@ -2,19 +2,20 @@
 
 from typing import Any
 
-from mdtensor.compositions import as_real
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.compositions import as_real, as_tensor
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import bfloat16, float16, float32
-from mdtensor.errors import DispatchError, describe
+from mdtensor.errors import DispatchError, checked, describe
 from mdtensor.generics.arithmetic import add, sub
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.manipulation import reshape
 from mdtensor.generics.math import exp, isfinite, log
 from mdtensor.generics.reduction import max as largest, sum
 from mdtensor.generics.sorting import where
+from mdtensor.spec.options import flag
 
 
-@explain_wrong_calls
+@composed
 def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return log(Σ exp(x)) over axes, where no exponential overflows.
 
@@ -40,10 +41,13 @@ def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
     Source: PyTorch, `torch.logsumexp`; SciPy, `scipy.special.logsumexp`.
     """
-    x = as_real(x, "logsumexp")
+    x = as_tensor(x, "logsumexp")
+    if x.dtype.kind != "bool":
+        x = as_real(x, "logsumexp")
     if not x.dtype.is_floating:
         call = describe("logsumexp", x)
         raise DispatchError(f"x is {x.dtype}", "Use astype(x, float32)", call)
+    checked("logsumexp", (x,), lambda: flag(keepdims, "keepdims"))
     wide = astype(x, float32) if x.dtype in (float16, bfloat16) else x
     top = largest(wide, axis=axis, keepdims=True)
     # An infinity minus itself is NaN: without it the sum is an infinity or 0.

@@ -7,18 +7,19 @@ import numpy as np
 
 from mdtensor.compositions import as_tensor
 from mdtensor.device import Device
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import OptionError, ShapeError, describe, shown
 from mdtensor.generics.arithmetic import mul
 from mdtensor.generics.conversion import to
 from mdtensor.generics.linalg import diagonal
 from mdtensor.generics.manipulation import pad, reshape
 from mdtensor.generics.sorting import where
+from mdtensor.ops.operands import allocate
 from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import from_numpy
 
 
-@explain_wrong_calls
+@composed
 def diag(x: Any, /, k: int = 0) -> Any:
     """Return the matrix with `x` on diagonal `k`, or diagonal `k` of the matrix `x`.
 
@@ -60,7 +61,7 @@ def diag(x: Any, /, k: int = 0) -> Any:
     return where(mask, lines, False if x.dtype.kind == "bool" else 0)
 
 
-@explain_wrong_calls
+@composed
 def kron(x1: Any, x2: Any, /) -> Any:
     """Return the Kronecker product: blocks of `x2`, each times one element of `x1`.
 
@@ -88,7 +89,7 @@ def kron(x1: Any, x2: Any, /) -> Any:
     return reshape(blocks, tuple(m * n for m, n in zip(one, other, strict=True)))
 
 
-@explain_wrong_calls
+@composed
 def tril_indices(
     n_rows: int,
     n_cols: int | None = None,
@@ -109,6 +110,7 @@ def tril_indices(
 
     Raises:
         OptionError: a size is not an integer of at least 0, or `k` not an integer.
+        ShapeError: the result does not fit into memory.
 
     Example:
         >>> import mdtensor as md
@@ -120,7 +122,7 @@ def tril_indices(
     return _indices(np.tril, "tril_indices", n_rows, n_cols, k, device)
 
 
-@explain_wrong_calls
+@composed
 def triu_indices(
     n_rows: int,
     n_cols: int | None = None,
@@ -139,6 +141,7 @@ def triu_indices(
 
     Raises:
         OptionError: a size is not an integer of at least 0, or `k` not an integer.
+        ShapeError: the result does not fit into memory.
 
     Example:
         >>> import mdtensor as md
@@ -164,7 +167,9 @@ def _indices(
     if min(rows, columns) < 0:
         problem = f"the sizes are {rows} and {columns}"
         raise OptionError(problem, "Use integers of at least 0", name)
-    mask = triangle(np.ones((rows, columns), bool), _integer(k, "k", name))
+    at = _integer(k, "k", name)
+    ones = allocate(lambda: np.ones((rows, columns), bool), name, n_rows, n_cols)
+    mask = triangle(ones, at)
     found = (from_numpy(each.astype(np.int64)) for each in np.nonzero(mask))
     first, second = found if device is None else (to(each, device) for each in found)
     return first, second

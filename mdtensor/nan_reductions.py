@@ -7,7 +7,7 @@ from math import inf, nan
 from typing import Any
 
 from mdtensor.compositions import as_real
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import bfloat16, float16, float32, float64
 from mdtensor.errors import checked
 from mdtensor.generics.arithmetic import div, mul, sub
@@ -23,7 +23,7 @@ from mdtensor.spec.options import number
 NARROW = (float16, bfloat16)
 
 
-@explain_wrong_calls
+@composed
 def nansum(
     x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> Any:
@@ -54,7 +54,7 @@ def nansum(
     return sum(_with(x, 0.0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-@explain_wrong_calls
+@composed
 def nanmean(
     x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> Any:
@@ -95,7 +95,7 @@ def nanmean(
     return astype(found, x.dtype) if x.dtype in NARROW else found
 
 
-@explain_wrong_calls
+@composed
 def nanvar(
     x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False
 ) -> Any:
@@ -128,7 +128,7 @@ def nanvar(
     return astype(_variance(x, "nanvar", axis, correction, keepdims), _type_of_mean(x))
 
 
-@explain_wrong_calls
+@composed
 def nanstd(
     x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False
 ) -> Any:
@@ -156,7 +156,7 @@ def nanstd(
     return astype(sqrt(found), _type_of_mean(x))
 
 
-@explain_wrong_calls
+@composed
 def nanmax(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the largest element over axes that is not NaN; NaN if all are.
 
@@ -181,7 +181,7 @@ def nanmax(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     return _extreme(as_real(x, "nanmax"), largest, -inf, axis, keepdims)
 
 
-@explain_wrong_calls
+@composed
 def nanmin(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the smallest element over axes that is not NaN; NaN if all are.
 

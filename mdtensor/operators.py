@@ -33,7 +33,7 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.foreign import is_array_like
-from mdtensor.generics import arithmetic, comparison, indexing
+from mdtensor.generics import arithmetic, comparison, indexing, reduction
 from mdtensor.generics.matmul import matmul
 
 #: The method of the right operand that Python calls if the left one cannot compute.
@@ -216,6 +216,12 @@ class Operators:
 
     def __ne__(self, other: object) -> Any:
         return _binary(comparison.not_equal, self, other)
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether any element, at any depth, equals `value`, as in NumPy."""
+        found = self == value
+        # Values of other classes may be equal by identity alone, which is a bool.
+        return bool(reduction.any(found) if isinstance(found, Operators) else found)
 
     def __lt__(self, other: object) -> Any:
         return _binary(comparison.less, self, other)

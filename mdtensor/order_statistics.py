@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.compositions import as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import float64
 from mdtensor.errors import (
     OptionError,
@@ -45,7 +45,7 @@ POSITIONS = {
 CHOICES = ("lower", "higher", "nearest", "midpoint")
 
 
-@explain_wrong_calls
+@composed
 def median(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the middle of the sorted elements over axes.
 
@@ -82,7 +82,7 @@ def _middle(x: Any, name: str, axis: Any, keepdims: object) -> Any:
     return reshape(_nan_if_last(rows, found), shape)
 
 
-@explain_wrong_calls
+@composed
 def nanmedian(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the middle of the sorted elements over axes that are not NaN.
 
@@ -116,7 +116,7 @@ def nanmedian(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     return reshape(mean(concat(middle, axis=-1), axis=-1), shape)
 
 
-@explain_wrong_calls
+@composed
 def quantile(
     x: Any,
     q: float | Sequence[float],
@@ -166,20 +166,20 @@ def _numbers_at(
     x = as_tensor(x, name)
     whole = 100 if name == "percentile" else 1
     parts, is_one = checked(name, (x,), lambda: _parts(q, whole))
-    if method not in (*POSITIONS, *CHOICES):
+    if not isinstance(method, str) or method not in (*POSITIONS, *CHOICES):
         known = ", ".join((*POSITIONS, *CHOICES))
         problem = f"method is {shown(method)}"
         raise OptionError(problem, f"Use one of {known}", describe(name, x))
     rows, shape = _sorted_rows(x, name, axis, keepdims)
     kind = mean(getitem(rows, (..., slice(0, 1))), axis=-1).dtype
-    places = [_place(part, rows.shape[-1], str(method)) for part in parts]
+    places = [_place(part, rows.shape[-1], method) for part in parts]
     found = astype(_interpolated(rows, places), kind)
     last = getitem(rows, (..., slice(-1, None)))
     found = moveaxis(_nan_if_last(rows, found, last), -1, 0)
     return reshape(found, shape if is_one else (len(parts), *shape))
 
 
-@explain_wrong_calls
+@composed
 def percentile(
     x: Any,
     q: float | Sequence[float],

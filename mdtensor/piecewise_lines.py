@@ -6,7 +6,7 @@ They are made of other operations, so they take every type and device that these
 from typing import Any
 
 from mdtensor.compositions import as_real
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.dtypes import float64
 from mdtensor.errors import ShapeError, checked, describe
 from mdtensor.generics.arithmetic import add, clip, div, mul, sub
@@ -28,7 +28,7 @@ from mdtensor.spec.options import number
 from mdtensor.spec.shapes import normalize_axis
 
 
-@explain_wrong_calls
+@composed
 def interp(
     x: Any,
     xp: Any,
@@ -108,7 +108,7 @@ def _on_lines(at: Any, points: Any, values: Any) -> Any:
     return where(greater(behind, count - 1), add(sub(at, at), second), found)
 
 
-@explain_wrong_calls
+@composed
 def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> Any:
     """Return the area below the lines through values along an axis.
 
@@ -153,7 +153,7 @@ def trapezoid(y: Any, x: Any = None, /, *, dx: float = 1.0, axis: int = -1) -> A
     return astype(found, _type_of_mean(y))
 
 
-@explain_wrong_calls
+@composed
 def gradient(y: Any, x: Any = 1.0, /, *, axis: int | None = None) -> Any:
     """Return the slope of values along an axis.
 

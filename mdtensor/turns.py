@@ -3,13 +3,13 @@
 from typing import Any
 
 from mdtensor.compositions import as_tensor
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import OptionError, ShapeError, checked, describe, shown
 from mdtensor.generics.manipulation import flip, permute_dims
 from mdtensor.spec.shapes import integers, is_size, normalize_axis
 
 
-@explain_wrong_calls
+@composed
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     """Exchange two axes; a view.
 
@@ -34,7 +34,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     return permute_dims(x, tuple(order))
 
 
-@explain_wrong_calls
+@composed
 def rot90(x: Any, /, k: int = 1, *, axes: tuple[int, int] = (0, 1)) -> Any:
     """Rotate by a quarter turn, from the first of two axes towards the second.
 

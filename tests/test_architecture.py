@@ -52,7 +52,7 @@ LAYERS = (
         "dispatch.remedies",
     },
     {"coercion", "spec", "dispatch.call_errors"},
-    {"interop", "dispatch.later", "dispatch.method"},
+    {"interop", "dispatch.composed", "dispatch.later", "dispatch.method"},
     {"dispatch.method_set"},
     {"dispatch.operation"},
     {"dispatch", "dispatch.builder", "generics"},

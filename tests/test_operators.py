@@ -358,3 +358,17 @@ def test_round_gives_whole_numbers_of_the_same_type() -> None:
     assert round(md.asarray([1, 2])).tolist() == [1, 2]
     with pytest.raises(md.OptionError, match=r"ndigits is 2.*Use round\(x \* 10"):
         round(x, 2)
+
+
+@pytest.mark.parametrize("value", [3, 7, 2.0, 2.5, True, "a", None, float("nan")])
+def test_contains_means_an_equal_element_at_any_depth(value):
+    for array in (np.array([[1, 2], [3, 4]]), np.array([3.0]), np.zeros((0, 2), int)):
+        assert (value in md.asarray(array)) is bool(np.any(array == value))
+
+
+def test_a_row_is_contained_as_numpy_has_it():
+    x = md.asarray([[1, 2], [3, 4]])
+    assert x[0] in x
+    assert np.array([5, 4]) in x
+    with pytest.raises(md.ShapeError, match="do not broadcast"):
+        _ = md.ones(3) in x

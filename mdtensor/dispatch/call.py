@@ -29,6 +29,7 @@ import numpy as np
 from mdtensor.errors import (
     AllocationError,
     DispatchError,
+    MdtensorError,
     OptionError,
     checked,
     describe,
@@ -50,8 +51,8 @@ def call({signature}):
 #: Without an exception, `try` costs nothing.
 _BODY = """try:
         {body}
-    except _MemoryError as _error:
-        _exhausted(_error, {names})"""
+    except (_MdtensorError, _MemoryError) as _error:
+        _named(_error, {names})"""
 _CALL_SEQUENCE = """
 def call({signature}):
     {refusal}{checks}
@@ -187,8 +188,8 @@ def _objects(operation: Any) -> dict[str, Any]:
     for name in ("table", "rounded", "implementation", "rounding", "check"):
         found[f"_{name}"] = getattr(operation, name)
     found["_items"] = partial(items, operation.name)
-    found["_exhausted"] = partial(exhausted, operation.name)
-    return found | {"_MemoryError": MemoryError}
+    found["_named"] = partial(named, operation.name)
+    return found | {"_MemoryError": MemoryError, "_MdtensorError": MdtensorError}
 
 
 def _body(operation: Any, parts: dict[str, str]) -> str:
@@ -240,14 +241,17 @@ def items(name: str, arrays: object) -> tuple[Any, ...]:
     return tuple(arrays)
 
 
-def exhausted(name: str, error: MemoryError, *arguments: Any) -> NoReturn:
-    """Raise the error of a call for which there is not enough memory.
+def named(name: str, error: MdtensorError | MemoryError, *arguments: Any) -> NoReturn:
+    """Raise the error of a call, which names the call `name` if it has none.
 
     Raises:
+        MdtensorError: the same error, with a call.
         AllocationError: a result, or a value on the way to it, does not fit.
     """
-    if isinstance(error, AllocationError):
-        raise error
+    if isinstance(error, MdtensorError):
+        if error.call:
+            raise error
+        raise error.within(describe(name, *arguments)) from None
     fix = "Use fewer elements at a time"
     # NumPy's text has the bytes and the shape.
     problem = str(error)[:1].lower() + str(error)[1:] or "there is no memory left"

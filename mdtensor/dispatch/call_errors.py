@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, isgeneratorfunction, signature
 from itertools import takewhile
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -425,6 +425,7 @@ def _check(
 ) -> None:
     """Raise `DispatchError` if the call does not fit the signature."""
     name = function.__name__
+    is_block = isgeneratorfunction(getattr(function, "__wrapped__", None))
     # You do not write the object of a method as an argument.
     if next(iter(declared.parameters), "") == "self":
         _, *others = declared.parameters.values()
@@ -442,7 +443,9 @@ def _check(
         ):
             raise found.within(name) from None
         problem = _problem(declared, len(arguments), options) or str(error)
-        raise DispatchError(problem, _python_header(name, declared), name) from None
+        header = _python_header(name, declared)
+        fix = f"Write with {header}:" if is_block else f"Write {header}"
+        raise DispatchError(problem, fix, name) from None
 
 
 def _problem(declared: Signature, given: int, options: dict[str, Any]) -> str:
@@ -469,4 +472,4 @@ def _problem(declared: Signature, given: int, options: dict[str, Any]) -> str:
 
 def _python_header(name: str, declared: Signature) -> str:
     bare = (p.replace(annotation=p.empty) for p in declared.parameters.values())
-    return f"Write {name}{Signature([*bare])}"
+    return f"{name}{Signature([*bare])}"

@@ -137,6 +137,7 @@ ATTRIBUTES = {
     "fill": "x[...] = value",
     "fill_": "x[...] = value",
     "flatten": "reshape(x, (-1,))",
+    "flat": "reshape(x, (-1,))",
     "float": "astype(x, float32)",
     "half": "astype(x, float16)",
     "int": "astype(x, int32)",
@@ -152,6 +153,8 @@ ATTRIBUTES = {
     "short": "astype(x, int16)",
     "strides": "x.buffer.strides",
     "t": "x.T",
+    "trace": "linalg.trace(x)",
+    "zero_": "x[...] = 0",
 }
 #: The same for attributes of PyTorch's quantized tensors.
 QUANTIZED = {
@@ -252,6 +255,7 @@ WRITTEN = {
     "flipud": "mdtensor.flip(x, axis=0)",
     "frac": "x - mdtensor.trunc(x)",
     "hardshrink": "mdtensor.where(mdtensor.abs(x) > weight, x, 0)",
+    "identity": "mdtensor.eye(n)",
     "in1d": "mdtensor.isin(x, y)",
     "index_add": "mdtensor.scatter(x, indices, y, reduction='add')",
     "index_copy": "mdtensor.scatter(x, indices, y)",
@@ -266,6 +270,7 @@ WRITTEN = {
     "logspace": "base ** mdtensor.linspace(start, stop, num)",
     "masked_fill": "mdtensor.where(mask, value, x)",
     "masked_select": "x[mask]",
+    "mgrid": "mdtensor.meshgrid(rows, columns, indexing='ij')",
     "mse_loss": "mdtensor.mean(mdtensor.square(x - y))",
     "msort": "mdtensor.sort(x, axis=0)",
     "nanargmax": "mdtensor.argmax(mdtensor.where(mdtensor.isnan(x), -inf, x))",
@@ -301,6 +306,7 @@ WRITTEN = {
     "threshold": "mdtensor.where(x > weight, x, value)",
     "tri": "mdtensor.tril(mdtensor.ones((n, m)))",
     "var_mean": "mdtensor.var(x) and mdtensor.mean(x)",
+    "vectorize": "mdtensor.elementwise(function)",
     "vdot": "mdtensor.vecdot(x, y)",
     "xlogy": "scipy.special.xlogy(x, y), which returns a tensor",
 }
@@ -477,9 +483,13 @@ def _of_numpy(name: str) -> str:
     if isinstance(function, np.ufunc):
         return f": numpy.{name} takes tensors and returns tensors"
     # Only its functions of arrays have this attribute.
-    if hasattr(function, "_implementation"):
+    if hasattr(function, "_implementation") or name in _WINDOWS:
         return f": use asarray(numpy.{name}(...))"
     return ""
+
+
+#: NumPy's functions that take a size, as weights of signals do.
+_WINDOWS = frozenset({"bartlett", "blackman", "hamming", "hanning", "kaiser"})
 
 
 def _in_place(name: str) -> str:

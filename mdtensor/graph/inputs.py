@@ -280,7 +280,7 @@ def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
     """Replace the dynamic sizes of an input by the sizes wanted; return the shape."""
     start = f"input {name!r} has shape {spec.shape}, you chose"
     try:
-        sizes = tuple(map(_size, wanted))
+        sizes = tuple(map(_size, _not_array(wanted)))
     except TypeError:
         problem = f"{start} {shown(wanted)}"
         raise DataError(problem, _shape_remedy(spec, wanted)) from None
@@ -296,10 +296,18 @@ def _shape_remedy(spec: TensorSpec, wanted: Any) -> str:
     shape = getattr(wanted, "shape", None)
     # A sample in place of its shape is the usual mistake; its own shape may not fit.
     if not isinstance(shape, tuple) or len(shape) != spec.ndim:
-        return f"Give {spec.ndim} integers"
+        kind = "integers" if shape is None else "integers in a tuple, not an array"
+        return f"Give {spec.ndim} {kind}"
     if not all(map(_shape_fits, shape, spec.shape)):
         return f"Give {spec.ndim} integers, the sizes, not an array"
     return f"Give the shape of the array, {shape}"
+
+
+def _not_array(wanted: Any) -> Any:
+    # A row of integers may be a sample of tokens as well as sizes.
+    if getattr(wanted, "ndim", 0) > 0:
+        raise TypeError
+    return wanted
 
 
 def _size(value: Any) -> int:

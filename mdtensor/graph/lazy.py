@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.classes import keep
 from mdtensor.dispatch.introspect import watching
 from mdtensor.dispatch.method import Implementation, Selection
@@ -178,6 +179,7 @@ def host_spec(x: Any) -> TensorSpec:
     return spec
 
 
+@explain_wrong_calls
 def realize(*tensors: Any) -> Any:
     """Compute lazy tensors together, and return them on the host.
 
@@ -208,6 +210,7 @@ def realize(*tensors: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
+@explain_wrong_calls
 @contextmanager
 def lazy() -> Iterator[None]:
     """Record the calls of a `with` block: their results are lazy tensors.

@@ -35,7 +35,7 @@ def conv2d(
         window.stride,
         window.padding,
         window.dilation,
-        groups,
+        int(groups),
         result.dtype.storage,
     )
     return result.wrap(y)
@@ -64,7 +64,7 @@ def conv1d(
         window.stride,
         window.padding,
         window.dilation,
-        groups,
+        int(groups),
         result.dtype.storage,
     )
     return result.wrap(y[:, :, 0])
@@ -95,7 +95,7 @@ def conv_transpose2d(
         window.stride,
         window.padding,
         window.dilation,
-        groups,
+        int(groups),
         # The window does not determine the size: `output_padding` selects one of
         # several.
         spec.shape[2:],

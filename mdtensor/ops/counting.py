@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.dispatch.call_errors import explain_wrong_calls
+from mdtensor.dispatch.composed import composed
 from mdtensor.errors import (
     BoundsError,
     DataError,
@@ -31,7 +31,7 @@ class HistogramResult(NamedTuple):
     edges: Any
 
 
-@explain_wrong_calls
+@composed
 def bincount(x: Any, /, *, weights: Any = None, minlength: int = 0) -> Any:
     """Return how often each integer from 0 on occurs in `x`.
 
@@ -79,7 +79,7 @@ def bincount(x: Any, /, *, weights: Any = None, minlength: int = 0) -> Any:
     return from_numpy(allocate(counted, "bincount", x))
 
 
-@explain_wrong_calls
+@composed
 def histogram(x: Any, /, bins: Any = 10, *, range: Any = None) -> HistogramResult:
     """Return how many elements are between neighbouring edges, and the edges.
 

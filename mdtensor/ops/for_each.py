@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.errors import (
     BoundsError,
     CastError,
@@ -326,6 +327,7 @@ def _place(function: FunctionType, line: int = 0) -> str:
 # The number of threads for large arrays.
 
 
+@explain_wrong_calls
 def set_num_threads(n: int) -> None:
     """Set the largest number of threads of elementwise operations on large arrays.
 
@@ -352,6 +354,7 @@ def set_num_threads(n: int) -> None:
     POOL.size = int(n)
 
 
+@explain_wrong_calls
 def get_num_threads() -> int:
     """Return the largest number of threads of elementwise operations."""
     return POOL.size

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.errors import StorageError, shown
 from mdtensor.files import replacing, write_problem
 from mdtensor.safetensors.parts import (
@@ -172,6 +173,7 @@ def _as_array(name: str, stored: Stored) -> Array:
         ) from None
 
 
+@explain_wrong_calls
 def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
     """Open a file whose tensors are read on access, without copies.
 
@@ -195,6 +197,7 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
     return SafeTensors(file_path(filename, "filename"))
 
 
+@explain_wrong_calls
 def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Return all tensors of a file by name, in memory that can be written to.
 
@@ -219,6 +222,7 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
         return dict(file)
 
 
+@explain_wrong_calls
 def load(data: bytes) -> dict[str, Tensor]:
     """Return all tensors of a file given as bytes; see `load_file`."""
     return dict(SafeTensors(_as_bytes(data)))
@@ -299,6 +303,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+@explain_wrong_calls
 def save(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> bytes:
@@ -314,6 +319,7 @@ def save(
         return bytes(_package().serialize(_specs(arrays), metadata=texts))
 
 
+@explain_wrong_calls
 def save_file(
     tensors: Mapping[str, Tensor],
     filename: str | os.PathLike[str],

@@ -310,7 +310,7 @@ def conv_transpose_shape(
             f"the image has {x[1]} channels, but the weights take {w[0]}",
             f"Give an image of {w[0]} channels, or other weights",
         )
-    channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups
+    channels = DYNAMIC if w[1] == DYNAMIC else w[1] * int(groups)
     check_bias(b, channels)
     output_padding = pair(more, "output_padding", 0)
     # A larger output padding would add rows that no input position reaches.

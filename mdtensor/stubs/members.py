@@ -171,13 +171,16 @@ def methods(calls: Calls) -> dict[str, list[str]]:
             called = node.body[-1].value
             if isinstance(called, ast.Call) and node.name.startswith("__"):
                 signatures = _signatures(calls, called)
+                # Methods that call no operation are alike in nothing.
+                if not signatures:
+                    continue
                 # Equal methods share one text, which keeps the stub small and fast to
                 # check.
                 first = alike.setdefault(tuple(signatures), node.name)
                 text = [line[4:] for line in function(node.name, signatures)]
                 same = first != node.name
                 found[node.name] = [f"{node.name} = {first}"] if same else text
-    return {name: lines for name, lines in found.items() if lines}
+    return found
 
 
 def _signatures(calls: Calls, called: ast.Call) -> list[str]:

@@ -19,7 +19,9 @@ TEXTS = {
     "asarray(numpy.polyfit(...)).",
     "cbrt": "'cbrt'. mdtensor does not have cbrt: numpy.cbrt takes tensors and returns "
     "tensors.",
-    "vectorize": "'vectorize'. mdtensor does not have vectorize.",
+    "vectorize": "'vectorize'. Use mdtensor.elementwise(function).",
+    "hanning": "'hanning'. mdtensor does not have hanning: use "
+    "asarray(numpy.hanning(...)).",
     "expm": "'expm'. mdtensor does not have expm.",
     "ne": "'ne'. Use mdtensor.not_equal.",
     "ptp": "'ptp'. Use mdtensor.max(x) - mdtensor.min(x).",
@@ -256,3 +258,11 @@ def test_every_hint_leads_somewhere(theirs: str) -> None:
     for part in RENAMED[theirs].split("."):
         found = getattr(found, part)
     assert callable(found) or isinstance(found, md.DType)
+
+
+@pytest.mark.parametrize("name", [n for n in dir(md.linalg) if n[0].islower()])
+def test_functions_of_matrices_are_found_in_their_module(name: str) -> None:
+    for place in (md, md.ones((2, 2))):
+        if not hasattr(place, name):
+            with pytest.raises(AttributeError, match=rf"linalg\.{name}"):
+                getattr(place, name)

@@ -612,3 +612,10 @@ def test_tables_of_odd_things() -> None:
     assert refused(lambda: table(space, Tag[Cpu], placed, arguments=3)) == (
         "placed: arguments are 3. Give a type for each of x."
     )
+
+
+def test_a_block_that_gets_arguments_shows_how_it_is_written():
+    with pytest.raises(md.DispatchError) as caught:
+        md.lazy(md.ones(2))
+    text = "lazy: expects 0 arguments, got 1. Write with lazy():."
+    assert str(caught.value) == text

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mdtensor as md
-from mdtensor import fft, linalg, quant
+from mdtensor import fft, linalg, operators, quant
 from mdtensor.cli import execute
 
 SPACES = [md, linalg, fft, quant]
@@ -97,3 +98,17 @@ def test_others_do_not_change_our_own_files(capsys: pytest.CaptureFixture[str]) 
         "mdtensor: OptionError: --import would add other types to mdtensor's own "
         "files. Pass a folder as --output DIR.\n"
     )
+
+
+def required(name: str) -> list[str]:
+    """The parameters of a method of tensors that have no default."""
+    parameters = inspect.signature(getattr(operators.Operators, name)).parameters
+    return [p.name for p in parameters.values() if p.default is p.empty]
+
+
+def test_operators_with_one_text_have_the_same_parameters() -> None:
+    text = Path(operators.__file__).with_suffix(".pyi").read_text()
+    pairs = re.findall(r"^    (__\w+__) = (__\w+__)$", text, re.MULTILINE)
+    assert ("__gt__", "__lt__") in pairs
+    for name, first in pairs:
+        assert required(name) == required(first), name

@@ -181,6 +181,13 @@ WRONG_SHAPES = [
         ),
     ),
     (
+        np.array([2, 3]),
+        (
+            " has shape (-1, 3), you chose ndarray[2]. "
+            "Give 2 integers in a tuple, not an array."
+        ),
+    ),
+    (
         md.ones((2, 4)),
         (
             " has shape (-1, 3), you chose Float32Tensor[2,4]. "
