@@ -13,6 +13,9 @@ TESTS = Path(__file__).resolve().parent
 FUSION = "rendered/test_fusion.py"
 FILES = ["test_emucuda.py", "test_ledger.py"]
 FILES += sorted(str(p.relative_to(TESTS)) for p in TESTS.glob("**/rendered/test_*.py"))
+#: Those in the default suite; for each other file a C++ compiler takes many seconds.
+SHORT = ["test_emucuda.py", "test_ledger.py", "rendered/test_operations.py"]
+SHORT += ["rendered/test_faults.py", "rendered/test_few_types.py"]
 #: On a double of CuPy: the code of cuda:0, and the operations with the most of it.
 DOUBLE = ["gpu/test_cuda.py", "gpu/test_exchange.py", "rendered/test_capture.py"]
 DOUBLE += ["rendered/test_products.py", "rendered/test_events.py"]
@@ -36,8 +39,15 @@ def run(file: str, marker: str, device: str = "emucuda") -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", SHORT)
 def test_in_a_process_of_its_own(file: str) -> None:
+    run(file, "not slow")
+
+
+@pytest.mark.long
+@pytest.mark.compiled
+@pytest.mark.parametrize("file", sorted({*FILES} - {*SHORT}))
+def test_in_a_longer_process_of_its_own(file: str) -> None:
     run(file, "not slow")
 
 

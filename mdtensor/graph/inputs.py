@@ -283,13 +283,23 @@ def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
         sizes = tuple(map(_size, wanted))
     except TypeError:
         problem = f"{start} {shown(wanted)}"
-        raise DataError(problem, f"Give {spec.ndim} integers") from None
+        raise DataError(problem, _shape_remedy(spec, wanted)) from None
     problem = f"{start} {sizes}"
     if len(sizes) != spec.ndim:
         raise DataError(problem, f"Give {spec.ndim} sizes, not {len(sizes)}")
     if not all(map(_shape_fits, sizes, spec.shape)):
         raise DataError(problem, "Only sizes of -1 can be chosen")
     return tuple(map(max, sizes, spec.shape))
+
+
+def _shape_remedy(spec: TensorSpec, wanted: Any) -> str:
+    shape = getattr(wanted, "shape", None)
+    # A sample in place of its shape is the usual mistake; its own shape may not fit.
+    if not isinstance(shape, tuple) or len(shape) != spec.ndim:
+        return f"Give {spec.ndim} integers"
+    if not all(map(_shape_fits, shape, spec.shape)):
+        return f"Give {spec.ndim} integers, the sizes, not an array"
+    return f"Give the shape of the array, {shape}"
 
 
 def _size(value: Any) -> int:

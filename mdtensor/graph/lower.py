@@ -316,7 +316,7 @@ class _Lowering:
     def _reshape(self, node: Node, before: Any) -> bool:
         """Append a node that keeps the bytes of a row-major tensor, such as `reshape`.
 
-        The step is a view, or a copy if the input is an image, channels last.
+        The step is a view, or a copy from or to an image, which has channels last.
 
         Returns:
             Whether the node was appended.
@@ -329,9 +329,13 @@ class _Lowering:
         from_rows = self._order(name)
         is_free = from_rows or is_orderless(before)
         in_order = into_rows or after.ndim != 4
-        if not (in_order or (is_free and is_orderless(after))):
+        becomes_image = not (in_order or (is_free and is_orderless(after)))
+        if becomes_image and not is_float(before):
             return False
         slot = self._slot(name, from_rows)
+        if becomes_image:
+            self._into_image(node, slot, is_free)
+            return True
         if is_free:
             shape = slot_shape(after, into_rows)
             self._add(node, None, self._program.reshape(slot, shape), [], into_rows)
@@ -340,6 +344,15 @@ class _Lowering:
         result = self._program.reshape(self._program.append(step, slot), after.shape)
         self._add(node, step, result, [slot], into_rows)
         return True
+
+    # Codes have a step for a reshape, which moves them once.
+    def _into_image(self, node: Node, slot: Slot, is_free: bool) -> None:
+        """Append a reshape of floats whose result is an image."""
+        after = self._specs[node.output]
+        if not is_free:
+            slot = self._program.append(to_rows(slot.dtype), slot)
+        slot, step = self._program.reshape(slot, after.shape), to_images(slot.dtype)
+        self._add(node, step, self._program.append(step, slot), [slot], False)
 
     def _order(self, name: str) -> bool:
         """Return whether a value is in rows, or will be once a step reads it."""

@@ -116,13 +116,16 @@ def matmul_step(x: TensorSpec, w: Any, /) -> Any:
         return _left_product(x, w)
     if isinstance(w, TensorSpec):
         return program().MatMul()
-    if w.ndim != 2:
+    if w.ndim > x.ndim or prod(w.shape[:-2]) > 1:
         raise OptionError("a compiled product has one constant matrix")
-    return program().Linear(w.buffer.T)
+    return program().Linear(w.buffer.reshape(w.shape[-2:]).T)
 
 
 def _left_product(x: Any, w: Any) -> Any:
-    """Return the step of a product whose left matrix is constant."""
+    """Return the step of a product whose left matrices are constant."""
+    if isinstance(w, TensorSpec) and w.ndim == 2:
+        # All matrices of the stack meet the same one, so they are one matrix.
+        return program().LeftLinear(x.buffer)
     if not isinstance(w, TensorSpec) or x.ndim > w.ndim or prod(x.shape[:-2]) > 1:
         raise OptionError("a compiled product has one constant matrix")
     return program().LeftLinear(x.buffer.reshape(x.shape[-2:]))

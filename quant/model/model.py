@@ -81,6 +81,7 @@ class Model:
 
     #: Where the inputs have to be.
     device: Device = cpu
+    remedy = "Use methods of the model, such as x.quantize(x.calibrate(samples))"
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._on = graph, kernel_set.CHOSEN.get()
@@ -220,8 +221,7 @@ class Model:
                 required if the model has dynamic sizes.
 
         Raises:
-            DataError: a size is still dynamic; the shapes contradict the sizes of the
-                model or name unknown inputs; or one shape is given for several inputs.
+            DataError: a size is still dynamic, or the shapes do not fit the inputs.
         """
         shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():

@@ -60,8 +60,10 @@ class Row:
     def ints(self, *names: str, least: int = 1, most: int = MOST) -> list[int]:
         """Return fields that must be in least .. most."""
         found = [getattr(self.fields, name) for name in names]
+        # Not `require`, which would build the text of an error for each field.
         for name, value in zip(names, found, strict=True):
-            self.require(least <= value <= most, f"has {name} {value}")
+            if not least <= value <= most:
+                raise Refused(f"has {name} {value}")
         return found
 
     def codes(self, *names: str) -> None:
@@ -72,7 +74,8 @@ class Row:
 
     def _need(self, buffer: str, size: int, room: int) -> None:
         self.needs[buffer] = max(self.needs[buffer], size)
-        self.require(0 <= size <= room, f"needs {size} bytes of {buffer}, has {room}")
+        if not 0 <= size <= room:
+            raise Refused(f"needs {size} bytes of {buffer}, has {room}")
 
     def reads_x(self, size: int) -> None:
         """Require `size` bytes of the first input."""

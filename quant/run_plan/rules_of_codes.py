@@ -61,17 +61,7 @@ def convolve_code_windows(r: Row) -> None:
     r.require(groups == 1, f"has {groups} groups")
     r.codes("x_zero_point")
     r.reads_x(elements)
-    panels, count = f.padded_columns // COLUMNS, int(f.weight_bytes) // GROUP_BYTES
-    r.require(count > 0, f"has {f.weight_bytes} bytes of weights")
-    starts = r.numbers(f.operands, panels + 1, 1)[:, 0]
-    in_order = bool((np.diff(starts) >= 0).all())
-    r.require(in_order and starts[0] >= 0, "has panels out of order")
-    r.require(int(starts[-1]) <= count, f"has {starts[-1]} groups of {count}")
-    lines, places = r.numbers(f.numbers, count, 1).view(np.int32).reshape(2, count)
-    reach = ((w.kernel_w - 1) * w.dilation_w + 1) * w.channels
-    is_inside = lines.min() >= 0 and lines.max() < w.kernel_h
-    is_inside = is_inside and places.min() >= 0 and places.max() <= reach - ITEM
-    r.require(bool(is_inside), "has codes outside their window")
+    count = _groups(r)
     _weights(r, GROUP_BYTES * count, f.padded_columns, pixels * n)
     width = (w.out_w - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1
     if f.strip == 0:

@@ -91,6 +91,7 @@ def blocked(data: Path) -> tuple[Path, bytes]:
     return path, held
 
 
+@pytest.mark.long
 def test_the_task_of_a_killed_worker_runs_again(
     network: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def kill_readers(path: Path) -> None:
         worker.join()
 
 
+@pytest.mark.long
 def test_a_task_that_kills_its_workers_fails_alone(
     network: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -148,6 +150,7 @@ def test_a_task_that_kills_its_workers_fails_alone(
     assert [done.problem for done in found.values()] == [None] * 4
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(
     network: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_killed_run_goes_on_where_it_was(
     check(network, data, out)
 
 
+@pytest.mark.long
 def test_a_bad_file_does_not_stop_the_others(
     call: Call, network: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def calls_of(function: Any) -> Any:
         yield arguments, made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", OURS, ids=lambda f: f.__name__)
 def test_which_names_the_code_that_runs_and_reports_refusals(function: Any) -> None:
     checked = 0

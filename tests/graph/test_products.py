@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor.graph import Graph, Node
 from mdtensor.graph.chained import Chained
+from mdtensor.graph.plan import Plan
 from mdtensor.kernels import observe
 from mdtensor.kernels.numpy import matmul as kernel
 
@@ -163,3 +165,37 @@ def test_an_error_of_the_product_names_its_line(
     with pytest.raises(md.AllocationError, match="140 bytes") as caught:
         compiled(x, w)
     assert "test_products.py:" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "constant"),
+    [
+        ((2, 5, 8), (8, 3), 0),
+        ((2, 2, 5, 8), (8, 3), 0),
+        ((1, 5, 8), (4, 8, 3), 0),
+        ((4, 5, 8), (1, 8, 3), 1),
+        ((5, 8), (8, 3), 1),
+    ],
+)
+def test_products_with_stacked_constants_are_compiled(
+    left: Any, right: Any, constant: int
+) -> None:
+    given = [np.asarray(normal(*left)), np.asarray(normal(*right, seed=1))]
+    spec = md.TensorSpec(md.Float32Tensor, given[1 - constant].shape)
+    constants = {"w": md.from_numpy(given[constant])}
+    names = ("x", "w") if constant else ("w", "x")
+    node = Node("y", md.matmul, names, "y")
+    plan = Plan(Graph({"x": spec}, (node,), constants, ("y",)))
+    with observe.observe_kernels() as seen:
+        found = plan({"x": given[1 - constant]})["y"]
+    assert all(kernel.is_compiled for kernel in seen.kernels)
+    wanted = given[0].astype(np.float64) @ given[1]
+    np.testing.assert_allclose(np.asarray(found), wanted, atol=1e-5)
+
+
+def test_a_stack_for_each_matrix_stays_a_call() -> None:
+    w, x = normal(2, 5, 8), normal(2, 8, 3, seed=1)
+    spec = md.TensorSpec(md.Float32Tensor, (2, 8, 3))
+    node = Node("y", md.matmul, ("w", "x"), "y")
+    found = Plan(Graph({"x": spec}, (node,), {"w": w}, ("y",)))({"x": x})["y"]
+    assert raw(found) == raw(w @ x)

@@ -45,6 +45,7 @@ WHEELS = (
 PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux2014")
 #: Packages of the checkout, by the folder that holds each.
 PACKAGES = {"mdtensor_run": "quant/run_plan"}
+PACKAGES |= {"pytest_mdtensor": "mdtensor/diagnose/pytest_plugin"}
 BELOW_MDTENSOR = {"kernels": "kernels", "quant": "quant"}
 
 ARM_SCRIPT = """\

@@ -324,13 +324,22 @@ class Transpose(FloatStep):
 
 
 class Turn(FloatStep):
-    """The transpose of each matrix: [..., n, k] from [..., k, n]."""
+    """The transpose of each matrix: [..., n, k] from [..., k, n].
+
+    Args: stack: None, or sizes for the result [*stack, m, k] of one matrix; their
+        product times m is n.
+    """
 
     kind, kernels = kinds.TRANSPOSE_F32, ("transpose_f32",)
 
+    def __init__(self, stack=None):
+        self._stack = stack
+
     def output_shape(self, shape):
         """Return the shape of the result."""
-        return (*shape[:-2], shape[-1], shape[-2])
+        if self._stack is None:
+            return (*shape[:-2], shape[-1], shape[-2])
+        return (*self._stack, shape[-1] // prod(self._stack), shape[-2])
 
     def plan(self, shape):
         """Return the `Plan` for this input shape."""
@@ -344,21 +353,25 @@ class Turn(FloatStep):
 class LeftLinear(FloatStep):
     """A constant matrix times others, such as a bank of filters: weight @ x.
 
-    Args: weight: float32 [m, k]; x is [..., k, n].
+    Args: weight: float32 [m, k], and x is [..., k, n]; or [..., m, k] and [k, n],
+        such as the two banks of a spectrum.
     """
 
     def __init__(self, weight):
-        self.weight, self._linear = weight, Linear(weight)
+        self._stack = weight.shape[:-2] or None
+        self.weight = weight.reshape(-1, weight.shape[-1])
+        self._linear = Linear(self.weight)
         self.kind, self.kernels = self._linear.kind, self._linear.kernels
 
     @property
     def parts(self):
         """Return the steps that a Program stores in place of this step, in order."""
-        return Turn(), self._linear, Turn()
+        return Turn(), self._linear, Turn(self._stack)
 
     def output_shape(self, shape):
         """Return the shape of the result."""
-        return (*shape[:-2], len(self.weight), shape[-1])
+        turned = (*shape[:-2], shape[-1], len(self.weight))
+        return Turn(self._stack).output_shape(turned)
 
     def macs(self, shape):
         """Return the multiply-accumulates of one call."""

@@ -485,6 +485,24 @@ def test_a_constant_matrix_on_the_left(sizes: Any, batch: Any) -> None:
     assert np.allclose(found[0], weight.astype(np.float64) @ x, atol=1e-4)
 
 
+@given(MATRICES, st.sampled_from([(1,), (2,), (2, 3)]))
+def test_a_constant_stack_on_the_left(sizes: Any, stack: Any) -> None:
+    m, k, n = sizes
+    weight, x = normal(*stack, m, k), normal(k, n, seed=1)
+
+    def run() -> Any:
+        program = Program()
+        step = floats.LeftLinear(weight)
+        result = program.append(step, program.input(x.shape, np.float32))
+        assert result.shape == step.output_shape(x.shape) == (*stack, m, n)
+        assert step.macs(x.shape) == weight.size * n and step.bytes >= weight.nbytes
+        return program.build([result])(x)[0]
+
+    found = [on(name, run) for name in ISAS]
+    assert all(same(one, found[0]) for one in found)
+    assert np.allclose(found[0], weight.astype(np.float64) @ x, atol=1e-4)
+
+
 @given(MATRICES, st.sampled_from([(), (1,), (2, 3)]))
 def test_turned_matrices(sizes: Any, batch: Any) -> None:
     x = normal(*batch, *sizes[:2])

@@ -97,6 +97,7 @@ def test_sums_stay_in_registers(folder, name):
         assert not [line for line in loop if re.search(r"\[?%?[er]?sp\b", line)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", those(["Cascade Lake", "Ice Lake"]))
 @pytest.mark.parametrize("shape", ["24x1", "12x2", "9x3", "8x3", "6x4", "5x5", "4x6"])
 def test_the_largest_tiles_fit_the_registers(folder, name, shape):

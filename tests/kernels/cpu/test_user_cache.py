@@ -91,6 +91,7 @@ def run(forks, tmp_path):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @pytest.mark.parametrize("module", ["made_up", "__main__"])
 @pytest.mark.parametrize("text", [ELEMENTWISE, FOR_EACH], ids=["elementwise", "index"])
@@ -103,6 +104,7 @@ def test_a_second_process_compiles_nothing(text, module, run):
     assert loaded
 
 
+@pytest.mark.long
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     "text", [ELEMENTWISE, FOR_EACH, WITH_HELPER], ids=["global", "closure", "helper"]

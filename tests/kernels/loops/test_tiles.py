@@ -170,6 +170,7 @@ NEEDED = {(64, True): (3, 2), (64, False): (2, 2), (16, True): (1, 0)}
 NEEDED |= {(1, True): (2, 0)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tile", "is_dense"), NEEDED)
 @pytest.mark.parametrize("at", [0, 1], ids=["__syncthreads", "__syncwarp"])
 def test_every_wait_is_needed(

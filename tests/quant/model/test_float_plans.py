@@ -243,3 +243,21 @@ def test_slopes_without_a_step(rng):
     model = network(nodes, {"w": [np.inf, 1.0]}, x=(2, 2))
     (row,) = (n for n in model.plan().nodes if n.node == "y")
     assert "compiled slopes are finite" in row.why
+
+
+@pytest.mark.parametrize("before", [(1, 2, 3, 4, 6), (1, 6, 24), (2, 3, 6, 4)])
+def test_a_reshape_into_an_image_is_a_step(rng, before):
+    # Convolutions around it hold its values channels last.
+    given, nodes, is_image = "x", [], len(before) == 4
+    if is_image:
+        nodes.append(node(md.conv2d, "x", "v", None, to="c", stride=1, padding=0))
+        given = "c"
+    nodes += [
+        node(md.reshape, given, to="r", shape=(1, 6, 4, 6)),
+        node(md.conv2d, "r", "w", None, to="y", stride=1, padding=0),
+    ]
+    known = {"w": rng.standard_normal((5, 6, 3, 3))}
+    if is_image:
+        known["v"] = rng.standard_normal((3, 3, 1, 1))
+    x = rng.standard_normal(before).astype("f")
+    assert_steps(network(nodes, known, x=before), x)

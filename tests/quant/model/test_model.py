@@ -5,7 +5,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.graph import Graph, Node
-from mdtensor.quant import MinMaxObserver
+from mdtensor.quant import MinMaxObserver, quantize
 from mdtensor.quant.model.load import load
 from mdtensor.quant.model.model import Model
 
@@ -174,6 +174,20 @@ WRONG_SHAPES = [
     ("ab", " has shape (-1, 3), you chose 'ab'. Give 2 integers."),
     ((True, 3), " has shape (-1, 3), you chose (True, 3). Give 2 integers."),
     (
+        np.ones((2, 3), np.float32),
+        (
+            " has shape (-1, 3), you chose ndarray[2,3]. "
+            "Give the shape of the array, (2, 3)."
+        ),
+    ),
+    (
+        md.ones((2, 4)),
+        (
+            " has shape (-1, 3), you chose Float32Tensor[2,4]. "
+            "Give 2 integers, the sizes, not an array."
+        ),
+    ),
+    (
         (-1, 3),
         (
             " has the dynamic shape (-1, 3). Give the sizes to plan for, such as "
@@ -193,6 +207,13 @@ def test_a_plan_for_other_sizes_is_refused(shape, text):
     with pytest.raises(md.DataError) as caught:
         model.plan({"z": (2, 3)})
     assert str(caught.value) == "the model does not have an input 'z'. Inputs are 'x'."
+
+
+def test_an_operation_names_the_methods_of_a_model(classifier):
+    with pytest.raises(md.NoMethodError) as caught:
+        quantize(classifier, [np.ones((1, 3, 48, 192), np.float32)])
+    advice = "Use methods of the model, such as x.quantize(x.calibrate(samples))."
+    assert advice in str(caught.value)
 
 
 def two_inputs() -> Model:

@@ -45,6 +45,7 @@ def test_a_generated_page_is_read_back(generator):
     assert generator.table({"a": {"b": 0.5}}, ".1%")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "format", ["4 bits, per row", "4 bits, blocks of 128", "4 bits, blocks of 32"]
 )
