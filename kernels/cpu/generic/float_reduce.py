@@ -19,6 +19,7 @@ def extreme(a, b, is_largest):
     return a if a < b or a != a else b
 
 
+# Sums have the bytes of calls (decision 0127).
 @kernel
 def reduce_f32(operation, x, length, inner, out):
     """Set out[o, i] = the sum, mean, largest or smallest of x[o, :, i].

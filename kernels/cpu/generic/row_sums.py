@@ -24,6 +24,8 @@ from mdtensor.kernels.cpu.jit import kernel
 
 #: Elements that are summed in lanes; more are halved. Halves of a row, at most.
 LEAF, DEPTH = 128, 32
+#: Channels of a kilobyte.
+CHANNELS = 256
 ZERO = np.float32(0)
 
 
@@ -65,6 +67,7 @@ def sum_leaves(x, first, count):
     return np.float32(lower + upper)
 
 
+# Another order in a plan gave other bytes than the call (decision 0127).
 @kernel
 def sum_row(x, first, count, rests, totals):
     """Return the sum of x[first], ..., x[first + count - 1].
@@ -82,10 +85,7 @@ def sum_row(x, first, count, rests, totals):
             left = left_half(size)
             rests[depth], size = size - left, left
             depth += 1
-        if size > LEAF:
-            total = sum_leaves(x, at, size)
-        else:
-            total = sum_leaf(x, at, size)
+        total = sum_leaves(x, at, size) if size > LEAF else sum_leaf(x, at, size)
         at += size
         while depth > 0 and rests[depth - 1] == 0:
             depth -= 1
@@ -96,12 +96,47 @@ def sum_row(x, first, count, rests, totals):
         rests[depth - 1] = 0
 
 
+# Pixels that are a multiple of 1 KB apart meet in few sets of the first cache, so these
+# are read in the order of memory: 2,048 channels of 49 pixels took 76 us, not 10.
 @kernel
-def sum_pixel_leaf(x, first, count, c, out):
+def sum_apart(x, first, count, c, lanes, out):
+    """Compute `sum_pixel_leaf` where c is a multiple of `CHANNELS`."""
+    whole = count // LANES * LANES
+    for begin in range(0, c, CHANNELS):
+        width, target = np.uintp(CHANNELS), out[np.uintp(begin) :]
+        for j in range(np.uintp(LANES) * width):
+            lanes[j] = np.float32(-ZERO)
+        for i in range(whole):
+            row = x[np.uintp(first + i * c + begin) :]
+            lane = lanes[np.uintp(i % LANES) * width :]
+            for j in range(width):
+                lane[j] = np.float32(lane[j] + row[j])
+        step = np.uintp(1)
+        while step < LANES:
+            for at in range(np.uintp(0), np.uintp(LANES), step + step):
+                low, high = lanes[at * width :], lanes[(at + step) * width :]
+                for j in range(width):
+                    low[j] = np.float32(low[j] + high[j])
+            step += step
+        for j in range(width):
+            target[j] = lanes[j]
+        for i in range(whole, count):
+            row = x[np.uintp(first + i * c + begin) :]
+            for j in range(width):
+                target[j] = np.float32(target[j] + row[j])
+
+
+@kernel
+def sum_pixel_leaf(x, first, count, c, lanes, out):
     """Set out[:c] = the sum of each channel of `count` pixels; at most `LEAF`.
 
-    Args: first: the place of the first pixel in x.
+    Args:
+        first: the place of the first pixel in x.
+        lanes: float32 [8 * `CHANNELS`], overwritten.
     """
+    if c % CHANNELS == 0:
+        sum_apart(x, first, count, c, lanes, out)
+        return
     chunks, width = count // LANES, min(c, LANES)
     rest, n = first + chunks * LANES * c, 0
     while n < c:
@@ -126,6 +161,7 @@ def halvings(count):
     return depth
 
 
+# A call has a row for each channel, so pixels are added as one (decision 0127).
 @kernel
 def sum_pixels(x, first, pixels, c, out):
     """Set out[:c] = the sum of each channel of an image, its pixels as a row.
@@ -134,7 +170,7 @@ def sum_pixels(x, first, pixels, c, out):
         x: float32 1-D; first: the place of the image [pixels, c] in it.
         pixels: at least 1.
     """
-    most = halvings(pixels)
+    most, lanes = halvings(pixels), np.empty(LANES * CHANNELS, np.float32)
     rests, totals = np.empty(most + 1, np.int64), np.empty(most * c, np.float32)
     depth, at, size, channels = 0, first, pixels, np.uintp(c)
     while True:
@@ -142,7 +178,7 @@ def sum_pixels(x, first, pixels, c, out):
             left = left_half(size)
             rests[depth], size = size - left, left
             depth += 1
-        sum_pixel_leaf(x, at, size, c, out)
+        sum_pixel_leaf(x, at, size, c, lanes, out)
         at += size * c
         while depth > 0 and rests[depth - 1] == 0:
             depth -= 1
