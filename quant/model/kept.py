@@ -13,10 +13,11 @@ import numpy as np
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph
+from mdtensor.graph.inputs import is_unchanged
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.numpy.threads import of_steps
-from mdtensor.quant.model.model import MOST, Model, is_unchanged
+from mdtensor.quant.model.model import MOST, Model
 from mdtensor.quant.model.recent import Recent
 from mdtensor.quant.plans import cache
 from mdtensor.quant.plans.cache import Kept
