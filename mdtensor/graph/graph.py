@@ -204,14 +204,15 @@ class Graph:
         """Compute the outputs for these inputs, one dispatched call after the other.
 
         Args:
-            feeds: a tensor or NumPy array for each input.
+            feeds: a tensor or NumPy array for each input; calls of lazy tensors are
+                recorded, as everywhere.
             observe: called with the name and the tensor of every input and result.
 
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
             MdtensorError: an operation raises it; it names the node.
         """
-        given = checked_feeds(self.inputs, feeds)
+        given = checked_feeds(self.inputs, feeds, records=True)
         known, alone = {**self.constants, **given}, default_settings()
         if observe:
             for name in given:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, written
+from mdtensor.graph.calls import Output
 from mdtensor.ops.conversion import asarray
 from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
@@ -140,9 +141,11 @@ def by_name(
 
 
 def checked_feeds(
-    inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any]
+    inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any], records: bool = False
 ) -> dict[str, Any]:
     """Convert `feeds` to a tensor for each input, by name.
+
+    Args: records: whether lazy tensors may be inputs, because calls record them.
 
     Raises:
         DataError: an input is missing, unknown, or of another type or shape.
@@ -156,10 +159,25 @@ def checked_feeds(
             f"the model has the inputs {_listed(inputs)}, but got {_listed(feeds)}",
             "Give each of them once, in this order",
         )
-    return {name: _checked(name, spec, feeds[name]) for name, spec in inputs.items()}
+    return {
+        name: _checked(name, spec, feeds[name], records)
+        for name, spec in inputs.items()
+    }
 
 
-def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
+def is_lazy(x: Any) -> bool:
+    """Return whether x, or an array in a dict of arrays, is a lazy tensor."""
+    if isinstance(x, dict):
+        return any(map(is_lazy, x.values()))
+    return isinstance(x, Tensor) and isinstance(x.buffer, Output)
+
+
+def is_unchanged(given: Any, tensor: Any) -> bool:
+    """Return whether `tensor` is `given`, or has `given` as its buffer."""
+    return tensor is given or tensor.buffer is given
+
+
+def _checked(name: str, spec: TensorSpec, value: Any, records: bool) -> Any:
     try:
         tensor = asarray(value)
     except (MdtensorError, TypeError, ValueError):
@@ -167,7 +185,8 @@ def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
             f"input {name!r} must be {spec}, but is {type_and_shape(value)}",
             f"Give an array of {spec.dtype}",
         ) from None
-    if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
+    found = tensor.buffer.spec.type if records and is_lazy(tensor) else type(tensor)
+    if found is not spec.type or not _fits(tensor.shape, spec.shape):
         raise DataError(
             f"input {name!r} must be {spec}, but is {type_and_shape(tensor)}",
             _remedy(tensor, spec),

@@ -13,9 +13,10 @@ import numpy as np
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph
+from mdtensor.graph.inputs import is_unchanged
 from mdtensor.graph.plan import Plan
 from mdtensor.kernels.numpy.threads import of_steps
-from mdtensor.quant.model.model import Model, is_unchanged
+from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.shaped import ShapedPlans
 from mdtensor.quant.plans import cache
 from mdtensor.quant.plans.cache import Kept

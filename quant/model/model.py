@@ -27,6 +27,8 @@ from mdtensor.graph.inputs import (
     by_name,
     checked_feeds,
     each,
+    is_lazy,
+    is_unchanged,
 )
 from mdtensor.graph.plan import Plan
 from mdtensor.graph.profile import Profile, profile_plan
@@ -125,7 +127,7 @@ class Model:
 
         The first call of a network on a machine compiles kernels, which takes half a
         minute or more, and caches them on disk; `mdtensor warmup FILE` does this in
-        advance.
+        advance. With a lazy tensor, as in `md.compile`, the nodes are recorded.
 
         Args:
             inputs: tensors or NumPy arrays in the order of `inputs`; or pass them by
@@ -134,20 +136,23 @@ class Model:
         Raises:
             DataError: an input is missing or unknown, or has a wrong type or shape.
         """
-        # `md.checked` counts the losses of each call, so each node must be a call of
-        # its own; a plan runs many nodes in one kernel call.
+        # `md.checked` counts the losses of each call, and a plan runs many in one.
         if LOGS.get():
-            found = self.graph.run(self.fed(*inputs, **named))
-            results = tuple(found[name] for name in self.outputs)
-        else:
-            ordered: Any = in_order(self.inputs, inputs, named)
-            key = None if ordered is None else key_of(ordered)
-            # Without a lock: a dict answers one question of many threads at a time.
-            call = self._calls.get(key)
-            if call is None:
-                feeds = self.fed(*inputs, **named)
-                ordered, call = self._bind(key, ordered, feeds)
-            results = call(*(ordered or ()))
+            return self._by_node(self.fed(*inputs, **named))
+        ordered: Any = in_order(self.inputs, inputs, named)
+        key = None if ordered is None else key_of(ordered)
+        # Without a lock: a dict answers one question of many threads at a time.
+        call = self._calls.get(key)
+        if call is None:
+            if any(map(is_lazy, (*inputs, *named.values()))):
+                return self._by_node(by_name(self.inputs, inputs, named))
+            ordered, call = self._bind(key, ordered, self.fed(*inputs, **named))
+        results = call(*(ordered or ()))
+        return results[0] if len(results) == 1 else results
+
+    def _by_node(self, feeds: Mapping[str, Any]) -> Any:
+        found = self.graph.run(feeds)
+        results = tuple(found[name] for name in self.outputs)
         return results[0] if len(results) == 1 else results
 
     # A steady call checks only types and shapes of its inputs (decision 0048).
@@ -573,8 +578,3 @@ def _unknown(model: Model, name: str) -> Any:
 
 # Not in the class, where a type checker would take every name for an attribute.
 setattr(Model, "__getattr__", _unknown)  # noqa: B010
-
-
-def is_unchanged(given: Any, tensor: Any) -> bool:
-    """Return whether `tensor` is `given`, or has `given` as its buffer."""
-    return tensor is given or tensor.buffer is given

@@ -115,6 +115,26 @@ def add_eights(x, length, inner, out):
 
 
 @kernel
+def add_columns(x, length, inner, out):
+    """Compute `fold_columns` of ADD."""
+    if inner <= LEAST_LINE and inner % LANES == 0:
+        add_eights(x, length, inner, out)
+        return
+    n, line = np.uintp(inner), np.uintp(length * inner)
+    # As in NumPy, a sum begins at 0, so that it is never -0.
+    zero = out.dtype.type(0)
+    for o in range(np.uintp(len(out)) // n):
+        part = x[o * line : (o + np.uintp(1)) * line]
+        total = out[o * n : (o + np.uintp(1)) * n]
+        for j in range(n):
+            total[j] = part[j] + zero
+        for first in range(n, line, n):
+            row = part[first : first + n]
+            for j in range(n):
+                total[j] = total[j] + row[j]
+
+
+@kernel
 def fold_columns(operation, x, length, inner, out):
     """Set out[o, i] = x[o, 0, i] ∘ x[o, 1, i] ∘ ..., one after the other.
 
@@ -125,23 +145,18 @@ def fold_columns(operation, x, length, inner, out):
 
     Rounding: each sum or product. Overflow: integers wrap.
     """
-    if operation == ADD and inner <= LEAST_LINE and inner % LANES == 0:
-        add_eights(x, length, inner, out)
+    if operation == ADD:
+        add_columns(x, length, inner, out)
         return
     n, line = np.uintp(inner), np.uintp(length * inner)
-    # As in NumPy, a sum begins at 0, so that it is never -0.
-    zero = out.dtype.type(0)
     for o in range(np.uintp(len(out)) // n):
         part = x[o * line : (o + np.uintp(1)) * line]
         total = out[o * n : (o + np.uintp(1)) * n]
         for j in range(n):
-            total[j] = part[j] + zero if operation == ADD else part[j]
+            total[j] = part[j]
         for first in range(n, line, n):
             row = part[first : first + n]
-            if operation == ADD:
-                for j in range(n):
-                    total[j] = total[j] + row[j]
-            elif operation == MULTIPLY:
+            if operation == MULTIPLY:
                 for j in range(n):
                     total[j] = total[j] * row[j]
             elif operation == MAXIMUM:

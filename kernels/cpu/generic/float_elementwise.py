@@ -45,6 +45,14 @@ from mdtensor.kernels.cpu.generic.float_pairs import (
     compute_pair,
     find_pairs,
 )
+from mdtensor.kernels.cpu.generic.float_quads import (
+    FIELDS as QUAD_FIELDS,
+    NEUTRAL,
+    READS,
+    VALUES,
+    compute_quad,
+    find_quads,
+)
 from mdtensor.kernels.cpu.generic.narrowing import nearest_bfloat16, nearest_float16
 from mdtensor.kernels.cpu.generic.opcodes import (
     ABS,
@@ -99,7 +107,11 @@ from mdtensor.kernels.cpu.generic.opcodes import (
 from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
 from mdtensor.kernels.cpu.jit import kernel
 
-ZERO = np.float32(0)
+ZERO, MINUS_ZERO = np.float32(0), np.float32(-0.0)
+#: Elements of a line of the cache.
+LINE = 16
+#: Blocks of a result whose beginning is worth a block of its own.
+MANY = 8
 #: The source of the blocks of numbers of pairs.
 SPLATS = BLOCKS + 1
 
@@ -388,7 +400,7 @@ def given_at(value, slot, numbers, arrays, places, found, count):
         return value_at(value, arrays, places, found, count)
     first = np.int64(WIDE) * np.int64(slot)
     block = borrowed_part(arrays, places, SPLATS, first, np.int64(WIDE))
-    number = numbers[-1 - value, 0]
+    number = MINUS_ZERO if value == NEUTRAL else numbers[-1 - value, 0]
     for i in range(np.uintp(WIDE)):
         block[i] = number
     return block
@@ -406,6 +418,20 @@ def run_pair(pairs, i, numbers, arrays, places, found, count, out):
 
 
 @kernel(inline="always")
+def run_quad(quads, i, numbers, arrays, places, found, count, out):
+    """Set out to the results of the instructions of a quad, see `find_quads`."""
+    a, b, c = quads[i, VALUES], quads[i, VALUES + 1], quads[i, VALUES + 2]
+    d, e = quads[i, VALUES + 3], quads[i, VALUES + 4]
+    x = given_at(a, 0, numbers, arrays, places, found, count)
+    y = given_at(b, 1, numbers, arrays, places, found, count)
+    z = given_at(c, 2, numbers, arrays, places, found, count)
+    u = given_at(d, 3, numbers, arrays, places, found, count)
+    v = given_at(e, 4, numbers, arrays, places, found, count)
+    steps = a >= 0, b >= 0, c >= 0, d >= 0, e >= 0
+    compute_quad(quads[i, 0], x, y, z, u, v, steps, out)
+
+
+@kernel(inline="always")
 def run_one(program, i, numbers, length, arrays, places, found, count, out):
     """Set out to the result of instruction i."""
     operation = program[i, 0]
@@ -419,21 +445,60 @@ def run_one(program, i, numbers, length, arrays, places, found, count, out):
         run_unary(operation, given, numbers[i, 0], numbers[i, 1], out)
 
 
-# Pairs keep values in registers, and nothing counts references (decision 0119).
+# Pairs keep values in registers, and nothing counts references (decision 0119). Quads
+# keep more there (decision 0123).
 @kernel(inline="always")
-def run_block(program, pairs, numbers, length, arrays, places, found, count, out):
-    """Set a block of `count` elements of the result by all instructions."""
+def run_block(program, joined, numbers, length, arrays, places, found, count, out):
+    """Set a block of `count` elements of the result by all instructions.
+
+    Args: joined: pairs and quads, see `find_pairs` and `find_quads`.
+    """
+    pairs, quads = joined
+    is_whole = count % WIDE == 0
     i = 0
     while i < len(program):
-        is_pair = pairs[i, 0] != ALONE
-        target, result = program[i + is_pair, 1], out
+        size = np.int64(1)
+        if is_whole and quads[i, 0] != ALONE:
+            size = quads[i, 1]
+        elif pairs[i, 0] != ALONE:
+            size = np.int64(2)
+        target, result = program[i + size - 1, 1], out
         if target != 0:
             result = value_at(target, arrays, places, found, count)
-        if is_pair:
+        if size > 2:
+            run_quad(quads, i, numbers, arrays, places, found, count, result)
+        elif size == 2:
             run_pair(pairs, i, numbers, arrays, places, found, count, result)
         else:
             run_one(program, i, numbers, length, arrays, places, found, count, result)
-        i += 1 + is_pair
+        i += size
+
+
+# A vector across two lines of the cache takes two reads, and NumPy's large arrays begin
+# 16 bytes into a line (decision 0123).
+@kernel
+def first_count(operands, length, size, place):
+    """Return elements of a first block after which blocks begin at lines of the result.
+
+    Args: place: of the result in memory.
+
+    Returns: 0 if blocks may not begin anywhere: they hold rows, or what is periodic.
+    """
+    for i in range(len(operands)):
+        if operands[i, IS_PERIODIC] != 0:
+            return np.int64(0)
+    if length > 0 or size < WIDE:
+        return np.int64(0)
+    ahead = -(np.int64(place) // 4) % LINE
+    return ahead if ahead > 0 else size
+
+
+@kernel(inline="always")
+def whole(count, length):
+    """Return elements of a block that are vectors, or all if it holds rows."""
+    if length > 0 or count < WIDE:
+        return count
+    return count // WIDE * WIDE
 
 
 # Slices of counted arrays took as long as the elements of a block (decision 0061).
@@ -469,12 +534,15 @@ def elementwise_f32(
         blocks: float32 1-D, room for a block of each operand, then of each register.
         out: float32 1-D, written.
     """
-    splats = np.empty(3 * WIDE, np.float32)
+    splats = np.empty(READS * WIDE, np.float32)
     pairs = np.empty((len(program), 4), np.int64)
+    quads = np.empty((len(program), QUAD_FIELDS), np.int64)
     owned = np.empty((len(blocks) // size, 2), np.int64), np.empty(SPLATS + 1, np.int64)
     found, places = borrowed(owned[0]), borrowed(owned[1])
     find_pairs(program, pairs)
-    steps, rows, given = borrowed(program), borrowed(pairs), borrowed(numbers)
+    find_quads(program, quads)
+    steps, given = borrowed(program), borrowed(numbers)
+    joined = borrowed(pairs), borrowed(quads)
     lines = borrowed(operands)
     arrays = (
         borrowed(inputs[0]),
@@ -490,17 +558,23 @@ def elementwise_f32(
     for i in range(len(found)):
         found[i, 0], found[i, 1] = BLOCKS, i * size
     results = borrowed(out)
+    most = np.int64(0)
+    if len(out) >= MANY * size:
+        most = first_count(lines, length, size, place_in_memory(results))
     first, end, filled = start, start + len(out), np.int64(-1)
     while first < end:
         begin = first // segment * segment
         cell = begin + (first - begin) // size * size
         last = min(end, cell + size, begin + segment)
-        count = last - first
+        if most > 0:
+            last, most = min(end, first + most), size
+        count = whole(last - first, length)
+        last = first + count
         if begin != filled:
             fill_periodic(lines, arrays, size, segment, begin)
             filled = begin
         find_operands(lines, arrays, size, cell, first, count, found)
         z = results[np.uintp(first - start) : np.uintp(last - start)]
-        run_block(steps, rows, given, length, arrays, places, found, count, z)
+        run_block(steps, joined, given, length, arrays, places, found, count, z)
         first = last
-    hold((splats, pairs, owned[0], owned[1]))
+    hold((splats, pairs, quads, owned[0], owned[1]))

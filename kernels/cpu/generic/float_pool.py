@@ -2,11 +2,9 @@
 
 import numpy as np
 
+from mdtensor.kernels.cpu.generic.row_sums import sum_pixels
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Pixels whose sum is added to the sum of all at once, so that rounding errors of
-#: large images stay small.
-BLOCK = 64
 #: Taps of a maximum that are read for each result that is written.
 AT_ONCE = 4
 
@@ -106,20 +104,8 @@ def mean_f32(x, pixels, c, out):
 
     Args: x: float32 1-D [pixels, c]; out: float32 1-D [c], written.
 
-    Rounding: each addition, BLOCK pixels in order and then all blocks; the quotient.
+    Rounding: each addition, in the order of `row_sums.py`; the quotient.
     """
-    sums = np.empty(c, np.float32)
-    total = out[: np.uintp(c)]
+    sum_pixels(x, 0, pixels, c, out)
     for n in range(np.uintp(c)):
-        total[n] = np.float32(0)
-    for first in range(0, pixels, BLOCK):
-        for n in range(np.uintp(c)):
-            sums[n] = np.float32(0)
-        for p in range(first, min(pixels, first + BLOCK)):
-            pixel = x[np.uintp(p * c) : np.uintp((p + 1) * c)]
-            for n in range(np.uintp(c)):
-                sums[n] = np.float32(sums[n] + pixel[n])
-        for n in range(np.uintp(c)):
-            total[n] = np.float32(total[n] + sums[n])
-    for n in range(np.uintp(c)):
-        total[n] = np.float32(total[n] / np.float32(pixels))
+        out[n] = np.float32(out[n] / np.float32(pixels))

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_reduction import LANES, add_up
+from mdtensor.kernels.cpu.generic.axis_folds import add_columns
 from mdtensor.kernels.cpu.generic.opcodes import MAX, MEAN
+from mdtensor.kernels.cpu.generic.row_sums import DEPTH, sum_row
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Lines that are added in order, before these sums are added; as in `float_pool`.
-BLOCK = 64
-ZERO, NAN_BITS = np.float32(0), np.int32(0x7FC00000)
+NAN_BITS = np.int32(0x7FC00000)
 MAGNITUDE, INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 
 
@@ -20,6 +19,7 @@ def extreme(a, b, is_largest):
     return a if a < b or a != a else b
 
 
+# Sums have the bytes of calls (decision 0127).
 @kernel
 def reduce_f32(operation, x, length, inner, out):
     """Set out[o, i] = the sum, mean, largest or smallest of x[o, :, i].
@@ -31,8 +31,7 @@ def reduce_f32(operation, x, length, inner, out):
 
     NaN makes its result NaN.
 
-    Rounding: each addition, and the quotient of a mean. With inner 1 the order is that
-    of `float_reduction.py`; otherwise 64 elements in order, and then these sums.
+    Rounding: each addition, in the order of `row_sums.py`, and the quotient of a mean.
     """
     outer = len(out) // inner
     if operation >= MAX and inner == 1:
@@ -41,13 +40,11 @@ def reduce_f32(operation, x, length, inner, out):
         for o in range(outer):
             reduce_extreme(operation == MAX, x, o, length, inner, out)
     elif inner == 1:
-        partial, size = np.empty(LANES, np.float32), np.uintp(length)
-        for o in range(np.uintp(outer)):
-            out[o] = add_up(x, o * size, size, partial)
-    else:
-        sums = np.empty(inner, np.float32)
+        rests, totals = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.float32)
         for o in range(outer):
-            add_lines(x, o, length, inner, sums, out)
+            out[np.uintp(o)] = sum_row(x, o * length, length, rests, totals)
+    else:
+        add_columns(x, length, inner, out)
     if operation == MEAN:
         count = np.float32(length)
         for i in range(np.uintp(len(out))):
@@ -98,20 +95,3 @@ def reduce_extreme(is_largest, x, o, length, inner, out):
         line = x[np.uintp((o * length + i) * inner) :]
         for j in range(n):
             target[j] = extreme(target[j], line[j], is_largest)
-
-
-@kernel
-def add_lines(x, o, length, inner, sums, out):
-    """Set out[o] = the sum of the lines of x[o], in blocks."""
-    n, total = np.uintp(inner), out[np.uintp(o * inner) : np.uintp((o + 1) * inner)]
-    for j in range(n):
-        total[j] = ZERO
-    for first in range(0, length, BLOCK):
-        for j in range(n):
-            sums[j] = ZERO
-        for i in range(first, min(length, first + BLOCK)):
-            line = x[np.uintp((o * length + i) * inner) :]
-            for j in range(n):
-                sums[j] = np.float32(sums[j] + line[j])
-        for j in range(n):
-            total[j] = np.float32(total[j] + sums[j])

@@ -1,13 +1,14 @@
 """Softmax and normalizations of float32 rows.
 
-Sums have the order of `float_reduction.py` on every ISA. Loops index whole arrays,
-because numba counts references of each slice, which takes longer than a short row.
+Sums have the order of `float_reduction.py` on every ISA, and those of log_softmax the
+order of `row_sums.py`, because its steps in a plan are sums of their own. Loops index
+whole arrays, because numba counts references of each slice, which takes longer than a
+short row.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu.generic.float_functions import exp, log
-from mdtensor.kernels.cpu.generic.float_reduce import BLOCK
 from mdtensor.kernels.cpu.generic.float_reduction import (
     LANES,
     LEAST,
@@ -15,6 +16,7 @@ from mdtensor.kernels.cpu.generic.float_reduction import (
     add_up,
     largest,
 )
+from mdtensor.kernels.cpu.generic.row_sums import DEPTH, sum_row
 from mdtensor.kernels.cpu.jit import kernel
 
 #: Columns of a block of `softmax_columns_f32`.
@@ -142,6 +144,33 @@ def softmax_columns_f32(x, length, inner, out):
                     target[j] = np.float32(target[j] / total[j])
 
 
+@kernel(inline="always")
+def add_turned(columns, to, other, rows):
+    """Set columns[to] += columns[other]."""
+    low, high = to * rows, other * rows
+    for row in range(rows):
+        total = np.float32(columns[low + row] + columns[high + row])
+        columns[low + row] = total
+
+
+@kernel
+def sum_turned(columns, rows, size):
+    """Set columns[0, row] = the sum of a row in the order of `row_sums.py`.
+
+    Args: columns: float32 [size * rows], overwritten, positive; size: below `SHORT`.
+    """
+    eight, one = np.uintp(8), np.uintp(1)
+    whole = size // eight * eight
+    for j in range(eight, whole):
+        add_turned(columns, j % eight, j, rows)
+    if whole:
+        for step in (one, one + one, one << (one + one)):
+            for j in range(np.uintp(0), eight, step + step):
+                add_turned(columns, j, j + step, rows)
+    for j in range(max(whole, one), size):
+        add_turned(columns, np.uintp(0), j, rows)
+
+
 @kernel
 def log_softmax_short_f32(x, length, out):
     """Compute `log_softmax_f32` for rows of less than `SHORT` elements."""
@@ -154,7 +183,7 @@ def log_softmax_short_f32(x, length, out):
         turn_rows(x, first, rows, size, columns, most)
         for j in range(rows * size):
             lanes[j] = exp(columns[j])
-        fold_turned(lanes, rows, size)
+        sum_turned(lanes, rows, size)
         for row in range(rows):
             lanes[row] = log(lanes[row])
         for j in range(size):
@@ -179,12 +208,13 @@ def log_softmax_f32(x, length, out):
         log_softmax_short_f32(x, length, out)
         return
     partial, size = np.empty(LANES, np.float32), np.uintp(length)
+    rests, totals = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.float32)
     for row in range(np.uintp(len(out) // length)):
         first = row * size
         most = largest(x, first, size, partial)
         for j in range(size):
             out[first + j] = exp(np.float32(x[first + j] - most))
-        share = log(add_up(out, first, size, partial))
+        share = log(sum_row(out, np.int64(first), length, rests, totals))
         for j in range(size):
             out[first + j] = np.float32(np.float32(x[first + j] - most) - share)
 
@@ -193,10 +223,9 @@ def log_softmax_f32(x, length, out):
 def log_softmax_columns_f32(x, length, inner, out):
     """Compute log_softmax along the middle axis of x[outer, length, inner].
 
-    Rounding: as in `log_softmax_f32`; sums have the order of `reduce_f32`.
+    Rounding: as in `log_softmax_f32`; powers are added in order.
     """
     most, total = np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32)
-    sums = np.empty(COLUMNS, np.float32)
     for first in range(0, len(out), length * inner):
         for begin in range(first, first + inner, COLUMNS):
             count = np.uintp(min(COLUMNS, first + inner - begin))
@@ -206,16 +235,11 @@ def log_softmax_columns_f32(x, length, inner, out):
                 row = x[np.uintp(begin + i * inner) :]
                 for j in range(count):
                     most[j] = larger(row[j], most[j])
-            for part in range(0, length, BLOCK):
+            for i in range(length):
+                row = x[np.uintp(begin + i * inner) :]
                 for j in range(count):
-                    sums[j] = ZERO
-                for i in range(part, min(length, part + BLOCK)):
-                    row = x[np.uintp(begin + i * inner) :]
-                    for j in range(count):
-                        power = exp(np.float32(row[j] - most[j]))
-                        sums[j] = np.float32(sums[j] + power)
-                for j in range(count):
-                    total[j] = np.float32(total[j] + sums[j])
+                    power = exp(np.float32(row[j] - most[j]))
+                    total[j] = np.float32(total[j] + power)
             for j in range(count):
                 total[j] = log(total[j])
             for i in range(length):

@@ -1,71 +1,22 @@
 """Sums and extremes of the rows of a block, each repeated along its row.
 
-Sums have the order of NumPy on contiguous rows: halves of a row are summed for
-themselves down to 128 elements, and those in 8 lanes. So a written-out softmax has the
-bytes of its calls. An extreme is NaN if one element is, and 0 is above -0.
+Sums have the order of `row_sums.py`. So a written-out softmax has the bytes of its
+calls. An extreme is NaN if one element is, and 0 is above -0.
 
-Source: NumPy, `pairwise_sum` in loops_utils.h; IEEE 754-2019, 9.6.
+Source: IEEE 754-2019, 9.6.
 """
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.activation import ZERO
 from mdtensor.kernels.cpu.generic.float_functions import NAN
 from mdtensor.kernels.cpu.generic.opcodes import ROW_MAX, ROW_SUM
-from mdtensor.kernels.cpu.generic.row_lanes import LANES, extreme_bits, sum_lanes
+from mdtensor.kernels.cpu.generic.row_lanes import LANES, extreme_bits
+from mdtensor.kernels.cpu.generic.row_sums import DEPTH, sum_row
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Elements that are summed in lanes; more are halved. Halves of a row, at most.
-LEAF, DEPTH = 128, 32
 #: All bits but the sign.
 MAGNITUDE, SIGN = np.int32(0x7FFFFFFF), np.int32(31)
 LOWEST = np.int32(-(2**31))
-
-
-@kernel
-def sum_leaf(x, first, count):
-    """Return the sum of x[first], ..., in 8 lanes; at most `LEAF` elements."""
-    at, end = np.uintp(first), np.uintp(first + count)
-    if count < LANES:
-        total = np.float32(-ZERO)
-        while at < end:
-            total = np.float32(total + x[at])
-            at += np.uintp(1)
-        return total
-    total = sum_lanes(x, at, count // LANES)
-    at += np.uintp(count // LANES * LANES)
-    while at < end:
-        total = np.float32(total + x[at])
-        at += np.uintp(1)
-    return total
-
-
-@kernel
-def sum_row(x, first, count, rests, totals):
-    """Return the sum of x[first], ..., x[first + count - 1] in NumPy's order.
-
-    Args:
-        rests: int64 [`DEPTH`], overwritten: what is left of each half that is begun,
-            its right part, or 0 when that is begun.
-        totals: float32 [`DEPTH`], overwritten: the sums of the left parts.
-    """
-    if count <= LEAF:
-        return np.float32(ZERO + sum_leaf(x, first, count))
-    depth, at, size = 0, first, count
-    while True:
-        while size > LEAF:
-            left = size // 2 - size // 2 % LANES
-            rests[depth], size = size - left, left
-            depth += 1
-        total = sum_leaf(x, at, size)
-        at += size
-        while depth > 0 and rests[depth - 1] == 0:
-            depth -= 1
-            total = np.float32(totals[depth] + total)
-        if depth == 0:
-            return np.float32(ZERO + total)
-        totals[depth - 1], size = total, rests[depth - 1]
-        rests[depth - 1] = 0
 
 
 @kernel(inline="always")

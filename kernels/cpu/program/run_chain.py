@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from mdtensor.kernels.cpu.generic.float_elementwise import elementwise_f32
+from mdtensor.kernels.cpu.borrowing import place_in_memory
+from mdtensor.kernels.cpu.generic.float_elementwise import LINE, elementwise_f32
 from mdtensor.kernels.cpu.generic.opcodes import FIELDS
 from mdtensor.kernels.cpu.jit import kernel
 
@@ -10,6 +11,7 @@ from mdtensor.kernels.cpu.jit import kernel
 OPERANDS, INSTRUCTIONS, BLOCKS, SEGMENT, SIZE, LENGTH, HEAD = range(7)
 
 
+# Blocks begin at lines of the cache (decision 0123).
 @kernel
 def run_chain(table, numbers, x, y, z, w, start, out):
     """Set out to elements start .. start + len(out) of the result of a chain.
@@ -26,7 +28,10 @@ def run_chain(table, numbers, x, y, z, w, start, out):
     operands = table[np.uintp(HEAD) : np.uintp(end)].reshape((-1, FIELDS))
     program = table[np.uintp(end) :].reshape((-1, 4))
     pairs = numbers[: np.uintp(2 * table[INSTRUCTIONS])].reshape((-1, 2))
-    blocks = np.empty(table[BLOCKS] * table[SIZE], np.float32)
+    count = table[BLOCKS] * table[SIZE]
+    room = np.empty(count + LINE, np.float32)
+    ahead = -(place_in_memory(room) // 4) % LINE
+    blocks = room[np.uintp(ahead) : np.uintp(ahead + count)]
     elementwise_f32(
         (x, y, z, w),
         *(numbers, operands, program, pairs, start),

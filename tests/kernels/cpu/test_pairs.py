@@ -1,4 +1,4 @@
-"""Pairs of instructions and vectors of rows against NumPy, operation by operation."""
+"""Pairs, quads and vectors of rows against NumPy, operation by operation."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from mdtensor.kernels.cpu.generic import opcodes as ops
 from mdtensor.kernels.cpu.generic.float_pairs import ALONE, find_pairs
+from mdtensor.kernels.cpu.generic.float_quads import FIELDS, find_quads
 from mdtensor.kernels.cpu.generic.row_reduction import run_reduction
 from mdtensor.kernels.cpu.program.chain import Chain
 from mdtensor.kernels.cpu.program.elementwise import (
@@ -72,7 +73,7 @@ def by_numpy(program: tuple[Instruction, ...], *inputs: Any) -> Any:
 
 
 @settings(max_examples=60)
-@given(programs(), st.sampled_from([1, 31, 33, 100]))
+@given(programs(), st.sampled_from([1, 31, 32, 33, 100, 1030, 9001]))
 def test_pairs_round_as_their_instructions_do(program: Any, count: int) -> None:
     inputs = numbers(count, 1), numbers(count, 2)
     shape = (count,)
@@ -99,6 +100,45 @@ def test_a_result_that_is_read_again_is_kept() -> None:
     assert pairs_of(add, number, last) == [1]
     assert pairs_of(add, number, Instruction(ops.ADD, 1, 5), last) == []
     assert pairs_of(add, Instruction(ops.ABS, 4), Instruction(ops.ADD, 5, 0)) == []
+
+
+def quads_of(*program: Instruction) -> dict[int, int]:
+    """Return how many instructions are computed together, by the first of them."""
+    walks = (walk((32,), (32,)),) * 2
+    table = tables_of(Formula(program, walks, (), 32)).program
+    quads = np.full((len(table), FIELDS), ALONE)
+    find_quads(table, quads)
+    return {i: int(row[1]) for i, row in enumerate(quads) if row[0] != ALONE}
+
+
+def test_three_or_four_that_nobody_else_reads_are_one_pass() -> None:
+    add, number = Instruction(ops.ADD, 0, 1), Instruction(ops.MUL_NUMBER, 4, 0, 2.0)
+    third, fourth = Instruction(ops.SUB, 1, 5), Instruction(ops.SUB_FROM, 6, 0, -0.0)
+    assert quads_of(add, number) == {}
+    assert quads_of(add, number, third) == {0: 3}
+    assert quads_of(add, number, third, fourth) == {0: 4}
+    assert quads_of(add, number, third, fourth, Instruction(ops.ADD, 7, 0)) == {0: 4}
+    assert quads_of(add, number, third, Instruction(ops.ADD, 6, 5)) == {}
+    assert quads_of(add, number, Instruction(ops.ABS, 5), third) == {}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from([32, 96, 1000, 8200]))
+def test_chains_of_four_round_as_their_instructions_do(data: Any, count: int) -> None:
+    found = []
+    for i in range(data.draw(st.integers(3, 9))):
+        operation = data.draw(st.sampled_from([*NUMBERS, *BINARY]))
+        before = ops.INPUTS + i - 1 if i else 0
+        first, second = (before, 1) if data.draw(st.booleans()) else (1, before)
+        if operation in NUMBERS:
+            first = before
+        low = data.draw(st.sampled_from([0.5, -0.0, 3.0, -1.25, 1e30]))
+        found.append(Instruction(operation, first, second, low))
+    program, shape = tuple(found), (count,)
+    inputs = numbers(count, 1), numbers(count, 2)
+    chain = Chain(Formula(program, (walk(shape, shape),) * 2, (), count), shape)
+    with np.errstate(all="ignore"):
+        assert same(chain(*inputs), by_numpy(program, *inputs))
 
 
 @given(st.integers(1, 300), st.integers(0, 99), st.sampled_from([0.0, 0.02]))

@@ -14,7 +14,7 @@ SPECIAL = np.float32([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45])
 
 
 def added(powers: Any) -> Any:
-    """Return the sum of 16 lanes, folded by halves: the order of every sum of ours."""
+    """Return the sum of 16 lanes, folded by halves: the order of softmax."""
     rows = np.zeros(-(-len(powers) // 16) * 16, np.float32)
     rows[: len(powers)] = powers
     *whole, rest = rows.reshape(-1, 16)
@@ -31,9 +31,10 @@ def added(powers: Any) -> Any:
 def of_row(name: str, row: Any) -> Any:
     below = row - row.max()
     powers = float_calls.map_f32("exp", np.ascontiguousarray(below))
-    total = added(powers)
     if name == "softmax":
-        return powers / total
+        return powers / added(powers)
+    # A plan adds these powers by a step of its own (decision 0127).
+    total = np.add.reduce(powers)
     return below - float_calls.map_f32("log", np.float32([total]))[0]
 
 
