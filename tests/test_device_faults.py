@@ -1,4 +1,4 @@
-"""Faults of waits, barriers, arguments, streams and pools: tests of devices notice each.
+"""Faults of waits, barriers, arguments, streams and pools: each turns a test red.
 
 Each fault is one edit of a copy of the package: of the code of cuda:0, which runs on a
 double of CuPy, of the emulated device, or of a CUDA text.

@@ -191,7 +191,7 @@ def compute(
     try:
         found = kernel(*arrays, **options)
         if not isinstance(found, Element):
-            raise _RefusedError(f"a result {shown(found)} that no operand takes part in")
+            raise _RefusedError(f"{shown(found)} as a result, which is no array")
     except _RefusedError as error:
         raise _no_loop(device_of(*operands), str(error), call) from None
     if found.shape != spec.shape:
