@@ -26,11 +26,11 @@ import mdtensor as md
 from mdtensor import extend
 from mdtensor_squared import squared_difference
 
-@md.generic(deduce=extend.fractional)
+@md.generic(deduce=extend.same)
 def bump(x: Any, /) -> Any: "sqrt(|x| / 3) above -1, else tanh(x)."
 
 @md.method(bump, anywhere=True)
-def bump(x: extend.Number, /) -> md.Tensor:
+def bump(x: md.FloatingTensor, /) -> md.Tensor:
     return extend.compute(bump, bump_of_arrays, x)
 
 def bump_of_arrays(x: Any) -> Any:
