@@ -168,6 +168,7 @@ def _applied(ufunc: str, values: list[Value], type: str) -> Value:
     return _MADE[name](*values) if name in _MADE else apply(name, *values)
 
 
+# Called, not parsed: NumPy's own rules give the types (decision 0126).
 def compute(
     operation: Any,
     kernel: Callable[..., Any],
