@@ -45,19 +45,24 @@ KERNELS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(KERNELS))
-def test_kernels_have_the_bytes_of_the_host(name: str) -> None:
-    rng = np.random.default_rng(8)
+def test_kernels_have_the_bytes_of_the_host() -> None:
+    """For all types; with numbers, for one of each kind."""
+    rng, pairs = np.random.default_rng(8), []
     for dtype in TYPES:
         x, y = (
             md.astype(md.asarray(rng.integers(0, 9, shape)), dtype)
             for shape in ((3, 5), (5,))
         )
-        for given in ((x, y), (x.T, 4), (2, y)):
-            wanted = ran(KERNELS[name], *given)
-            found = ran(KERNELS[name], *map(there, given))
-            assert found.device is gpu and found.dtype is wanted.dtype
-            assert np.asarray(found.to("cpu")).tobytes() == np.asarray(wanted).tobytes()
+        with_numbers = [(x.T, 4), (2, y)] if dtype in (md.int8, md.float32) else []
+        for name, kernel in KERNELS.items():
+            for given in ((x, y), *with_numbers):
+                wanted, found = ran(kernel, *given), ran(kernel, *map(there, given))
+                assert found.device is gpu and found.dtype is wanted.dtype
+                pairs.append((name, wanted, found))
+    # Read at the end, so that one run of the compiler has all kernels.
+    for name, wanted, found in pairs:
+        here = np.asarray(found.to("cpu"))
+        assert here.tobytes() == np.asarray(wanted).tobytes(), (name, wanted.dtype)
 
 
 def branch(a: Any, b: Any) -> Any:
