@@ -186,10 +186,14 @@ BLOCKS = [
 ]
 #: Texts with barriers, and what runs them.
 TEXTS = {
-    "cuda_rows.py": ("test_rows.py", "test_cuda.py", "../../rendered/test_pieces.py"),
-    "cuda_tiles.py": ("test_tiles.py", "../../quant/rendered/test_codes.py"),
-    "cuda_weights.py": ("test_weights.py", "../../quant/rendered/test_weights.py"),
-    "tiles.cuh": ("test_tiles.py",),
+    "cuda_rows.py": (
+        f"{LOOPS}/test_rows.py",
+        f"{LOOPS}/test_cuda.py",
+        "tests/rendered/test_pieces.py",
+    ),
+    "cuda_tiles.py": (f"{LOOPS}/test_tiles.py", "tests/quant/rendered/test_codes.py"),
+    "cuda_weights.py": ("tests/quant/rendered/test_weights.py",),
+    "tiles.cuh": (f"{LOOPS}/test_tiles.py",),
 }
 BARRIERS = ("__syncthreads();", "__syncwarp();", 'asm volatile("cp.async.wait_group')
 
@@ -197,13 +201,8 @@ BARRIERS = ("__syncthreads();", "__syncwarp();", 'asm volatile("cp.async.wait_gr
 def barriers() -> list[Fault]:
     """Return a fault for each barrier of the texts."""
     found = []
-    for name, files in TEXTS.items():
+    for name, tests in TEXTS.items():
         text = (ROOT / "kernels" / "loops" / name).read_text(encoding="utf-8")
-        tests = tuple(
-            str((ROOT / LOOPS / file).resolve().relative_to(ROOT))
-            for file in files
-            if (ROOT / LOOPS / file).exists()
-        )
         for before in BARRIERS:
             after = 'if (0) asm volatile("nop' if "asm" in before else ";"
             for at in range(text.count(before)):
