@@ -189,7 +189,9 @@ TEXTS = {
     "cuda_weights.py": ("tests/quant/rendered/test_weights.py",),
     "tiles.cuh": (f"{LOOPS}/test_tiles.py",),
 }
-BARRIERS = ("__syncthreads();", "__syncwarp();", 'asm volatile("cp.async.wait_group')
+# The wait of asynchronous copies is PTX on a GPU, which no test without one runs; the
+# emulated device has a function in its place.
+BARRIERS = ("__syncthreads();", "__syncwarp();", "mdt_emulation::arrive(LATER);")
 
 
 def barriers() -> list[Fault]:
@@ -198,11 +200,10 @@ def barriers() -> list[Fault]:
     for name, tests in TEXTS.items():
         text = (ROOT / "kernels" / "loops" / name).read_text(encoding="utf-8")
         for before in BARRIERS:
-            after = 'if (0) asm volatile("nop' if "asm" in before else ";"
             for at in range(text.count(before)):
                 title = f"barrier: {name} {before.strip('_();')} {at}"
                 file = f"mdtensor/kernels/loops/{name}"
-                found.append(Fault(title, file, before, after, at, tests, "emucuda"))
+                found.append(Fault(title, file, before, ";", at, tests, "emucuda"))
     return found
 
 
