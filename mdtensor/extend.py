@@ -62,6 +62,7 @@ from mdtensor.printing import (
 )
 from mdtensor.promotion import result_type
 from mdtensor.rendered import (
+    is_rendered,
     on_rendered_device as on_rendered_device,
     register as register_rendered,
 )
@@ -217,15 +218,21 @@ def compute(
     floats (16 bits or less) are float32. Its result is rounded once to the element
     type that the shape rule returns. Floating-point warnings are off.
 
+    On a device that runs rendered loops, such as a GPU, the kernel is called once with
+    arrays that stand for the elements; its ufuncs become one kernel of the device. For
+    that the method must be for every device: `@method(operation, anywhere=True)`.
+
     Args:
         operation: what `generic` declared, with a shape rule.
         kernel: a function of one array per operand. The arrays broadcast, and the
             kernel must not write to them.
-        operands: tensors of the host, and Python numbers.
+        operands: tensors of one device, and Python numbers.
         options: passed to the shape rule and to the kernel.
 
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: the operands do not fit.
+        NoMethodError: on a device, the kernel uses more than ufuncs, numbers and
+            `np.where`: an index, or a condition on elements.
         RegistrationError: the kernel's result does not have the inferred shape.
 
     Example:
@@ -241,6 +248,12 @@ def compute(
     if not callable(kernel):
         problem = f"the kernel {shown(kernel)} is not callable"
         raise OptionError(problem, "Give a function of arrays")
+    if any(isinstance(x, Tensor) and is_rendered(x.device) for x in operands):
+        # Here, because most programs have no such device.
+        from mdtensor.rendered import traced
+
+        made: Tensor = traced.compute(operation, kernel, operands, options)
+        return made
     result: TensorSpec = deduced(operation, *operands, **options)
     joint = result_type(*operands)
     arrays = [widen(promote(operand_array(x, joint), joint.storage)) for x in operands]
@@ -256,5 +269,5 @@ def compute(
             "Change the kernel, or the shape rule",
             describe(operation.__name__, *operands),
         )
-    made: Tensor = result.type.wrap(found)
+    made = result.type.wrap(found)
     return made

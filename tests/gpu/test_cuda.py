@@ -163,6 +163,14 @@ def test_a_stream_waits_for_the_one_that_had_its_memory_before() -> None:
     assert not asked("wait")
 
 
+def test_memory_comes_from_the_pool_of_the_stream_entered() -> None:
+    """The pool hands a freed block out to its own stream, without a wait."""
+    other = cuda.stream()
+    with other:
+        x = cuda.alloc((3,), np.dtype(np.float32))
+    assert x.memory.owner.key[1] == other.raw.ptr != cuda.main_stream().raw.ptr
+
+
 def test_memory_is_counted() -> None:
     gc.collect()
     before = md.memory_stats(cuda)

@@ -94,14 +94,15 @@ def test_codes() -> None:
 def test_streams_are_ordered() -> None:
     fast = gpu.capture(lambda x: x + 1, here(1, 4).to(gpu))
     one = gpu.stream()
-    x = md.ones(4).to(gpu)
+    # Two inputs: a replay in a wrong stream would leave the result of the first.
+    x, later = md.ones(4).to(gpu), md.asarray([5.0] * 4).to(gpu)
     y = fast(x)
     with one, pytest.raises(DeviceError, match="another stream uses"):
         fast(x)
     one.wait(gpu.main_stream().record())
     with one:
-        z = fast(x)
-    assert y.tolist() == z.tolist() == [2.0] * 4
+        z = fast(later)
+    assert y.tolist() == [2.0] * 4 and z.tolist() == [6.0] * 4
 
 
 def test_what_waits_cannot_be_captured() -> None:

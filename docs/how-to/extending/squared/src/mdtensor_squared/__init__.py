@@ -20,7 +20,7 @@ def squared_difference(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@md.method(squared_difference)
+@md.method(squared_difference, anywhere=True)
 def squared_difference(x1: extend.Number, x2: extend.Number, /) -> md.Tensor:
     return extend.compute(squared_difference, _squared_difference, x1, x2)
 
