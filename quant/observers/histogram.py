@@ -1,5 +1,6 @@
 """Histograms with cells of equal width, and the observer of the least squared error."""
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -16,7 +17,7 @@ from mdtensor.quant.qparams import QParams, fit, grid_of
 #: Cells of a histogram, a power of two so that doubling its range only merges cells.
 CELLS = 2048
 #: Values that are counted at once, so that their cells stay in the cache.
-BLOCK = 1 << 14
+BLOCK = 1 << 15
 
 
 @dataclass
@@ -39,11 +40,8 @@ class HistogramObserver(MinMaxObserver):
 
     def _count(self, values: npt.NDArray[Any]) -> None:
         total = np.zeros(2 * CELLS, np.int64)
-        flat = values.reshape(-1)
-        for first in range(0, flat.size, BLOCK):
-            block = flat[first : first + BLOCK].astype(np.float64)
-            cells = np.floor(_scaled(block, -self.exponent)).astype(np.int64)
-            total += np.bincount(cells + CELLS, minlength=2 * CELLS)
+        for places in _places(values.reshape(-1), self.exponent):
+            total += np.bincount(places, minlength=2 * CELLS)
         found = np.flatnonzero(total)
         # Python integers, because JSON does not accept NumPy's in a saved calibration.
         pairs = zip((found - CELLS).tolist(), total[found].tolist(), strict=True)
@@ -77,6 +75,26 @@ class HistogramObserver(MinMaxObserver):
         counts = np.array([self.counts[int(c)] for c in cells], np.float64)
         centres = np.ldexp(cells + 0.5, self.exponent)
         return np.clip(centres, low, high), counts
+
+
+def _places(values: npt.NDArray[Any], exponent: int) -> Iterator[npt.NDArray[np.intp]]:
+    """Return the cell of each value, plus `CELLS`; a block at a time, in one buffer."""
+    # A product with a power of two of 1 or more is exact in float32 too, and floats of
+    # half the size take two thirds of the time.
+    is_narrow = values.dtype == np.float32 and -126 <= exponent <= 0
+    size = min(BLOCK, values.size)
+    scaled = np.empty(size, np.float32 if is_narrow else np.float64)
+    whole, found = np.empty(size, np.int32), np.empty(size, np.intp)
+    for first in range(0, values.size, BLOCK):
+        block = values[first : first + BLOCK]
+        x, cells, places = (a[: block.size] for a in (scaled, whole, found))
+        if is_narrow:
+            np.multiply(block, np.float32(2.0**-exponent), out=x)
+        else:
+            x[:] = _scaled(block.astype(np.float64), -exponent)
+        np.floor(x, out=x)
+        np.copyto(cells, x, casting="unsafe")
+        yield np.add(cells, CELLS, out=places)
 
 
 def _scaled(values: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
