@@ -11,11 +11,10 @@ import numpy.typing as npt
 from mdtensor import DType
 from mdtensor.extend import explain_wrong_calls
 from mdtensor.quant.dtypes import SYMMETRIC, quint8
+from mdtensor.quant.observers.cell_counts import CELLS, CellCounts
 from mdtensor.quant.observers.minmax import MinMaxObserver
 from mdtensor.quant.qparams import QParams, fit, grid_of
 
-#: Cells of a histogram, a power of two so that doubling its range only merges cells.
-CELLS = 2048
 #: Values that are counted at once, so that their cells stay in the cache.
 BLOCK = 1 << 15
 
@@ -31,7 +30,7 @@ class HistogramObserver(MinMaxObserver):
 
     # 2**-1074 is the smallest positive float64, so k only ever grows.
     exponent: int = field(default=-1074, init=False)
-    counts: dict[int, int] = field(default_factory=dict, init=False)
+    counts: CellCounts = field(default_factory=CellCounts, init=False)
 
     def _take(self, values: npt.NDArray[Any]) -> None:
         super()._take(values)
@@ -39,40 +38,30 @@ class HistogramObserver(MinMaxObserver):
         self._count(values)
 
     def _count(self, values: npt.NDArray[Any]) -> None:
-        total = np.zeros(2 * CELLS, np.int64)
         for places in _places(values.reshape(-1), self.exponent):
-            total += np.bincount(places, minlength=2 * CELLS)
-        found = np.flatnonzero(total)
-        # Python integers, because JSON does not accept NumPy's in a saved calibration.
-        pairs = zip((found - CELLS).tolist(), total[found].tolist(), strict=True)
-        for cell, count in pairs:
-            self.counts[cell] = self.counts.get(cell, 0) + count
+            self.counts.array += np.bincount(places, minlength=2 * CELLS)
 
     def _widen(self, exponent: int) -> None:
         shift = exponent - self.exponent
         if shift <= 0:
             return
-        merged: dict[int, int] = {}
-        for cell, count in self.counts.items():
-            merged[cell >> shift] = merged.get(cell >> shift, 0) + count
-        self.counts, self.exponent = merged, exponent
+        self.counts, self.exponent = self.counts.merged(shift), exponent
 
     def merge(self, other: Self) -> None:
         super().merge(other)
-        # `other` must not change; widening makes a new dict, so a shallow copy will do.
+        # `other` must not change; widening makes new counts, so a shallow copy will do.
         theirs = copy(other)
         exponent = max(self.exponent, theirs.exponent)
         self._widen(exponent)
         theirs._widen(exponent)
-        for cell, count in theirs.counts.items():
-            self.counts[cell] = self.counts.get(cell, 0) + count
+        self.counts.array += theirs.counts.array
 
     def _histogram(
         self, low: float, high: float
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the centres of cells in order, cut to [low, high], and the counts."""
-        cells = np.array(sorted(self.counts), np.float64)
-        counts = np.array([self.counts[int(c)] for c in cells], np.float64)
+        cells = self.counts.cells
+        counts = self.counts.array[cells + CELLS].astype(np.float64)
         centres = np.ldexp(cells + 0.5, self.exponent)
         return np.clip(centres, low, high), counts
 
