@@ -129,8 +129,13 @@ def renumbered(trees: Trees, leaves: Array) -> Trees:
     def changed(places: Array) -> Array:
         return np.where(places < 0, -1 - leaves[np.maximum(-1 - places, 0)], places)
 
-    names = ("then", "other", "missing", "roots")
-    return replace(trees, **{name: changed(getattr(trees, name)) for name in names})
+    return replace(
+        trees,
+        then=changed(trees.then),
+        other=changed(trees.other),
+        missing=changed(trees.missing),
+        roots=changed(trees.roots),
+    )
 
 
 # One comparison keeps the kernel small (decision 0060).
