@@ -170,9 +170,15 @@ def reshape_view(codes: Codes, *, shape: Any, copy: object) -> Codes:
     """Return a view of another shape.
 
     Raises:
-        ValueError: NumPy would need a copy.
+        ValueError: the codes would move.
     """
-    view: Codes = np.reshape(codes, shape, copy=False)
+    try:
+        view: Codes = np.reshape(codes, shape, copy=False)
+    except ValueError:
+        # NumPy's text, about a copy, does not say why one is needed.
+        raise ValueError(
+            f"reshape to {shape} would move codes: images are stored channels last"
+        ) from None
     return view
 
 

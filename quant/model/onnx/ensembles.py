@@ -8,7 +8,7 @@ is a pair of nodes, and membership in a set is a search in its sorted members.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,48 @@ def reached_nodes(op: Operator, trees: Trees, names: Any) -> Array:
         front = pairs[front].reshape(-1)
         front = front[front >= 0]
     return seen
+
+
+def tree_of_targets(
+    trees: Trees, leaves: Array, targets: Array, count: int
+) -> Array | None:
+    """Return the tree of each target, or None if trees and targets are not pairs.
+
+    Args:
+        trees: the trees; the leaves of each are its own.
+        leaves, targets: the votes; each leaf must have one.
+        count: how many targets there are.
+    """
+    known = trees.leaf_count
+    is_once = leaves.size == known and np.unique(leaves).size == known
+    if not is_once or len(trees.roots) != count:
+        return None
+    owner = np.full(known, -1)
+    front, tree = trees.roots, np.arange(count)
+    while front.size:
+        is_leaf = front < 0
+        owner[-1 - front[is_leaf]] = tree[is_leaf]
+        front, tree = front[~is_leaf], np.tile(tree[~is_leaf], 2)
+        front = np.concatenate([trees.then[front], trees.other[front]])
+    found = np.full(count, -1)
+    found[targets] = owner[leaves]
+    is_pair = (found[targets] == owner[leaves]).all() and (found >= 0).all()
+    return found if is_pair and np.unique(found).size == count else None
+
+
+def renumbered(trees: Trees, leaves: Array) -> Trees:
+    """Return the trees with another number for each leaf, `leaves[number]`."""
+
+    def changed(places: Array) -> Array:
+        return np.where(places < 0, -1 - leaves[np.maximum(-1 - places, 0)], places)
+
+    return replace(
+        trees,
+        then=changed(trees.then),
+        other=changed(trees.other),
+        missing=changed(trees.missing),
+        roots=changed(trees.roots),
+    )
 
 
 # One comparison keeps the kernel small (decision 0060).

@@ -27,6 +27,7 @@ from mdtensor.quant.model.quantize.masks import (
 )
 from mdtensor.quant.model.quantize.softmax_rows import softmax_rows
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
+from mdtensor.quant.observers.cell_counts import CellCounts
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.observers.relative import RelativeHistogramObserver
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments, patches
@@ -106,8 +107,7 @@ class Calibration:
         content: dict[str, Any] = {
             "samples": self.samples,
             "observers": {
-                name: {"kind": type(observer).__name__, **asdict(observer)}
-                for name, observer in self.observers.items()
+                name: _state(observer) for name, observer in self.observers.items()
             },
         }
         if self.infinite:
@@ -142,12 +142,22 @@ def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, tuple[Any, ...]
     return {name: (type(x), x.settings) for name, x in observers.items()}
 
 
+def _state(observer: MinMaxObserver) -> dict[str, Any]:
+    """Return the JSON object of an observer."""
+    state = {"kind": type(observer).__name__, **asdict(observer)}
+    if "counts" in state:
+        state["counts"] = dict(state["counts"])
+    return state
+
+
 def _observer(state: dict[str, Any]) -> MinMaxObserver:
     """Make an observer from the JSON object that `save` wrote."""
     kind = KINDS[state.pop("kind")]
     # JSON turns the integer keys of a dict into strings.
     if "counts" in state:
-        state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
+        pairs = [(int(cell), int(n)) for cell, n in state["counts"].items()]
+        is_dense = issubclass(kind, HistogramObserver)
+        state["counts"] = CellCounts(pairs) if is_dense else dict(pairs)
     settings = {f.name: state.pop(f.name) for f in fields(kind) if f.init}
     made = kind(**settings)
     for field in fields(kind):
@@ -162,8 +172,10 @@ def _observer(state: dict[str, Any]) -> MinMaxObserver:
 def copy_observer(observer: MinMaxObserver) -> MinMaxObserver:
     """Return a copy that can observe more without changing the original."""
     new = copy(observer)
-    # `copy` shares the dict of a histogram, which observing changes in place.
-    if isinstance(new, HistogramObserver | RelativeHistogramObserver):
+    # `copy` shares the counts of a histogram, which observing changes in place.
+    if isinstance(new, HistogramObserver):
+        new.counts = new.counts.copy()
+    elif isinstance(new, RelativeHistogramObserver):
         new.counts = dict(new.counts)
     return new
 

@@ -13,6 +13,7 @@ from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown, wr
 from mdtensor.graph import Graph, Node
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.model.onnx.qdq import NORMS, RECURRENT, WEIGHTED, rounds
+from mdtensor.quant.model.quantize.divisors import divisor_nodes
 from mdtensor.quant.model.quantize.points import point_nodes
 from mdtensor.quant.model.quantize.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
@@ -52,7 +53,7 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
     """
     specs = graph.specs()
     found: dict[str, str] = {}
-    kept = {**point_nodes(graph), **kept}
+    kept = {**divisor_nodes(graph), **point_nodes(graph), **kept}
     for node in graph.nodes:
         why = kept.get(node.name)
         if not why and not _is_attention(graph, node, {*found, *kept}, specs):

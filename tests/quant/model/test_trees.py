@@ -98,6 +98,24 @@ def test_transforms_of_several_targets(seed: int, post: str) -> None:
     agree("TreeEnsembleRegressor", x, n_targets=3, post_transform=post, **attributes)
 
 
+@given(SEEDS, st.integers(1, 4), st.booleans(), st.booleans())
+def test_a_target_for_each_tree(
+    seed: int, trees: int, are_leaves: bool, shares: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    attributes = named(rng, trees, 4, 3, MODES[:1])
+    attributes = voted(rng, attributes, "target", [0], 1)
+    targets = rng.permutation(trees)
+    if shares:
+        targets = rng.integers(0, trees, trees)
+    ids = targets[attributes["target_treeids"]]
+    if are_leaves:
+        attributes["target_weights"] = rng.integers(0, 99, ids.size).astype(float)
+    x = {"x": rows(rng, 7, 3, np.float32)}
+    attributes |= {"n_targets": trees, "target_ids": ids.tolist()}
+    agree("TreeEnsembleRegressor", x, **attributes)
+
+
 def test_not_equal_and_missing() -> None:
     """NaN follows the flag by the text; in ONNX Runtime NaN != h is always true."""
     for flag in (0, 1):

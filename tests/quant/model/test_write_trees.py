@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.graph import Graph, Node
-from mdtensor.quant import load
+from mdtensor.quant import Budget, load
 from mdtensor.quant.model.model import Model
 
 NUMBERS = [-np.inf, np.inf, np.nan, -0.0, 0.0, 1.5, -2.0, 3.25]
@@ -86,3 +86,26 @@ def test_trees_that_a_file_cannot_hold(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="too many parents"):
         model(paths).save(tmp_path / "c.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_saved_ensemble_of_many_trees_loads_again(tmp_path: Path) -> None:
+    # Its file has a target for each of 3000 trees, and 6000 leaves: a table of each
+    # leaf for each target has 18 million numbers.
+    count = 3000
+    trees = {
+        "thresholds": np.linspace(-1, 1, count).astype(np.float32),
+        "features": np.arange(count, dtype=np.int32) % 4,
+        "children": np.stack(
+            [-1 - 2 * np.arange(count), -2 - 2 * np.arange(count)] * 2, axis=1
+        )[:, :3].astype(np.int32),
+        "roots": np.arange(count, dtype=np.int32),
+    }
+    network = model(trees)
+    network.save(tmp_path / "trees.onnx")
+    again = load(tmp_path / "trees.onnx", budget=Budget(elements=100_000))
+    x = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+    assert np.array_equal(np.asarray(again(x)), np.asarray(network(x)))
+    assert {node.operation for node in again.graph.nodes} == {
+        md.decision_trees,
+        md.astype,
+    }

@@ -2,6 +2,8 @@
 
 import math
 import tracemalloc
+from collections import Counter
+from fractions import Fraction
 from functools import partial, reduce
 
 import numpy as np
@@ -348,3 +350,15 @@ def test_merging_changes_nothing_in_what_is_merged():
     observers = [seen(MSEObserver, part) for part in parts]
     reduce(lambda a, b: a.merge(b) or a, observers)
     assert observers[1:] == [seen(MSEObserver, part) for part in parts[1:]]
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
+def test_each_value_is_in_the_cell_that_exact_arithmetic_names(values):
+    observer = MSEObserver()
+    observer.observe(np.array(values, np.float32))
+    width = Fraction(2) ** observer.exponent
+    wanted = Counter(math.floor(Fraction(value) / width) for value in values)
+    assert observer.counts == wanted
+    again = MSEObserver()
+    again.observe(np.array(values))
+    assert (again.counts, again.exponent) == (observer.counts, observer.exponent)

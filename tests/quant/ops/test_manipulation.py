@@ -7,6 +7,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams, QUInt8Tensor, quint8
+from mdtensor.quant.ops.manipulation import reshape_view
 
 GRIDS = [QParams(0.1, 3), QParams(0.25, 131, dtype=quint8)]
 
@@ -224,3 +225,10 @@ def test_a_vector_has_no_matrix_to_transpose():
 def test_accumulators_move_too(exact):
     x = QInt32Tensor([[1, 2], [3, 4]], scale=[0.5, 0.25], axis=1)
     assert np.array_equal(exact.reals(x.T), exact.reals(x).T)
+
+
+def test_a_view_of_codes_that_would_move_says_why():
+    codes = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    assert reshape_view(codes, shape=(6, 4), copy=None).base is not None
+    with pytest.raises(ValueError, match=r"to \(6, 4\) would move codes: images are"):
+        reshape_view(codes.transpose(1, 0, 2), shape=(6, 4), copy=None)

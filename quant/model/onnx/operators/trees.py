@@ -20,6 +20,8 @@ from mdtensor.quant.model.onnx.ensembles import (
     Trees,
     convert,
     reached_nodes,
+    renumbered,
+    tree_of_targets,
 )
 from mdtensor.quant.model.onnx.operators.scores import (
     TRANSFORMS,
@@ -88,7 +90,11 @@ def regressor(g: Builder, op: Operator) -> None:
     trees, votes = _named_trees(op, "target")
     require_range(op, "target_ids", votes.targets, count)
     kind = op.get("aggregate_function", "SUM")
-    found = _aggregate(g, op, trees, votes, count, kind)
+    order = tree_of_targets(trees, votes.leaves, votes.targets, count)
+    if order is None or kind != "SUM":
+        found = _aggregate(g, op, trees, votes, count, kind)
+    else:
+        found = _weights_of_leaves(g, op, trees, votes, order)
     found = _with_base(g, op, found, count)
     # ONNX Runtime applies only PROBIT to a single target; the text has no exception.
     found = transform(g, op, found)
@@ -404,6 +410,33 @@ def _aggregate(
         is_empty = g.step(op, "is_empty", md.equal, found, least)
         found = g.step(op, "filled", md.where, is_empty, 0.0, found)
     return found
+
+
+# A table of each leaf for each target has trees times leaves numbers then: the file of
+# 10,000 trees that the writer makes of `md.decision_trees` had 24 billion.
+def _weights_of_leaves(
+    g: Builder, op: Operator, trees: Trees, votes: Votes, order: Array
+) -> str:
+    """Return the weight of the leaf in the tree of each target, in float64.
+
+    Args:
+        g, op, trees, votes: as for `_aggregate`.
+        order: the tree of each target.
+    """
+    g.reserve(op, trees.leaf_count)
+    weights = np.zeros(trees.leaf_count)
+    weights[votes.leaves] += votes.weights
+    are_leaves = ((weights % 1 == 0) & (weights >= 0) & (weights < 2**24)).all()
+    if are_leaves:
+        trees = renumbered(trees, weights.astype(np.int64))
+    leaves = _leaves(g, op, trees)
+    if (order != np.arange(len(order))).any():
+        places = g.new_constant(op, "order", order)
+        leaves = g.step(op, "by_target", md.take, leaves, places, axis=1)
+    if are_leaves:
+        return cast(g, op, leaves, md.float64)
+    table = g.new_constant(op, "weights", weights)
+    return g.step(op, "votes", md.take, table, leaves, axis=0)
 
 
 def _table(
