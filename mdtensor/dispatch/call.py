@@ -28,6 +28,7 @@ import numpy as np
 
 from mdtensor.errors import (
     AllocationError,
+    BudgetError,
     DispatchError,
     MdtensorError,
     OptionError,
@@ -249,7 +250,8 @@ def named(name: str, error: MdtensorError | MemoryError, *arguments: Any) -> NoR
         AllocationError: a result, or a value on the way to it, does not fit.
     """
     if isinstance(error, MdtensorError):
-        if error.call:
+        # The error of a budget says in which line of the caller.
+        if error.call or isinstance(error, BudgetError):
             raise error
         raise error.within(describe(name, *arguments)) from None
     fix = "Use fewer elements at a time"

@@ -97,8 +97,8 @@ def test_a_rule_without_a_grid_is_refused():
     with pytest.raises(md.OptionError) as caught:
         md.add(X, X, rounding="onnx")
     assert str(caught.value) == (
-        "rounding='onnx' needs a grid to round to. "
-        "Pass out= as well, or omit rounding=."
+        "add(QInt8Tensor[2], QInt8Tensor[2]): rounding='onnx' needs a grid to "
+        "round to. Pass out= as well, or omit rounding=."
     )
 
 

@@ -320,7 +320,10 @@ def test_numbers_alone_make_no_codes(make):
     for name in ("qint4", "qint8", "qfloat8_e4m3"):
         with pytest.raises(md.GridError) as caught:
             make(dtype=name)
-        assert str(caught.value) == of_a_grid(name)
+        text = str(caught.value)
+        assert text.removeprefix(text.partition(": ")[0] + ": ") == of_a_grid(name) or (
+            text == of_a_grid(name)
+        )
         with pytest.raises(md.GridError):
             make(dtype=md.dtype(name))
 

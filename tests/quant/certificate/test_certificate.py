@@ -18,7 +18,13 @@ import pytest
 
 import mdtensor as md
 from mdtensor.kernels.cpu import isa, kernel_set
-from mdtensor.kernels.cpu.program import kinds as numbers, products, step as plan, steps
+from mdtensor.kernels.cpu.program import (
+    frames,
+    kinds as numbers,
+    products,
+    step as plan,
+    steps,
+)
 from mdtensor.kernels.cpu.program.elementwise import Elementwise, Where
 from mdtensor.kernels.cpu.program.floats import FloatStep
 from mdtensor.kernels.cpu.program.norms import Normalize
@@ -107,6 +113,8 @@ NO_CASE |= {
     Where: "it is of floats; kernels/cpu/test_reduction_steps.py compares bytes",
     PlainStep: "kernels/cpu/test_plain.py compares the bytes of NumPy",
     Recurrent: "it is of floats; quant/model/test_recurrent.py compares layers",
+    frames.Pad: "a join of constants; kernels/cpu/test_frames.py compares NumPy's pad",
+    frames.Tile: "a take of rows; kernels/cpu/test_frames.py compares NumPy's tile",
     WordLinear: "kernels/cpu/test_row_words.py compares sums of Python integers",
 }
 #: Kernels of integers in the steps above.

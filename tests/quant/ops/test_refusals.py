@@ -324,8 +324,8 @@ def test_out_is_for_quantized_results():
     with pytest.raises(md.OptionError) as caught:
         md.add(md.ones((1,)), md.ones((1,)), rounding="exact")
     assert str(caught.value) == (
-        "rounding='exact' needs a grid to round to. "
-        "Pass out= as well, or omit rounding=."
+        "add(Float32Tensor[1], Float32Tensor[1]): rounding='exact' needs a grid to "
+        "round to. Pass out= as well, or omit rounding=."
     )
 
 

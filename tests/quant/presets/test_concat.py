@@ -147,8 +147,8 @@ def test_any_types_become_one():
         (
             lambda x: md.concat([x, x], rounding="onnx"),
             (
-                "rounding='onnx' needs a grid to round to. Pass out= as well, "
-                "or omit rounding=."
+                "concat(QInt8Tensor[1], QInt8Tensor[1]): rounding='onnx' needs a grid "
+                "to round to. Pass out= as well, or omit rounding=."
             ),
         ),
         (
