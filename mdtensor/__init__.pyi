@@ -362,15 +362,15 @@ adaptive_avg_pool2d: _calls.AdaptiveAvgPool2D
 """Return the means of `output_size` windows that cover the image evenly."""
 adaptive_max_pool2d: _calls.AdaptiveMaxPool2D
 """Return the largest element of each of `output_size` windows."""
-avg_pool1d: _calls.LikeAvgPool1D
+avg_pool1d: _calls.AvgPool1D
 """Return the mean of each window."""
-avg_pool2d: _calls.LikeAvgPool1D
+avg_pool2d: _calls.AvgPool2D
 """Return the mean of each window."""
 global_avg_pool2d: _calls.LikeHardswish
 """Return the mean of each channel."""
-max_pool1d: _calls.LikeMaxPool1D
+max_pool1d: _calls.MaxPool1D
 """Return the largest element of each window; padding is ignored."""
-max_pool2d: _calls.LikeMaxPool1D
+max_pool2d: _calls.MaxPool2D
 """Return the largest element of each window; padding is ignored."""
 gru: _calls.Gru
 """Return the state of a gated recurrent unit after each step."""

@@ -105,10 +105,8 @@ from mdtensor.spec.spec import TensorSpec
 from mdtensor.spec.windows import (
     Window as Window,
     check_image as check_image,
-    conv1d_window as conv1d_window,
     conv_shape as conv_shape,
     conv_window as conv_window,
-    flat_image as flat_image,
     padding4 as padding4,
     pair as pair,
     pool1d_window as pool1d_window,
@@ -130,7 +128,7 @@ __all__ += ["moveaxis_order", "normalize_axes", "normalize_axis", "pad_widths"]
 __all__ += ["permutation", "roll_steps"]
 #: Windows of convolutions and pools.
 __all__ += ["Window", "check_image", "conv_shape", "conv_window", "padding4", "pair"]
-__all__ += ["conv1d_window", "flat_image", "pool1d_window", "pool_window"]
+__all__ += ["pool1d_window", "pool_window"]
 #: Options, the text of a call for errors, and of names that a module does not have.
 __all__ += ["explain_wrong_calls"]
 __all__ += ["describe", "file_path", "flag", "hint_in", "integers", "number"]

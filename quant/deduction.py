@@ -366,9 +366,6 @@ rounded_linear = RoundingAware(
 rounded_conv = RoundingAware(
     out_grid_rule(shape_rule(md.conv2d), _conv_grid, check_row_scales)
 )
-rounded_conv1d = RoundingAware(
-    out_grid_rule(shape_rule(md.conv1d), _conv_grid, check_row_scales)
-)
 rounded_total = RoundingAware(_infer_sum)
 rounded_mean = RoundingAware(require_elements(on_one_grid(out_grid_rule(reduction))))
 rounded_softmax = RoundingAware(on_one_grid(out_grid_rule(along)))
@@ -378,9 +375,6 @@ rounded_norm = RoundingAware(
 )
 rounded_window = RoundingAware(
     require_elements(out_grid_rule(shape_rule(md.max_pool2d), check=check_one_scale))
-)
-rounded_window1d = RoundingAware(
-    require_elements(out_grid_rule(shape_rule(md.max_pool1d), check=check_one_scale))
 )
 rounded_image = RoundingAware(
     require_elements(

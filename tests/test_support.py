@@ -44,7 +44,7 @@ STEPS = {**dict.fromkeys([md.asin, md.acos, md.atanh], 0.125), md.acosh: 1.0}
 #: Operations whose last argument, a bias, has another type than the others if those
 #: are quantized; it may be left out.
 NORMS = (md.layer_norm, md.rms_norm)
-BIASED = {md.conv1d, md.conv2d, md.linear}
+BIASED = {md.conv2d, md.linear}
 
 
 def elements(x: Any, leaf: Any, step: float) -> Any:

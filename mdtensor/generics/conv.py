@@ -221,8 +221,6 @@ def conv1d(
     padding: Integers = 0,
     dilation: Integers = 1,
     groups: int = 1,
-    out: object = None,
-    rounding: str | None = None,
 ) -> Any:
     """Return the 1-D cross-correlation of signals with a bank of filters.
 
@@ -232,7 +230,7 @@ def conv1d(
         b: [out], or None.
         stride, dilation: one integer.
         padding: one integer or (before, after); the signal is continued with zeros.
-        groups, out, rounding: as in `conv2d`.
+        groups: as in `conv2d`.
 
     Returns:
         [n, out, ol] of the promoted type.

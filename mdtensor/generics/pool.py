@@ -145,17 +145,14 @@ def avg_pool1d(
     padding: Integers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    out: object = None,
-    rounding: str | None = None,
 ) -> Any:
     """Return the mean of each window.
 
     Args:
-        x: [n, c, l], floating or quantized.
+        x: [n, c, l], floating.
         kernel_size, stride, padding, ceil_mode: as in `max_pool1d`.
         count_include_pad: divide by the whole window, padding (zeros) included; ONNX
             has False.
-        out, rounding: grid and rounding rule of a quantized mean; required there.
 
     Example:
         >>> import mdtensor as md

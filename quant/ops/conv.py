@@ -5,25 +5,16 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
-import mdtensor as md
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
     Tensor,
     TensorSpec,
-    conv1d,
     conv2d,
     method,
-    reshape,
 )
 from mdtensor.errors import checked
-from mdtensor.extend import (
-    conv1d_window,
-    conv_shape,
-    conv_window,
-    flat_image,
-    shape_rule,
-)
+from mdtensor.extend import conv_shape, conv_window, shape_rule
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
@@ -32,7 +23,6 @@ from mdtensor.quant.codes import (
 from mdtensor.quant.deduction import (
     check_row_scales,
     rounded_conv,
-    rounded_conv1d,
     type_of_floats,
     weight_only,
 )
@@ -219,63 +209,6 @@ def conv2d(
 ) -> Tensor:
     """Compute products of 8-bit floats, summed in float32."""
     return compute_on_numbers(conv2d, x, w, b, **options)
-
-
-@method(conv1d, deduce=rounded_conv1d)
-def conv1d(
-    x: ShortTensor,
-    w: ShortTensor,
-    b: Bias,
-    /,
-    *,
-    groups: int,
-    out: QParams | None = None,
-    **places: object,
-) -> Tensor:
-    spec = md.infer(md.conv1d, x, w, b, groups=groups, out=out, **places)
-    return _convolve(spec, x, w, b, places, groups=groups, out=out)
-
-
-@method(conv1d, deduce=weight_only(shape_rule(conv1d)))
-def conv1d(
-    x: FloatingTensor,
-    w: Union[ShortTensor, ScaledFloatTensor],
-    b: Union[FloatingTensor, None],
-    /,
-    *,
-    groups: int,
-    **places: object,
-) -> Tensor:
-    """Compute with floats and quantized weights, which stay packed codes."""
-    spec = md.infer(md.conv1d, x, w, b, groups=groups, **places)
-    return _convolve(spec, x, w, b, places, groups=groups)
-
-
-def image_of(x: Any) -> Any:
-    """Return a signal [n, c, l] as an image of height 1."""
-    return reshape(x, flat_image(x.shape))
-
-
-def _convolve(
-    spec: TensorSpec,
-    x: Any,
-    w: Any,
-    b: Tensor | None,
-    places: dict[str, Any],
-    **options: Any,
-) -> Tensor:
-    """Return the convolution of images of height 1 in the shape of signals."""
-    window = conv1d_window(w.shape, **places)
-    # The filters keep what was packed, until the bytes of the weights change.
-    filters = reuse_or_make(image_of, ("conv1d",), w)
-    found = conv2d(
-        *(image_of(x), filters, b),
-        stride=window.stride,
-        padding=window.padding,
-        dilation=window.dilation,
-        **options,
-    )
-    return reshape(found, spec.shape)
 
 
 def _check(

@@ -7,45 +7,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import mdtensor as md
 from mdtensor import (
     Int64Tensor,
     ShapeError,
-    Tensor,
     TensorSpec,
-    avg_pool1d,
     avg_pool2d,
     conv2d,
     global_avg_pool2d,
-    max_pool1d,
     max_pool2d,
     mean,
     method,
-    reshape,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.extend import (
-    Window,
-    check_image,
-    flag,
-    padding4,
-    pool1d_window,
-    pool_window,
-    shape_rule,
-)
+from mdtensor.extend import Window, check_image, flag, padding4, pool_window, shape_rule
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     unsigned_grid,
 )
-from mdtensor.quant.deduction import (
-    rounded_image,
-    rounded_window,
-    rounded_window1d,
-)
+from mdtensor.quant.deduction import rounded_image, rounded_window
 from mdtensor.quant.ops.bound import Run, bind_once, bind_step
-from mdtensor.quant.ops.conv import image_of
 from mdtensor.quant.ops.errors import require_out, require_per_tensor
 from mdtensor.quant.ops.kernels import (
     NotCompiled,
@@ -231,46 +213,6 @@ def _require_elements(name: str, x: QuantizedTensor) -> None:
         raise ShapeError(
             "cannot quantize the mean of an empty tensor", "", describe(name, x)
         )
-
-
-def _infer_maximum(x: TensorSpec, **options: Any) -> TensorSpec:
-    if not x.qparams.is_along(None, 0, 1):
-        x.qparams.refuse_axis("grid")
-    found: TensorSpec = shape_rule(max_pool1d)(x, **options)
-    return found
-
-
-@method(max_pool1d, deduce=_infer_maximum)
-def max_pool1d(x: ShortTensor, /, *, ceil_mode: bool, **places: object) -> Tensor:
-    spec = md.infer(md.max_pool1d, x, ceil_mode=ceil_mode, **places)
-    found = max_pool2d(image_of(x), ceil_mode=ceil_mode, **_image_window(places))
-    return reshape(found, spec.shape)
-
-
-@method(avg_pool1d, deduce=rounded_window1d)
-def avg_pool1d(
-    x: ShortTensor,
-    /,
-    *,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    out: QParams | None = None,
-    **places: object,
-) -> Tensor:
-    modes = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
-    spec = md.infer(md.avg_pool1d, x, out=out, **modes, **places)
-    found = avg_pool2d(image_of(x), out=out, **modes, **_image_window(places))
-    return reshape(found, spec.shape)
-
-
-def _image_window(places: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a pool of images of height 1."""
-    window = pool1d_window(**places)
-    return {
-        "kernel_size": window.kernel,
-        "stride": window.stride,
-        "padding": window.padding,
-    }
 
 
 def _by_integers(

@@ -40,7 +40,6 @@ BLOCKS = QInt8Tensor(
 WIDE = QInt32Tensor(S32.buffer, scale=[0.5, 0.25, 1], axis=1)
 WEIGHTS = QInt8Tensor(np.ones((2, 3, 2, 2), np.int8), scale=[0.5, 0.25], axis=0)
 FLOATS = md.ones((1, 3, 4, 4))
-ROW = WEIGHTS[:, :, 0]
 NEW = [quantize(FLOATS, QParams(0.5, dtype=d)) for d in (qint4, qint16, qfloat8_e5m2)]
 ONES = QUInt8Tensor(np.ones((1, 3, 4, 4), np.uint8), scale=0.5)
 HALVES = QInt8Tensor(np.full((3, 4), 2, np.int8), scale=0.25)
@@ -105,7 +104,6 @@ CASES = [
     *((md.neg, (x,), {}) for x in (S8, U8, S32, SPLIT)),
     *((md.conv2d, (x, WEIGHTS), {"padding": 1}) for x in (S8, U8, FLOATS)),
     (md.conv2d, (U8, QUInt8Tensor(WEIGHTS.buffer.view(np.uint8), scale=1)), {}),
-    *((md.conv1d, (x[..., 0], ROW), {"padding": 1}) for x in (S8, FLOATS)),
     *((md.linear, (x, ROWS), {}) for x in (S8, U8, FLOATS)),
     (md.linear, (S8, ROWS, BIAS), {}),
     (md.linear, (S8, U8[0, 0]), {}),
@@ -115,8 +113,6 @@ CASES = [
     *((md.max_pool2d, (x, ), {"kernel_size": 2, "padding": 1}) for x in (S8, SPLIT)),
     (md.avg_pool2d, (U8,), {"kernel_size": 2, "ceil_mode": True, "stride": 3}),
     (md.global_avg_pool2d, (S8,), {}),
-    (md.max_pool1d, (S8[0],), {"kernel_size": 2, "padding": 1}),
-    (md.avg_pool1d, (U8[0],), {"kernel_size": 2, "ceil_mode": True, "stride": 3}),
     *((f, (x,), {"axis": 1}) for f in REDUCTIONS for x in (S8, S32)),
     (md.reshape, (S8,), {"shape": (6, -1)}),
     *((md.permute_dims, (x,), {"axes": (1, 3, 0, 2)}) for x in (S8, SPLIT, WIDE)),
