@@ -156,8 +156,8 @@ def run_here(content, folder, changes, every):
     assert ran and refused
 
 
-#: Changes; a quick run has one of so many.
-CHANGES = {of_header: 20, of_pieces: 20, of_rows: 61}
+#: Changes; a quick run has one of so many. Few changed headers are accepted.
+CHANGES = {of_header: 7, of_pieces: 20, of_rows: 61}
 
 
 @pytest.mark.long
