@@ -1,7 +1,7 @@
 """Reductions and running sums of arrays of NumPy that have short rows or few columns.
 
 NumPy calls a loop for each row. These kernels give the same bytes and do not. Libraries
-hold those of floats; NumPy computes integers where numba is not at hand.
+hold the kernels of floats. Without numba, NumPy computes integers.
 """
 
 from math import prod
@@ -69,7 +69,7 @@ def reduce(ufunc, x, shape):
 
 
 def _run(name, x, size, *options, rows=None):
-    """Return `size` results of a kernel, None if there is no such kernel.
+    """Return `size` results of a kernel, or None if it is not available.
 
     Options stand around the elements.
     """

@@ -28,7 +28,7 @@ KERNELS = {
 def leading(x, axis, count, descending):
     """Return the int64 places along `axis` of the first `count` elements in order.
 
-    Returns: None where sorting takes less time, or there is no kernel of the type.
+    Returns: None if sorting takes less time, or if no kernel is available for the type.
     """
     length, inner = x.shape[axis], prod(x.shape[axis + 1 :])
     is_known = x.dtype in KERNELS["leading_rows"] and x.size >= LEAST

@@ -111,7 +111,7 @@ class ThreadPool:
     def share(self, work: Work, pieces: Pieces, size: int = 0) -> None:
         """Call work(start, stop) for each of the pieces, on all free threads.
 
-        Args: size: the number of threads, if not that of the pool.
+        Args: size: the most threads to use; by default the size of the pool.
 
         Return or raise only when no thread works any more: the pieces write to arrays
         that the caller then releases. An exception of the caller's thread comes first,

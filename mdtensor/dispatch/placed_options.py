@@ -97,6 +97,9 @@ def _accepts(parameter: Parameter, types: Mapping[str, Any], value: object) -> b
     # A declaration writes `object` for tensors and grids.
     if hint is object:
         return hasattr(value, "shape") or hasattr(value, "rounded")
+    # A tensor is a collection, but one by position is an operand too many.
+    if hint is not Any and hasattr(value, "wrap"):
+        return False
     return Attribute(parameter.name, hint, parameter.default, "").accepts(value)
 
 

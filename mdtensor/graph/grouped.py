@@ -20,7 +20,8 @@ class Group:
 
     Args:
         graph: of the plan.
-        most_elements: of a value of a call; by default those of a small network.
+        most_elements: the largest number of elements of a value; by default that
+            of small networks.
     """
 
     def __init__(self, graph: Graph, most_elements: int | None = None) -> None:

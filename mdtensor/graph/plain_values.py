@@ -1,4 +1,4 @@
-"""What rules of steps on few elements read and write, see `plain_steps.py`."""
+"""Values that the rules of `plain_steps.py` read and write."""
 
 from __future__ import annotations
 

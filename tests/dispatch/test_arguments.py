@@ -173,9 +173,7 @@ def test_no_operation_is_called_without_arguments(name: str) -> None:
         for p in operation.signature.parameters.values()
         if p.kind is not p.KEYWORD_ONLY
     ]
-    # A tensor may be meant as integers, such as those of a stride.
-    said = f", got {len(places) + 4}|came by position, but must be given by name"
-    with pytest.raises(DispatchError, match=said) as caught:
+    with pytest.raises(DispatchError, match=f", got {len(places) + 4}") as caught:
         call(*[X] * (len(places) + 4))
     assert str(caught.value).startswith(first)
 
